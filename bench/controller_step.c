@@ -2,7 +2,7 @@
 /**
  * bench/controller_step [QUEUED [PROJECTS [PODS [HOSTS]]]]: how long a step of the controller takes when the cluster is
  * full and many runs of many projects wait, each with a budget and some of them out of it; and the plan of the whole
- * queue, and a sentence of it. Prints medians and the longest, over steps in which a run has ended or come.
+ * queue, and a message of it. Prints medians and the longest, over steps in which a run has ended or come.
  */
 #include "../tests/support/engine_simulated.h"
 #include "base/clock.h"
@@ -104,12 +104,12 @@ int main(int count, char **words)
     uint32_t queued = count > 1 ? (uint32_t)atoi(words[1]) : 10000,
              projects = count > 2 ? (uint32_t)atoi(words[2]) : 50;
     uint32_t pods = count > 3 ? (uint32_t)atoi(words[3]) : 4, hosts = count > 4 ? (uint32_t)atoi(words[4]) : 16;
-    char folder[] = "/tmp/controller-step-XXXXXX", runs[64], (*names)[32] = calloc(pods * hosts, sizeof *names);
+    char directory[] = "/tmp/controller-step-XXXXXX", runs[64], (*names)[32] = calloc(pods * hosts, sizeof *names);
     struct engine_simulated_host *list = calloc(pods * hosts, sizeof *list);
     char(*pod_names)[32] = calloc(pods, sizeof *pod_names);
-    if (!mkdtemp(folder) || !names || !list || !pod_names)
+    if (!mkdtemp(directory) || !names || !list || !pod_names)
         return 1;
-    snprintf(runs, sizeof runs, "%s/runs", folder);
+    snprintf(runs, sizeof runs, "%s/runs", directory);
     for (uint32_t i = 0; i < pods * hosts; i++) {
         snprintf(names[i], sizeof *names, "h%u", i);
         snprintf(pod_names[i / hosts], sizeof *pod_names, "pod%u", i / hosts);
@@ -121,12 +121,12 @@ int main(int count, char **words)
     const struct engine_simulated_config simulated = {
         .hosts = list, .host_count = pods * hosts, .begin = (uint64_t)BEGIN, .start_takes = 10, .behave = behave};
     must(engine_simulated_open(&simulated, &engine, &error));
-    must(registry_open(folder, DATABASE_WRITER, &registry, &error));
+    must(registry_open(directory, DATABASE_WRITER, &registry, &error));
     fill(registry, projects, queued);
     const struct controller_config config = {.registry = registry,
                                              .engine = engine,
                                              .pod = "pod",
-                                             .folders = {.runs = runs},
+                                             .directories = {.runs = runs},
                                              .policy = SCHEDULER_POLICY_DEFAULT,
                                              .personal_share = 0.1,
                                              CONTROLLER_LIMITS};
@@ -179,5 +179,5 @@ int main(int count, char **words)
     free(list);
     free(names);
     free(pod_names);
-    return file_remove_tree(folder, &error) == WEFT_OK ? 0 : 1;
+    return file_remove_tree(directory, &error) == WEFT_OK ? 0 : 1;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many points of metrics a second the store takes, and how long curves of a million points take to draw. For
- * bench/metrics, which starts it in a folder of its own:
+ * bench/metrics, which starts it in a directory of its own:
  *
- *     metric_store_bench FOLDER POINTS SERIES RATE     an object as JSON: RATE points a second (0: as fast as it goes)
- *     metric_store_bench FOLDER draw POINTS RANKS      an object for each kind of curve
+ *     metric_store_bench DIRECTORY POINTS SERIES RATE     an object as JSON: RATE points a second (0: as fast as it goes)
+ *     metric_store_bench DIRECTORY draw POINTS RANKS      an object for each kind of curve
  */
 #include "base/clock.h"
 #include "base/file/file.h"
@@ -30,21 +30,22 @@ static void check(weft_status status, const struct error *error)
     exit(1);
 }
 
-static struct metric_store *open_store(const char *folder)
+static struct metric_store *open_store(const char *directory)
 {
     char path[FILE_PATH_BYTES];
     struct metric_store *store;
     struct error error = {0};
-    check(file_join(path, folder, "metrics.db", &error), &error);
+    check(file_join(path, directory, "metrics.db", &error), &error);
     check(metric_store_open(path, &(struct metric_options){0}, &store, &error), &error);
     return store;
 }
 
-static double size_of(const char *folder)
+static double size_of(const char *directory)
 {
     char path[FILE_PATH_BYTES];
     struct stat file;
-    return file_join(path, folder, "metrics.db", NULL) == WEFT_OK && stat(path, &file) == 0 ? (double)file.st_size : 0;
+    return file_join(path, directory, "metrics.db", NULL) == WEFT_OK && stat(path, &file) == 0 ? (double)file.st_size
+                                                                                               : 0;
 }
 
 /* What a loss looks like: a float that falls, with noise. */
@@ -76,9 +77,9 @@ static void pace(uint64_t began, uint64_t point, double rate)
 }
 
 /* A point to each series in turn, as runs report them. */
-static void append(const char *folder, uint64_t points, uint64_t series, double rate)
+static void append(const char *directory, uint64_t points, uint64_t series, double rate)
 {
-    struct metric_store *store = open_store(folder);
+    struct metric_store *store = open_store(directory);
     struct error error = {0};
     double longest = 0;
     struct rusage usage;
@@ -102,7 +103,7 @@ static void append(const char *folder, uint64_t points, uint64_t series, double 
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"points\": %" PRIu64 ", \"series\": %" PRIu64 ", \"seconds\": %.3f, \"cpu_seconds\": %.3f, "
            "\"longest_call\": %.4f, \"bytes_a_point\": %.1f, \"memory_mib\": %.1f}\n",
-           points, series, seconds, used, longest, size_of(folder) / (double)points, (double)usage.ru_maxrss / 1024);
+           points, series, seconds, used, longest, size_of(directory) / (double)points, (double)usage.ru_maxrss / 1024);
 }
 
 static int by_size(const void *left, const void *right)
@@ -129,9 +130,9 @@ static void time_curve(struct metric_store *store, const char *what, const struc
     metric_curve_free(&curve);
 }
 
-static void fill(const char *folder, uint64_t points, uint64_t ranks)
+static void fill(const char *directory, uint64_t points, uint64_t ranks)
 {
-    struct metric_store *store = open_store(folder);
+    struct metric_store *store = open_store(directory);
     struct error error = {0};
     for (uint64_t i = 0; i < points; i++)
         for (uint64_t rank = 0; rank < ranks; rank++) {
@@ -142,11 +143,11 @@ static void fill(const char *folder, uint64_t points, uint64_t ranks)
     check(metric_store_close(store, &error), &error);
 }
 
-static void draw(const char *folder, uint64_t points, uint64_t ranks)
+static void draw(const char *directory, uint64_t points, uint64_t ranks)
 {
     const int64_t middle = (int64_t)points / 2, begin = 1700000000000000;
-    fill(folder, points, ranks);
-    struct metric_store *store = open_store(folder);
+    fill(directory, points, ranks);
+    struct metric_store *store = open_store(directory);
     struct metric_query query = {
         .run = 1, .name = "loss", .rank = 0, .attempt = METRIC_ANY, .from = INT64_MIN, .to = INT64_MAX};
     time_curve(store, "all of it, by step", &query);
@@ -176,6 +177,8 @@ int main(int count, char **words)
     else if (count == 5 && strtoull(words[2], NULL, 10) > 0 && strtoull(words[3], NULL, 10) > 0)
         append(words[1], strtoull(words[2], NULL, 10), strtoull(words[3], NULL, 10), strtod(words[4], NULL));
     else
-        return fprintf(stderr, "usage: metric_store_bench FOLDER POINTS SERIES RATE | FOLDER draw POINTS RANKS\n"), 1;
+        return fprintf(stderr,
+                       "usage: metric_store_bench DIRECTORY POINTS SERIES RATE | DIRECTORY draw POINTS RANKS\n"),
+               1;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_metrics_bench FOLDER VALUES LINES: lines of metrics, so many values each, into a journal and from there into the
+ * run_metrics_bench DIRECTORY VALUES LINES: lines of metrics, so many values each, into a journal and from there into the
  * store; then what a sample of an agent costs. Prints lines of JSON.
  */
 #include "platform/metrics/run_metrics.h"
@@ -32,11 +32,11 @@ static double seconds_since(uint64_t moment)
     return (double)(clock_now() - moment) * 1e-9;
 }
 
-static double write_journal(const char *folder, int values, int64_t lines)
+static double write_journal(const char *directory, int values, int64_t lines)
 {
     struct journal_writer writer;
     char *text = malloc(METRIC_LINE_MOST);
-    check(journal_writer_open(&writer, folder, &(struct journal_limits){0}, &error));
+    check(journal_writer_open(&writer, directory, &(struct journal_limits){0}, &error));
     const uint64_t began = clock_now();
     for (int64_t i = 0; i < lines && text; i++) {
         int length = sprintf(text, "{\"step\":%lld", (long long)i);
@@ -53,13 +53,13 @@ static double write_journal(const char *folder, int values, int64_t lines)
     return seconds;
 }
 
-static void read_journal(const char *folder, struct run_metrics *metrics)
+static void read_journal(const char *directory, struct run_metrics *metrics)
 {
     struct journal_reader reader;
     struct journal_record record;
     bool found = true;
     uint32_t behind;
-    check(journal_reader_open(&reader, folder, 0, &error));
+    check(journal_reader_open(&reader, directory, 0, &error));
     for (int64_t i = 1; found; i++) {
         check(journal_reader_next(&reader, &record, &found, &error));
         if (found)
@@ -70,17 +70,17 @@ static void read_journal(const char *folder, struct run_metrics *metrics)
     journal_reader_close(&reader);
 }
 
-static void collect(const char *folder, int values, int64_t lines)
+static void collect(const char *directory, int values, int64_t lines)
 {
     char journal[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
     struct metric_store *store;
     struct database *registry;
     struct run_metrics *metrics;
-    check(file_join(journal, folder, "journal", &error));
-    check(file_join(path, folder, "metrics.db", &error));
+    check(file_join(journal, directory, "journal", &error));
+    check(file_join(path, directory, "metrics.db", &error));
     const double written = write_journal(journal, values, lines);
     check(metric_store_open(path, &(struct metric_options){0}, &store, &error));
-    check(registry_open(folder, DATABASE_WRITER, &registry, &error));
+    check(registry_open(directory, DATABASE_WRITER, &registry, &error));
     check(run_metrics_open(&(struct run_metrics_config){.store = store, .registry = registry}, &metrics, &error));
     const uint64_t began = clock_now(), used = clock_process_cpu();
     read_journal(journal, metrics);
@@ -98,9 +98,9 @@ static void count_sample(void *context, struct journal_record *record)
     *(unsigned *)context += record->kind == JOURNAL_USAGE;
 }
 
-static void sample(char *folder)
+static void sample(char *directory)
 {
-    const struct node_order order = {.slots = (char *)"0", .folder = folder};
+    const struct node_order order = {.slots = (char *)"0", .directory = directory};
     struct node_sampler *sampler;
     unsigned samples = 0;
     const uint64_t used = clock_process_cpu();
@@ -119,7 +119,7 @@ static void sample(char *folder)
 int main(int argc, char **argv)
 {
     if (argc != 4)
-        return fprintf(stderr, "run_metrics_bench FOLDER VALUES LINES\n"), 2;
+        return fprintf(stderr, "run_metrics_bench DIRECTORY VALUES LINES\n"), 2;
     collect(argv[1], atoi(argv[2]), atoll(argv[3]));
     sample(argv[1]);
     return 0;

@@ -5,9 +5,9 @@
  * writes, by the same code: heartbeats, samples of what the node uses, lines of output and of metrics, the end.
  *
  *     PROGRAM serve ...                 the server, unchanged; the variable WEFT_BENCH_AGENTS names a FIFO
- *     PROGRAM node-agent FILES FOLDER   what the server starts for a node: writes FOLDER to the FIFO, no more, if
+ *     PROGRAM node-agent FILES DIRECTORY   what the server starts for a node: writes DIRECTORY to the FIFO, no more, if
  *                                       the command is `true` or `sleep ...`; for any other a real agent
- *     PROGRAM simulate-agents FIFO      be the agents of all folders that come; until SIGTERM, at which all nodes end
+ *     PROGRAM simulate-agents FIFO      be the agents of all directories that come; until SIGTERM, at which all nodes end
  * well
  *
  * A node whose command is `true` ends after 50 ms, any other when it is told to. What is not simulated is what agents
@@ -45,7 +45,7 @@
 #define STOP_SECONDS   0.1  /* from an order to end to the end */
 
 struct agent {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct node_order order;
     struct node_place place;
     struct node_connections connections;
@@ -148,7 +148,7 @@ static void agent_free(struct agent *agent)
     free(agent);
 }
 
-static void agent_begin(struct simulation *simulation, const char *folder)
+static void agent_begin(struct simulation *simulation, const char *directory)
 {
     struct error error = {0};
     struct agent *agent = calloc(1, sizeof *agent);
@@ -159,19 +159,19 @@ static void agent_begin(struct simulation *simulation, const char *folder)
         free(agent);
         return;
     }
-    snprintf(agent->folder, sizeof agent->folder, "%s", folder);
+    snprintf(agent->directory, sizeof agent->directory, "%s", directory);
     agent->connections.listener = -1;
     static const struct cgroup no_group; /* the programs are simulated as well */
-    agent->place = (struct node_place){&agent->order, agent->folder, &no_group, NULL};
-    if (node_lock_take(folder, &agent->lock, &taken, &begun, &error) != WEFT_OK || !taken || begun) {
+    agent->place = (struct node_place){&agent->order, agent->directory, &no_group, NULL};
+    if (node_lock_take(directory, &agent->lock, &taken, &begun, &error) != WEFT_OK || !taken || begun) {
         if (taken)
             close(agent->lock);
         free(agent);
         return;
     }
-    weft_status status = node_order_load(folder, &agent->order, &error);
+    weft_status status = node_order_load(directory, &agent->order, &error);
     if (status == WEFT_OK)
-        status = file_join(path, folder, "journal", &error);
+        status = file_join(path, directory, "journal", &error);
     if (status == WEFT_OK)
         status = journal_writer_open(&agent->journal, path, NULL, &error);
     if (status == WEFT_OK)
@@ -217,7 +217,7 @@ static void agent_look(struct agent *agent, uint64_t now)
     bool found = false;
     agent->connections.woken = false;
     agent->look_at = now + (uint64_t)(LOOK_SECONDS * 1e9);
-    if (agent->end_at || node_stop_load(agent->folder, &stop, &found, NULL) != WEFT_OK || !found)
+    if (agent->end_at || node_stop_load(agent->directory, &stop, &found, NULL) != WEFT_OK || !found)
         return;
     agent->cause = stop.signal == SIGUSR1 ? JOURNAL_CHECKPOINTED : JOURNAL_STOPPED;
     agent->end_at = now + (uint64_t)(STOP_SECONDS * 1e9);
@@ -281,7 +281,7 @@ static void hear_connections(struct simulation *simulation)
     }
 }
 
-static void hear_folders(struct simulation *simulation, int fifo)
+static void hear_directories(struct simulation *simulation, int fifo)
 {
     ssize_t got;
     while ((got = read(fifo, simulation->came + simulation->came_size,
@@ -323,7 +323,7 @@ static int simulate(const char *path)
     while (!stopping || simulation->count > 0) {
         const struct timespec pause = {0, (long)(TURN_SECONDS * 1e9)};
         nanosleep(&pause, NULL);
-        hear_folders(simulation, fifo);
+        hear_directories(simulation, fifo);
         hear_connections(simulation);
         const uint64_t now = clock_now();
         for (uint32_t i = simulation->count; i-- > 0;)
@@ -338,10 +338,10 @@ static int simulate(const char *path)
 }
 
 /* Whether the command is one of those that need not be run. */
-static bool is_simulated(const char *folder)
+static bool is_simulated(const char *directory)
 {
     struct node_order order;
-    if (node_order_load(folder, &order, NULL) != WEFT_OK)
+    if (node_order_load(directory, &order, NULL) != WEFT_OK)
         return false;
     const char *first = order.command.count ? order.command.items[0] : "";
     const bool simulated = strcmp(first, "true") == 0 || strcmp(first, "sleep") == 0;
@@ -350,14 +350,14 @@ static bool is_simulated(const char *folder)
 }
 
 /* Be who the server takes for the agent. A line of a path is less than a pipe writes at once. */
-static int hand_over(const char *folder)
+static int hand_over(const char *directory)
 {
     const char *path = getenv("WEFT_BENCH_AGENTS");
     char line[FILE_PATH_BYTES + 1];
-    if (!is_simulated(folder))
-        return node_agent_main(folder);
+    if (!is_simulated(directory))
+        return node_agent_main(directory);
     const int fifo = path ? open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    const int size = snprintf(line, sizeof line, "%s\n", folder);
+    const int size = snprintf(line, sizeof line, "%s\n", directory);
     return fifo < 0 || write(fifo, line, (size_t)size) != size;
 }
 

@@ -11,9 +11,9 @@ import signal
 import sys
 import time
 
-FOLDER = os.environ.get("WEFT_CHECKPOINT_DIR", ".")
+DIRECTORY = os.environ.get("WEFT_CHECKPOINT_DIR", ".")
 RANK = os.environ.get("WEFT_RANK", "0")
-STATE = os.path.join(FOLDER, f"rank-{RANK}.json")
+STATE = os.path.join(DIRECTORY, f"rank-{RANK}.json")
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 asked = False
 
@@ -34,7 +34,7 @@ def save(step, total):
 
 signal.signal(signal.SIGTERM, ask)
 signal.signal(signal.SIGUSR1, ask)
-os.makedirs(FOLDER, exist_ok=True)
+os.makedirs(DIRECTORY, exist_ok=True)
 step, total = 0, 0
 if os.path.exists(STATE):
     with open(STATE) as file:

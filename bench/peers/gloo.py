@@ -100,5 +100,5 @@ def rank_main(rank, collective, ranks, least, most, factor, store):
 if __name__ == "__main__":
     collective = sys.argv[2]
     ranks, least, most, factor = int(sys.argv[1]), *map(int, sys.argv[3:6])
-    with tempfile.TemporaryDirectory() as folder:
-        processes.spawn(rank_main, (collective, ranks, least, most, factor, os.path.join(folder, "store")), nprocs=ranks)
+    with tempfile.TemporaryDirectory() as directory:
+        processes.spawn(rank_main, (collective, ranks, least, most, factor, os.path.join(directory, "store")), nprocs=ranks)

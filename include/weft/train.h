@@ -203,17 +203,17 @@ WEFT_API uint64_t weft_training_steps(const weft_training *training);
 /* ---- checkpoints ------------------------------------------------------------------------------------------------ */
 
 /**
- * Write values, optimizer state and step below `folder`, whole or not at all, and remove the oldest checkpoints beyond
+ * Write values, optimizer state and step below `directory`, whole or not at all, and remove the oldest checkpoints beyond
  * `keep` (0: keep all). Rank 0 writes; safetensors, as docs/tutorials/checkpoints.md tells. Collective.
  */
-WEFT_API weft_status weft_training_save(weft_training *training, const char *folder, unsigned keep);
+WEFT_API weft_status weft_training_save(weft_training *training, const char *directory, unsigned keep);
 
 /**
- * Go on from the newest checkpoint below `folder`, which rank 0 reads: values, optimizer state and step, on any number
+ * Go on from the newest checkpoint below `directory`, which rank 0 reads: values, optimizer state and step, on any number
  * of ranks. *found is false, and nothing is changed, where there is none. Collective; after the start, instead of
  * weft_training_share().
  */
-WEFT_API weft_status weft_training_load(weft_training *training, const char *folder, bool *found);
+WEFT_API weft_status weft_training_load(weft_training *training, const char *directory, bool *found);
 
 /* ---- all in one array ------------------------------------------------------------------------------------------- */
 

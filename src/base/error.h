@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The one error style of Weft: a status and a sentence.
+ * The one error style of Weft: a status and a message.
  *
  * A function that can fail returns weft_status and takes a `struct error *` as its last argument. Whoever *first* sees
- * what is wrong builds the sentence with error_set(): what failed, where, with which value, what to do. Callers add
- * nothing but pass the status up. `error` may be NULL where nobody will read the sentence.
+ * what is wrong builds the message with error_set(): what failed, where, with which value, what to do. Callers add
+ * nothing but pass the status up. `error` may be NULL where nobody will read the message.
  *
  *     if (fd < 0)
  *         return error_system(error, "cannot open '%s'", path);
@@ -22,13 +22,13 @@
 
 struct error {
     weft_status status;
-    char text[ERROR_TEXT_BYTES]; /**< a sentence without a final newline; "" when status is WEFT_OK */
+    char text[ERROR_TEXT_BYTES]; /**< a message without a final newline; "" when status is WEFT_OK */
 };
 
 /** Forget what was noted. */
 void error_clear(struct error *error);
 
-/** Note `status` with a sentence, unless an error is noted already (the first detector is right); returns `status`. */
+/** Note `status` with a message, unless an error is noted already (the first detector is right); returns `status`. */
 weft_status error_set(struct error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 weft_status error_set_list(struct error *error, weft_status status, const char *format, va_list arguments);

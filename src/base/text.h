@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /** Parse a whole number of bytes: "4096", "64K", "16M", "1G" (powers of 1024; "KiB" and "KB" too). `what` names it in
- * the sentence. */
+ * the message. */
 weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes, struct error *error);
 
 /** Parse a whole number in [least, most]; nothing may follow it. */

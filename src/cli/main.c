@@ -10,7 +10,7 @@
 
 /* An agent, and what it starts, may open as many files as whoever started the control plane let programs open, and not
  * as many as that one has allowed itself. */
-static int be_agent(const char *files, const char *folder)
+static int be_agent(const char *files, const char *directory)
 {
     struct rlimit limit;
     const rlim_t wanted = strtoull(files, NULL, 10);
@@ -18,7 +18,7 @@ static int be_agent(const char *files, const char *folder)
         limit.rlim_cur = wanted;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    return node_agent_main(folder);
+    return node_agent_main(directory);
 }
 
 int main(int argc, char **argv)

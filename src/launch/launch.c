@@ -133,7 +133,7 @@ static bool starts_with(const char *text, const char *beginning)
 static bool is_of_this_place(const char *entry)
 {
     static const char *const names[] = {
-        "WEFT_HOST=", "WEFT_COLUMNS=", "WEFT_NODE=", "WEFT_NODE_FOLDER=", "WEFT_SLOTS=", "WEFT_METRICS="};
+        "WEFT_HOST=", "WEFT_COLUMNS=", "WEFT_NODE=", "WEFT_NODE_DIRECTORY=", "WEFT_SLOTS=", "WEFT_METRICS="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (starts_with(entry, names[i]))
             return true;
@@ -187,7 +187,7 @@ static weft_status open_output(struct launch *launch, struct error *error)
     for (uint32_t rank = 0; names && rank < ranks; rank++)
         names[rank] = hosts_of_rank(&config->hosts, rank)->name;
     weft_status status =
-        output_open(&launch->output, ranks, config->output_folder, config->prefix && ranks > 1, names, error);
+        output_open(&launch->output, ranks, config->output_directory, config->prefix && ranks > 1, names, error);
     free(names);
     return status;
 }

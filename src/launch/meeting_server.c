@@ -34,10 +34,10 @@ static const char *host_of(void *context, uint32_t rank)
     return NULL;
 }
 
-static void report(void *context, const char *sentence)
+static void report(void *context, const char *message)
 {
     (void)context;
-    dprintf(STDERR_FILENO, "weft run: %s\n", sentence); /* one write: a line of its own */
+    dprintf(STDERR_FILENO, "weft run: %s\n", message); /* one write: a line of its own */
 }
 
 static void *serve(void *argument)

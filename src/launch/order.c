@@ -47,7 +47,7 @@ void order_pack(const struct order *order, struct buffer *buffer)
 {
     const uint32_t numbers[] = {order->first,          order->count, order->ranks, order->threads,
                                 order->threads_chosen, order->bind,  order->input};
-    buffer_put_text(buffer, order->folder);
+    buffer_put_text(buffer, order->directory);
     buffer_put_text(buffer, order->host);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         buffer_put_u32(buffer, numbers[i]);
@@ -61,13 +61,13 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
     struct order result = {0};
     uint32_t *const numbers[] = {&result.first,          &result.count, &result.ranks, &result.threads,
                                  &result.threads_chosen, &result.bind,  &result.input};
-    result.folder = reader_text_copy(&reader);
+    result.directory = reader_text_copy(&reader);
     result.host = reader_text_copy(&reader);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u32(&reader);
     bool good = texts_take(&reader, &result.environment) && texts_take(&reader, &result.program);
-    good = good && result.folder && result.host && reader.left == 0 && result.program.count > 0 && result.count > 0 &&
-           result.ranks >= result.count && result.first <= result.ranks - result.count;
+    good = good && result.directory && result.host && reader.left == 0 && result.program.count > 0 &&
+           result.count > 0 && result.ranks >= result.count && result.first <= result.ranks - result.count;
     if (!good) {
         order_free(&result);
         return error_set(error, WEFT_ERROR_DATA, "the launcher's order is damaged");
@@ -78,7 +78,7 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
 
 void order_free(struct order *order)
 {
-    free(order->folder);
+    free(order->directory);
     free(order->host);
     texts_free(&order->environment);
     texts_free(&order->program);

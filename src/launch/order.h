@@ -25,7 +25,7 @@ enum order_frame {
     ORDER_TAKEN,     /**< to the launcher: number (4) of input bytes that rank 0 has taken */
     ORDER_OUTPUT,    /**< rank (4), stream (4: 1 or 2), bytes */
     ORDER_EXIT,      /**< rank (4), wait status (4) */
-    ORDER_REFUSED,   /**< sentence (text): nothing could be started */
+    ORDER_REFUSED,   /**< message (text): nothing could be started */
     ORDER_DONE,      /**< all ranks have ended, and all output is sent */
 };
 
@@ -36,7 +36,7 @@ struct texts {
 };
 
 struct order {
-    char *folder;             /**< the working directory */
+    char *directory;          /**< the working directory */
     char *host;               /**< the host's name as the user wrote it; "" for the launcher's own */
     uint32_t first, count;    /**< the ranks to start here */
     uint32_t ranks;           /**< of the whole job */

@@ -17,10 +17,10 @@
 #define LINE_MOST    65536 /* a longer line is cut */
 #define PATIENCE_MS  5000
 
-static weft_status open_files(struct output *output, const char *folder, struct error *error)
+static weft_status open_files(struct output *output, const char *directory, struct error *error)
 {
     static const char *const endings[] = {"out", "err"};
-    weft_status status = file_make_folder(folder, error);
+    weft_status status = file_make_directory(directory, error);
     output->files = malloc(2 * output->ranks * sizeof *output->files);
     if (status == WEFT_OK && !output->files)
         status = error_memory(error, 2 * output->ranks * sizeof *output->files, "the output files");
@@ -29,7 +29,7 @@ static weft_status open_files(struct output *output, const char *folder, struct 
     for (uint32_t i = 0; status == WEFT_OK && i < 2 * output->ranks; i++) {
         char name[40], path[FILE_PATH_BYTES];
         snprintf(name, sizeof name, "rank-%u.%s", i / 2, endings[i % 2]);
-        status = file_join(path, folder, name, error);
+        status = file_join(path, directory, name, error);
         if (status != WEFT_OK)
             break;
         output->files[i] = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -39,7 +39,7 @@ static weft_status open_files(struct output *output, const char *folder, struct 
     return status;
 }
 
-weft_status output_open(struct output *output, uint32_t ranks, const char *folder, bool prefix,
+weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix,
                         const char *const *hosts, struct error *error)
 {
     *output = (struct output){.ranks = ranks, .sinks = {{.descriptor = STDOUT_FILENO}, {.descriptor = STDERR_FILENO}}};
@@ -48,8 +48,8 @@ weft_status output_open(struct output *output, uint32_t ranks, const char *folde
     output->partial = calloc(2 * ranks, sizeof *output->partial);
     weft_status status =
         output->partial ? WEFT_OK : error_memory(error, 2 * ranks * sizeof *output->partial, "the output");
-    if (status == WEFT_OK && folder)
-        status = open_files(output, folder, error);
+    if (status == WEFT_OK && directory)
+        status = open_files(output, directory, error);
     else if (status == WEFT_OK && prefix)
         output->prefixes = calloc(ranks, sizeof *output->prefixes);
     for (uint32_t rank = 0; output->prefixes && rank < ranks; rank++)

@@ -83,7 +83,7 @@ void spawn_settle(pid_t parent, int death, int input, int output, int errors)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the folder or 'p' for the program. */
+/* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the directory or 'p' for the program. */
 static void become_rank(const struct order *order, uint32_t index, int input, int output, int errors, int report,
                         pid_t parent)
 {
@@ -94,7 +94,7 @@ static void become_rank(const struct order *order, uint32_t index, int input, in
     if (order->bind && threads * order->count <= cores)
         bind_cores(&set, index, threads);
     char what = 'd';
-    if (chdir(order->folder) == 0) {
+    if (chdir(order->directory) == 0) {
         what = 'p';
         execvp(order->program.items[0], order->program.items);
     }
@@ -131,12 +131,12 @@ static weft_status hear_report(const struct order *order, int report, struct err
     gethostname(name, sizeof name - 1);
     const char *host = *order->host ? order->host : name, *program = order->program.items[0];
     if (message[0] == 'd')
-        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot enter the folder '%s' on host %s: %s", order->folder, host,
-                         strerror(code));
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot enter the directory '%s' on host %s: %s", order->directory,
+                         host, strerror(code));
     if (code == ENOENT && !strchr(program, '/'))
         return error_set(
             error, WEFT_ERROR_ARGUMENT,
-            "cannot run '%s' on host %s: no program of that name is in PATH; write ./%s if it is in this folder",
+            "cannot run '%s' on host %s: no program of that name is in PATH; write ./%s if it is in this directory",
             program, host, program);
     return error_set(error, WEFT_ERROR_ARGUMENT, "cannot run '%s' on host %s: %s", program, host, strerror(code));
 }

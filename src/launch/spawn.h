@@ -18,7 +18,7 @@ struct rank_process {
 
 /**
  * Start rank order->first + `index`. It leads a process group of its own, dies with the helper (PR_SET_PDEATHSIG),
- * begins with default signals, in order->folder, and finds in its environment:
+ * begins with default signals, in order->directory, and finds in its environment:
  *
  *     WEFT_RANK, WEFT_RANKS              its number, how many there are
  *     WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS  the same among the ranks of this host

@@ -64,7 +64,7 @@ static void send_order(struct stations *stations, struct station *station)
 {
     const struct launch_config *config = stations->config;
     const struct host *host = station->host;
-    struct order order = {.folder = stations->folder,
+    struct order order = {.directory = stations->directory,
                           .host = (char *)(station->local ? "" : host->name),
                           .first = host->first,
                           .count = host->ranks,
@@ -134,7 +134,7 @@ static const char *agent_end(struct station *station, char *text, size_t room)
 /* The connection to a helper has ended before it was done. */
 static void lose_station(struct stations *stations, struct station *station)
 {
-    char sentence[1024], how[64];
+    char message[1024], how[64];
     const char *name = station->host->name;
     char *words = station->words;
     size_t length = strlen(words);
@@ -142,15 +142,15 @@ static void lose_station(struct stations *stations, struct station *station)
         words[--length] = '\0';
     agent_end(station, how, sizeof how);
     if (!station->greeted)
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "cannot start ranks on host %s: the %s ended%s%s%s; check that host and agent work: %s", name,
                  station->local ? "helper" : "agent", how, *words ? ", saying: " : ", saying nothing", words,
                  agent_of(stations));
     else
-        snprintf(sentence, sizeof sentence, "the connection to host %s was lost%s%s%s; its ranks are gone", name, how,
+        snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; its ranks are gone", name, how,
                  *words ? ", its agent saying: " : "", words);
     station_done(stations, station);
-    verdict_lose_host(stations->verdict, station->host, sentence);
+    verdict_lose_host(stations->verdict, station->host, message);
 }
 
 void stations_give_up(struct stations *stations)
@@ -171,13 +171,12 @@ void stations_give_up(struct stations *stations)
         struct station *station = &stations->all[i];
         if (station->ordered || station->done)
             continue;
-        char sentence[900];
-        snprintf(sentence, sizeof sentence,
-                 "host %s did not answer within %g s%s%s; check that host and agent work: %s", station->host->name,
-                 stations->config->start_limit, *station->words ? ", its agent saying: " : "", station->words,
-                 agent_of(stations));
+        char message[900];
+        snprintf(message, sizeof message, "host %s did not answer within %g s%s%s; check that host and agent work: %s",
+                 station->host->name, stations->config->start_limit, *station->words ? ", its agent saying: " : "",
+                 station->words, agent_of(stations));
         if (late && !station->greeted)
-            verdict_fail(stations->verdict, WEFT_ERROR_TIMEOUT, sentence);
+            verdict_fail(stations->verdict, WEFT_ERROR_TIMEOUT, message);
         kill(-station->agent.process, SIGKILL);
         station_done(stations, station);
     }
@@ -202,7 +201,7 @@ static bool take_greeting(struct stations *stations, struct station *station)
             buffer_consume(&station->in, size - mark);
         return false;
     }
-    char line[64], version[32] = "", sentence[512];
+    char line[64], version[32] = "", message[512];
     snprintf(line, sizeof line, "%.*s", (int)(end - found - (ptrdiff_t)mark), (char *)found + mark);
     if (sscanf(line, "%31s %u", version, &station->cores) < 1)
         version[0] = '\0';
@@ -210,10 +209,10 @@ static bool take_greeting(struct stations *stations, struct station *station)
     station->greeted = true;
     station->words[0] = '\0';
     if (strcmp(version, weft_version()) != 0) {
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "host %s has Weft %s, but the launcher is Weft %s; install the same version on both",
                  station->host->name, version, weft_version());
-        verdict_fail(stations->verdict, WEFT_ERROR_RENDEZVOUS, sentence);
+        verdict_fail(stations->verdict, WEFT_ERROR_RENDEZVOUS, message);
     }
     order_all(stations);
     return true;
@@ -222,7 +221,7 @@ static bool take_greeting(struct stations *stations, struct station *station)
 static void obey_frame(struct stations *stations, struct station *station, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     uint32_t rank, value;
     switch (frame->kind) {
     case ORDER_OUTPUT:
@@ -241,7 +240,7 @@ static void obey_frame(struct stations *stations, struct station *station, const
         stations->input_window += reader_u32(&reader);
         break;
     case ORDER_REFUSED:
-        verdict_fail(stations->verdict, WEFT_ERROR_ARGUMENT, reader_text(&reader, sentence, sizeof sentence));
+        verdict_fail(stations->verdict, WEFT_ERROR_ARGUMENT, reader_text(&reader, message, sizeof message));
         break;
     case ORDER_DONE:
         station_done(stations, station);
@@ -270,7 +269,7 @@ static void hear_station(struct stations *stations, struct station *station)
         lose_station(stations, station);
 }
 
-/* What the agent itself says: passed on once the host runs, kept for the sentence until then. */
+/* What the agent itself says: passed on once the host runs, kept for the message until then. */
 static void hear_agent(struct stations *stations, struct station *station)
 {
     char bytes[4096];
@@ -341,8 +340,8 @@ weft_status stations_open(struct stations *stations, const struct launch_config 
         station->agent = (struct agent_process){0, -1, -1, -1};
         stations->remote = stations->remote || !station->local;
     }
-    stations->folder = getcwd(NULL, 0);
-    return stations->folder ? WEFT_OK : error_system(error, "cannot tell the working directory");
+    stations->directory = getcwd(NULL, 0);
+    return stations->directory ? WEFT_OK : error_system(error, "cannot tell the working directory");
 }
 
 weft_status stations_start(struct stations *stations, struct error *error)
@@ -389,6 +388,6 @@ void stations_close(struct stations *stations)
             break;
         }
     }
-    free(stations->folder);
+    free(stations->directory);
     free(stations->all);
 }

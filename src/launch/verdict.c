@@ -32,9 +32,9 @@ void verdict_close(struct verdict *verdict)
     free(verdict->ends);
 }
 
-/* ---- sentences -------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
-/* "rank 2 on host hostb": what a sentence about a rank begins with. */
+/* "rank 2 on host hostb": what a message about a rank begins with. */
 static char *rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
     const char *host = hosts_of_rank(&verdict->config->hosts, rank)->name;
@@ -83,14 +83,14 @@ static void end_the_rest(struct verdict *verdict, double seconds)
         verdict->next_blow = clock_after(seconds);
 }
 
-void verdict_fail(struct verdict *verdict, weft_status status, const char *sentence)
+void verdict_fail(struct verdict *verdict, weft_status status, const char *message)
 {
     if (verdict->failure.status == WEFT_OK && verdict->culprit < 0)
-        error_set(&verdict->failure, status, "%s", sentence);
+        error_set(&verdict->failure, status, "%s", message);
     end_the_rest(verdict, 0);
 }
 
-void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *sentence)
+void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *message)
 {
     for (uint32_t rank = host->first; rank < host->first + host->ranks; rank++) {
         if (verdict->ends[rank] != -1)
@@ -98,7 +98,7 @@ void verdict_lose_host(struct verdict *verdict, const struct host *host, const c
         verdict->ends[rank] = SIGKILL;
         verdict->alive--;
     }
-    verdict_fail(verdict, WEFT_ERROR_PEER, sentence);
+    verdict_fail(verdict, WEFT_ERROR_PEER, message);
 }
 
 void verdict_user_signal(struct verdict *verdict, int number, double seconds)

@@ -9,9 +9,9 @@
  * FAULT is kill, stop, exit, collective, count, type, root, late, or cut (which happens outside). Noted in FILE, a line
  * each, by tabs: time, first rank, event, what, then
  *     fault   victim in the present world
- *     error   status, sentence
+ *     error   status, message
  *     shrunk  ranks, seconds, sums that are wrong
- *     lost    status, sentence: this rank cannot go on
+ *     lost    status, message: this rank cannot go on
  *     begin, end
  */
 #include "../canonical.h"

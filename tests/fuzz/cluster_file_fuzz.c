@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a cluster file: refused with a sentence, or numbers that can be used and units that can be placed. */
+/* Any bytes as a cluster file: refused with a message, or numbers that can be used and units that can be placed. */
 #include "core/topology/cluster_file.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a neighbour in the control plane's tree sends once it has proved itself: the plane goes on or fails with a
- * sentence. */
+ * message. */
 #include "core/control/internal/plane.h"
 
 #include <stdio.h>

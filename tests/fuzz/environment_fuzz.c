@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any texts in the variables of launchers and of users: a launcher that is there says where to meet, or there is a
- * sentence; the configuration is complete, or there is a sentence.
+ * message; the configuration is complete, or there is a message.
  */
 #include "core/collective/communicator/configuration.h"
 #include "core/control/wire/environment.h"

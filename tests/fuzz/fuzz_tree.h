@@ -36,7 +36,7 @@ static inline const char *fuzz_tree_make(const char *const *files, size_t count)
         char path[FILE_PATH_BYTES], source[FUZZ_PATH_BYTES];
         fuzz_tree.memory[i] = fuzz_file(NULL, 0, source);
         snprintf(path, sizeof path, "%s/%s", fuzz_tree.root, files[i]);
-        if (file_make_folder_of(path, NULL) != WEFT_OK || symlink(source, path) != 0)
+        if (file_make_directory_of(path, NULL) != WEFT_OK || symlink(source, path) != 0)
             abort();
     }
     fuzz_tree.count = count;

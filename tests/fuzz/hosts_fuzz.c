@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a list of hosts and as a file of them: refused with a sentence, or ranks are dealt out without gap. */
+/* Any bytes as a list of hosts and as a file of them: refused with a message, or ranks are dealt out without gap. */
 #include "fuzz_file.h"
 
 #include "launch/hosts.h"

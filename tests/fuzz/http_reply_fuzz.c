@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a server answers to the client: a reply, lines, or a sentence. The first byte says what is asked. */
+/* Whatever a server answers to the client: a reply, lines, or a message. The first byte says what is asked. */
 #include "platform/client/client.h"
 
 #include "core/control/wire/address.h"

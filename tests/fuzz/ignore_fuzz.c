@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as patterns, and the line behind the last newline as a path: refused with a sentence, or matched. */
+/* Any bytes as patterns, and the line behind the last newline as a path: refused with a message, or matched. */
 #include "platform/snapshot/internal/ignore.h"
 
 #include <stdint.h>
@@ -26,12 +26,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ignore_match(&ignore, path, true, &which) != IGNORE_UNNAMED && which >= ignore.count)
         abort();
     /* Taking everything out after all patterns takes it out, and taking it in again takes it in. */
-    bool proper = *path && path[strlen(path) - 1] != '/', folder = as_file != IGNORE_UNNAMED;
+    bool proper = *path && path[strlen(path) - 1] != '/', directory = as_file != IGNORE_UNNAMED;
     if (ignore_add(&ignore, "**", 2, "input", NULL) == WEFT_OK && proper &&
-        ignore_match(&ignore, path, folder, NULL) != IGNORE_LEFT_OUT)
+        ignore_match(&ignore, path, directory, NULL) != IGNORE_LEFT_OUT)
         abort();
     if (ignore_add(&ignore, "!**", 3, "input", NULL) == WEFT_OK && proper &&
-        ignore_match(&ignore, path, folder, NULL) != IGNORE_TAKEN)
+        ignore_match(&ignore, path, directory, NULL) != IGNORE_TAKEN)
         abort();
     ignore_free(&ignore);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a trace of jobs: refused with a sentence, or its jobs are in order and could be run. */
+/* Any bytes as a trace of jobs: refused with a message, or its jobs are in order and could be run. */
 #include "platform/scheduler/internal/trace.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the cache of measured links: all of it is used, or none with a sentence; costs are such as can be used.
+/* Any bytes as the cache of measured links: all of it is used, or none with a message; costs are such as can be used.
  */
 #include "fuzz_file.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a machine's JSON: refused with a sentence, or what was read is written and read again to the same text.
+/* Any bytes as a machine's JSON: refused with a message, or what was read is written and read again to the same text.
  */
 #include "base/format/json.h"
 #include "core/topology/machine_json.h"

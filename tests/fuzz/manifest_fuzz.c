@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser of manifests takes any text: it refuses with a sentence, or lists at least one file of a harmless name. */
+/* The parser of manifests takes any text: it refuses with a message, or lists at least one file of a harmless name. */
 #include "training/checkpoint/manifest.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whatever comes to a meeting once it has proved itself, to its server or to a rank from below, and whatever a server
- * or a parent that has proved itself answers: the meeting goes on or fails with a sentence. (What strangers send:
+ * or a parent that has proved itself answers: the meeting goes on or fails with a message. (What strangers send:
  * stream_fuzz.)
  */
 #include "core/control/rendezvous/internal/wire.h"
@@ -39,9 +39,9 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static void check_sentence(void *context, const char *sentence)
+static void check_message(void *context, const char *message)
 {
-    if (!*sentence)
+    if (!*message)
         abort();
 }
 
@@ -97,7 +97,7 @@ static void come(const uint8_t *data, size_t size)
                                      .secret = secret,
                                      .limit_seconds = 5,
                                      .stop = eventfd(0, EFD_CLOEXEC),
-                                     .report = check_sentence}};
+                                     .report = check_message}};
     struct stream streams[RANKS];
     pthread_t thread;
     uint16_t port = 0;

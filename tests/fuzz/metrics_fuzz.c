@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file of metrics: refused with a sentence, or a run whose steps rise, and which can be drawn. */
+/* Any bytes as a file of metrics: refused with a message, or a run whose steps rise, and which can be drawn. */
 #include "fuzz_file.h"
 
 #include "platform/metrics/chart/run_chart.h"

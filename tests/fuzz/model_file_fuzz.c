@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file that describes a network: refused with a sentence, or a shape that can be described, whose
+/* Any bytes as a file that describes a network: refused with a message, or a shape that can be described, whose
  * numbers are within their bounds. Nothing of the network's size is allocated. */
 #include "base/format/yaml.h"
 #include "training/model/file/model_file.h"

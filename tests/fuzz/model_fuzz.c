@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any numbers as the shape of a network, any text as its name: refused with a sentence, or the parameters fill the flat
+/* Any numbers as the shape of a network, any text as its name: refused with a message, or the parameters fill the flat
  * array in order, without overlap. Nothing of the network's size is allocated. */
 #include "training/model/model.h"
 

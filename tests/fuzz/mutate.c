@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fuzzer without libFuzzer, for every build and compiler: runs each file of a folder, then changed ones for some
+ * A fuzzer without libFuzzer, for every build and compiler: runs each file of a directory, then changed ones for some
  * seconds, always the same in the same order. It finds again what was found once (a failing input becomes a seed), and
  * the shallow; `make fuzz` looks deeper.
  *
- *     NAME_seeds FOLDER SECONDS
+ *     NAME_seeds DIRECTORY SECONDS
  */
 #include "base/clock.h"
 #include "base/random.h"
@@ -31,16 +31,16 @@ static int by_name(const void *left, const void *right)
     return strcmp(((const struct seed *)left)->name, ((const struct seed *)right)->name);
 }
 
-static size_t read_seeds(const char *folder, struct seed *seeds)
+static size_t read_seeds(const char *directory, struct seed *seeds)
 {
     size_t count = 0;
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(directory);
     for (struct dirent *entry; listing && count < SEEDS_MOST && (entry = readdir(listing));) {
         char path[4096];
         struct seed *seed = &seeds[count];
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         FILE *file = fopen(path, "rb");
         if (!file)
             continue;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     static uint8_t bytes[BYTES_MOST];
     size_t count = argc == 3 ? read_seeds(argv[1], seeds) : 0;
     if (count == 0) {
-        fprintf(stderr, "usage: %s FOLDER SECONDS; there are no seeds\n", argv[0]);
+        fprintf(stderr, "usage: %s DIRECTORY SECONDS; there are no seeds\n", argv[0]);
         return 1;
     }
     uint64_t end = clock_now() + (uint64_t)(atof(argv[2]) * 1e9), number = 0;

@@ -2,7 +2,7 @@
 /*
  * Any bytes between an agent and who speaks to it. The first byte says to which side: the agent, which without
  * descriptors starts nothing, answers in whole frames and does for the run's own user no more than that one may ask
- * for; or who waits for a command of its own, and learns of its end, or a sentence.
+ * for; or who waits for a command of its own, and learns of its end, or a message.
  */
 #include "platform/agent/cgroup/cgroup.h"
 #include "platform/agent/internal/connections.h"
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What the agent answers: refusals, each with its sentence. */
+/* What the agent answers: refusals, each with its message. */
 static void check_answers(int descriptor)
 {
     struct buffer answers = {0};
@@ -37,7 +37,7 @@ static void check_answers(int descriptor)
 
 static void speak_to_agent(const uint8_t *data, size_t size, bool guest)
 {
-    static const struct node_order order = {.host = "host", .folder = "/"};
+    static const struct node_order order = {.host = "host", .directory = "/"};
     static const struct cgroup no_group;
     static const struct node_place place = {&order, "/", &no_group, NULL};
     struct node_connections connections = {.place = &place, .listener = -1};
@@ -73,7 +73,7 @@ static void hear_agent(const uint8_t *data, size_t size)
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && !exec.ended)
         status = node_exec_hear(&exec, true, &error);
-    if (status != WEFT_OK && !*error.text && status != WEFT_ERROR_ARGUMENT) /* the agent's own sentence may be empty */
+    if (status != WEFT_OK && !*error.text && status != WEFT_ERROR_ARGUMENT) /* the agent's own message may be empty */
         abort();
     node_exec_close(&exec);
     close(ends[1]);

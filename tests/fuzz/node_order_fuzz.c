@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the order of a node: refused with a sentence, or written again as an order that says the same. */
+/* Any bytes as the order of a node: refused with a message, or written again as an order that says the same. */
 #include "platform/agent/order.h"
 
 #include <stdlib.h>

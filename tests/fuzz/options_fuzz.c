@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any words as a command line, with options of every kind: values are within their ranges, or there is a sentence. And
+ * Any words as a command line, with options of every kind: values are within their ranges, or there is a message. And
  * any text where people and launchers write numbers, sizes, addresses and lists of nodes.
  */
 #include "base/text.h"

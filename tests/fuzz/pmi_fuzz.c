@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a launcher answers through PMI-1 and PMI-2: where the rank above is and a secret, or a sentence. */
+/* Whatever a launcher answers through PMI-1 and PMI-2: where the rank above is and a secret, or a message. */
 #include "core/control/rendezvous/internal/kvs.h"
 
 #include <stdio.h>

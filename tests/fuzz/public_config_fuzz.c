@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What says a model's shape, config.json or a checkpoint's manifest, may be any text: it is refused with a sentence, or
+/* What says a model's shape, config.json or a checkpoint's manifest, may be any text: it is refused with a message, or
  * the shape can be described or refused, and comes back from what is written of it. */
 #include "training/model/file/public_config.h"
 #include "training/model/file/shape_json.h"

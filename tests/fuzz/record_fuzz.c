@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the record of a run: refused with a sentence, or its texts end and its state has a name. */
+/* Any bytes as the record of a run: refused with a message, or its texts end and its state has a name. */
 #include "fuzz_file.h"
 
 #include "platform/runs/record.h"
@@ -8,18 +8,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char folder[] = "/tmp/weft-fuzz-XXXXXX", path[64], source[FUZZ_PATH_BYTES];
+    char directory[] = "/tmp/weft-fuzz-XXXXXX", path[64], source[FUZZ_PATH_BYTES];
     struct run_record record = {0};
     struct error error = {0};
     int descriptor = fuzz_file(data, size, source);
-    if (!mkdtemp(folder))
+    if (!mkdtemp(directory))
         abort();
-    snprintf(path, sizeof path, "%s/run.json", folder);
+    snprintf(path, sizeof path, "%s/run.json", directory);
     if (symlink(source, path) != 0)
         abort();
-    weft_status status = run_record_load(folder, "run", &record, &error);
+    weft_status status = run_record_load(directory, "run", &record, &error);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
     close(descriptor);
     if (status != WEFT_OK) {
         if (!*error.text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the specification of a run: refused with a sentence, or written and read again it is the same. */
+/* Any bytes as the specification of a run: refused with a message, or written and read again it is the same. */
 #include "platform/registry/run_specification.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The safetensors parser takes any bytes: it refuses with a sentence, or what it hands out lies within the file. */
+/* The safetensors parser takes any bytes: it refuses with a message, or what it hands out lies within the file. */
 #include "training/checkpoint/safetensors.h"
 
 #include <stdlib.h>

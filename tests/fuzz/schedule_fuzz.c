@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a schedule: refused with a sentence, or its plans can be made, printed, verified and simulated. */
+/* Any bytes as a schedule: refused with a message, or its plans can be made, printed, verified and simulated. */
 #include "core/collective/tuner/tuner.h"
 #include "core/schedule/text/print.h"
 #include "core/schedule/text/read.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file of tokens: refused with a sentence, or all its tokens can be read. */
+/* Any bytes as a file of tokens: refused with a message, or all its tokens can be read. */
 #include "training/data/shard.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the list of a snapshot: refused with a sentence, or written again as the same bytes. */
+/* Any bytes as the list of a snapshot: refused with a message, or written again as the same bytes. */
 #include "platform/snapshot/list.h"
 
 #include <stdlib.h>

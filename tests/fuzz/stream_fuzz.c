@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whatever a stranger sends: a connection's first bytes, at both ends, in pieces; then the same bytes as frames, and as
- * an order of the launcher. Nothing opens a stream without the secret, and every refusal has a sentence.
+ * an order of the launcher. Nothing opens a stream without the secret, and every refusal has a message.
  */
 #include "core/control/wire/stream.h"
 #include "launch/order.h"

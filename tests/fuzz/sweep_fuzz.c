@@ -10,18 +10,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char home[] = "/tmp/weft-fuzz-XXXXXX", folder[64], path[FILE_PATH_BYTES], source[FUZZ_PATH_BYTES];
+    char home[] = "/tmp/weft-fuzz-XXXXXX", directory[64], path[FILE_PATH_BYTES], source[FUZZ_PATH_BYTES];
     int descriptor = fuzz_file(data, size, source);
     struct sweep_record sweep = {.place = {"allreduce", 4, 2, "a kind"}};
     if (!mkdtemp(home))
         abort();
-    snprintf(folder, sizeof folder, "%s/weft", home);
+    snprintf(directory, sizeof directory, "%s/weft", home);
     setenv("XDG_CACHE_HOME", home, 1);
-    if (mkdir(folder, 0700) != 0 || sweep_record_path(path, NULL) != WEFT_OK || symlink(source, path) != 0)
+    if (mkdir(directory, 0700) != 0 || sweep_record_path(path, NULL) != WEFT_OK || symlink(source, path) != 0)
         abort();
     sweep_record_load(&sweep);
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
     rmdir(home);
     close(descriptor);
     for (size_t i = 0; i < sweep.count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a folder of safetensors files may be any text: it is refused with a sentence, or names sorted tensors,
+/* The index of a directory of safetensors files may be any text: it is refused with a message, or names sorted tensors,
  * each in one of its files, whose names lead nowhere else. */
 #include "training/checkpoint/tensor_files.h"
 

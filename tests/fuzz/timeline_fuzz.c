@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a timeline: refused with a sentence, or its sums are about the ranks and operations that it has. */
+/* Any bytes as a timeline: refused with a message, or its sums are about the ranks and operations that it has. */
 #include "fuzz_file.h"
 
 #include "observe/inspect/timeline.h"

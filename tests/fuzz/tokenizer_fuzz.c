@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as vocab.json, merges.txt and a text, a NUL between them: refused with a sentence, or a tokenizer that
+/* Any bytes as vocab.json, merges.txt and a text, a NUL between them: refused with a message, or a tokenizer that
  * gives every text back as it was. */
 #include "training/data/tokenizer/internal/byte_alphabet.h"
 #include "training/data/tokenizer/internal/tables.h"

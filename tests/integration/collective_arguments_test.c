@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a caller may not ask for is refused in a sentence, before anything is sent; the communicator stays of use. */
+/* What a caller may not ask for is refused in a message, before anything is sent; the communicator stays of use. */
 #include "../world.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When ranks do not fit together, every rank gets the same status and one sentence that says who did what: mismatched
+ * When ranks do not fit together, every rank gets the same status and one message that says who did what: mismatched
  * calls, crossed blocking calls, time limits, aborts, deaths, a plan that was overwritten in memory.
  */
 #include "../world.h"
@@ -17,25 +17,25 @@
 /* The first argument of every body: what all ranks must end with. */
 struct expected {
     weft_status status;
-    const char *words[6]; /* all of them are in the sentence */
+    const char *words[6]; /* all of them are in the message */
     double within;        /* seconds */
 };
 
 static int check_end(weft_context *context, int rank, weft_status status, const struct expected *expected,
                      uint64_t began)
 {
-    const char *sentence = weft_message(context);
+    const char *message = weft_message(context);
     double seconds = (double)(clock_now() - began) * 1e-9;
     if (rank == 0)
-        fprintf(stderr, "  %.2f s: %s\n", seconds, sentence);
+        fprintf(stderr, "  %.2f s: %s\n", seconds, message);
     if (status != expected->status) {
         fprintf(stderr, "rank %d: status %s, not %s: %s\n", rank, weft_status_name(status),
-                weft_status_name(expected->status), sentence);
+                weft_status_name(expected->status), message);
         return 1;
     }
     for (int i = 0; i < 6 && expected->words[i]; i++)
-        if (!strstr(sentence, expected->words[i])) {
-            fprintf(stderr, "rank %d: '%s' is not in: %s\n", rank, expected->words[i], sentence);
+        if (!strstr(message, expected->words[i])) {
+            fprintf(stderr, "rank %d: '%s' is not in: %s\n", rank, expected->words[i], message);
             return 2;
         }
     if (seconds > expected->within) {
@@ -44,7 +44,7 @@ static int check_end(weft_context *context, int rank, weft_status status, const 
     }
     /* The context is broken: the same again, at once. */
     char kept[1024];
-    snprintf(kept, sizeof kept, "%s", sentence);
+    snprintf(kept, sizeof kept, "%s", message);
     if (weft_barrier(weft_world(context)) != expected->status || strcmp(weft_message(context), kept) != 0) {
         fprintf(stderr, "rank %d: a later call ended otherwise: %s\n", rank, weft_message(context));
         return 4;

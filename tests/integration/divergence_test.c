@@ -50,7 +50,7 @@ static const struct train_config common = {
 };
 
 struct test {
-    const char *folder;
+    const char *directory;
     void (*spoil)(const struct model_description *description, float *parameters);
     struct error errors[2]; /* of each rank */
     bool speaks[2];
@@ -66,7 +66,7 @@ static weft_status train(weft_context *context, const struct train_config *confi
     return status;
 }
 
-static weft_status save(const struct training_state *state, const struct train_config *config, const char *folder,
+static weft_status save(const struct training_state *state, const struct train_config *config, const char *directory,
                         struct error *error)
 {
     struct tensor_list weights, moments;
@@ -75,8 +75,8 @@ static weft_status save(const struct training_state *state, const struct train_c
     training_state_describe(state, config, &written);
     weft_status status = tensor_lists_open(&weights, &moments, &arrays, error);
     if (status == WEFT_OK)
-        status =
-            checkpoint_save(folder, &written, weights.tensors, weights.count, moments.tensors, moments.count, 0, error);
+        status = checkpoint_save(directory, &written, weights.tensors, weights.count, moments.tensors, moments.count, 0,
+                                 error);
     tensor_list_close(&weights);
     tensor_list_close(&moments);
     cJSON_Delete((cJSON *)written.model);
@@ -98,11 +98,11 @@ static weft_status spoil(const struct test *test, const struct train_config *con
                                    .first_moments = arrays + description->elements,
                                    .second_moments = arrays + 2 * description->elements};
     char changes[SETTINGS_TEXT_BYTES];
-    status = training_state_load(&state, config, test->folder, changes, &error);
+    status = training_state_load(&state, config, test->directory, changes, &error);
     if (status == WEFT_OK) {
         test->spoil(description, state.parameters);
         state.step++;
-        status = save(&state, config, test->folder, &error);
+        status = save(&state, config, test->directory, &error);
     }
     if (status != WEFT_OK)
         fprintf(stderr, "%s\n", error.text);
@@ -117,28 +117,28 @@ static int body(weft_context *context, int rank, void *argument)
     struct train_config config = common;
     struct error error = {0};
     bool speaks;
-    config.checkpoint_dir = test->folder;
+    config.checkpoint_dir = test->directory;
     config.stop_at = STEPS;
     CHECK(train(context, &config, &speaks, &error) == WEFT_OK);
     if (rank == 0)
         CHECK(spoil(test, &config) == WEFT_OK);
     config.stop_at = 0;
-    config.resume = test->folder;
+    config.resume = test->directory;
     CHECK(train(context, &config, &test->speaks[rank], &test->errors[rank]) == WEFT_ERROR_DATA);
     struct checkpoint *checkpoint;
-    CHECK(checkpoint_open(test->folder, &checkpoint, &error) == WEFT_OK);
+    CHECK(checkpoint_open(test->directory, &checkpoint, &error) == WEFT_OK);
     CHECK(checkpoint_get_state(checkpoint)->step == STEPS + 1);
     checkpoint_close(checkpoint);
     return 0;
 }
 
-/* `expected` stands in the sentence of every rank, which `speaker` alone prints. */
+/* `expected` stands in the message of every rank, which `speaker` alone prints. */
 static void expect_told(int ranks, void (*spoiler)(const struct model_description *, float *), int speaker,
                         const char *const *expected)
 {
-    struct test test = {.folder = temporary_folder(), .spoil = spoiler};
+    struct test test = {.directory = temporary_directory(), .spoil = spoiler};
     assert_int_equal(world_run(&(struct world){.ranks = ranks}, body, &test), 0);
-    file_remove_tree(test.folder, NULL);
+    file_remove_tree(test.directory, NULL);
     for (int rank = 0; rank < ranks; rank++) {
         for (const char *const *part = expected; *part; part++)
             if (!strstr(test.errors[rank].text, *part))

@@ -17,18 +17,18 @@ static void orders_wait_for_agents_and_reboots_lose_nodes(void **state)
     assert_int_equal(engine->stop(engine, &order.attempt, ENGINE_STOP, 0, NULL), WEFT_OK);
     struct heard heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.cause, JOURNAL_STOPPED);
-    struct node_order old = {.nodes = 1, .folder = (char *)folder, .boot = "another"};
+    struct node_order old = {.nodes = 1, .directory = (char *)directory, .boot = "another"};
     char *words[] = {"sh", "-c", "echo x >>ran-again", NULL};
     old.attempt = (struct attempt){"before", 1};
     old.command = (struct texts){words, 3};
     char path[FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/engine/before/1/0", folder);
-    assert_int_equal(file_make_folder(path, NULL), WEFT_OK);
+    snprintf(path, sizeof path, "%s/engine/before/1/0", directory);
+    assert_int_equal(file_make_directory(path, NULL), WEFT_OK);
     assert_int_equal(node_order_save(&old, path, NULL), WEFT_OK);
     heard = hear_all(engine, &old.attempt, 0);
     assert_int_equal(heard.end, JOURNAL_LOST);
-    assert_non_null(strstr(heard.sentence, "machine went down"));
-    assert_int_not_equal(access(temporary_path(folder, "ran-again"), F_OK), 0);
+    assert_non_null(strstr(heard.message, "machine went down"));
+    assert_int_not_equal(access(temporary_path(directory, "ran-again"), F_OK), 0);
     engine->close(engine);
 }
 
@@ -79,7 +79,7 @@ static void what_is_stopped_before_it_begins_never_ran(void **state)
         assert_int_equal(first.code, 75);
         assert_int_equal(waits.code, 0); /* it had nothing to run */
     }
-    assert_int_not_equal(access(temporary_path(folder, "ran"), F_OK), 0);
+    assert_int_not_equal(access(temporary_path(directory, "ran"), F_OK), 0);
     engine->close(engine);
 }
 

@@ -18,7 +18,7 @@ static uint32_t wanted(void)
 {
     char *text;
     size_t size;
-    if (file_read(temporary_path(folder, "wanted"), 1 << 20, &text, &size, NULL) != WEFT_OK)
+    if (file_read(temporary_path(directory, "wanted"), 1 << 20, &text, &size, NULL) != WEFT_OK)
         return 0;
     free(text);
     return (uint32_t)size;
@@ -48,7 +48,7 @@ static void hold(uint32_t most)
 {
     struct engine *engine = open_engine();
     uint32_t count = wanted();
-    int file = open(temporary_path(folder, "wanted"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int file = open(temporary_path(directory, "wanted"), O_WRONLY | O_CREAT | O_APPEND, 0600);
     for (uint32_t i = count > 3 ? count - 3 : 0; i < count; i++) {
         struct engine_order order = order_number(i);
         engine->start(engine, &order, NULL);
@@ -74,7 +74,7 @@ static size_t times_run(uint32_t number, uint32_t node)
     char name[64], *text;
     size_t size;
     snprintf(name, sizeof name, "ran-run-%u-%u", number, node);
-    if (file_read(temporary_path(folder, name), 100, &text, &size, NULL) != WEFT_OK)
+    if (file_read(temporary_path(directory, name), 100, &text, &size, NULL) != WEFT_OK)
         return 0;
     free(text);
     return size / 2;
@@ -125,7 +125,7 @@ static void agents_are_killed(void **state)
         struct engine_order order = order_number(2 * i);
         char path[FILE_PATH_BYTES];
         int64_t agent = 0;
-        snprintf(path, sizeof path, "%s/engine/%s/1/0", folder, order.attempt.run);
+        snprintf(path, sizeof path, "%s/engine/%s/1/0", directory, order.attempt.run);
         start(engine, &order);
         uint64_t until = clock_now() + random_below(8, i, i % 2 ? 100000000 : 20000000);
         while (clock_now() < until || agent == 0)

@@ -66,7 +66,7 @@ static void a_damaged_node_is_killed(void **state)
         struct engine_order order = order_of(run, 1, script);
         struct engine *engine = start_ready(&order);
         char node[FILE_PATH_BYTES];
-        snprintf(node, sizeof node, "%s/engine/%s/1/0", folder, run);
+        snprintf(node, sizeof node, "%s/engine/%s/1/0", directory, run);
         damage(node);
         assert_int_equal(poll_once(engine, &order, &error), WEFT_ERROR_DATA);
         assert_int_equal(node_agent_life(node, &agent), NODE_LIVES);
@@ -95,10 +95,10 @@ static void an_unreadable_journal_may_come_back(void **state)
     struct engine_order order = order_of("away", 1, "echo ready; sleep 44.125");
     struct engine *engine = start_ready(&order);
     struct error error = {0};
-    const char *journal = temporary_path(folder, "engine/away/1/0/journal");
-    const char *away = temporary_path(folder, "engine/away/1/0/elsewhere");
+    const char *journal = temporary_path(directory, "engine/away/1/0/journal");
+    const char *away = temporary_path(directory, "engine/away/1/0/elsewhere");
     assert_int_equal(rename(journal, away), 0);
-    temporary_file(folder, "engine/away/1/0/journal", "no folder", 9);
+    temporary_file(directory, "engine/away/1/0/journal", "no directory", 9);
     assert_int_equal(poll_once(engine, &order, &error), WEFT_ERROR_SYSTEM);
     assert_false(gone(engine, &order, false));
     assert_int_equal(engine->stop(engine, &order.attempt, ENGINE_STOP, 0, NULL), WEFT_OK);
@@ -123,7 +123,7 @@ static void what_has_not_begun_never_will(void **state)
     assert_false(gone(engine, &order, false));
     assert_true(gone_soon(engine, &order, true));
     poll(NULL, 0, 2000);
-    assert_int_not_equal(access(temporary_path(folder, "ran"), F_OK), 0);
+    assert_int_not_equal(access(temporary_path(directory, "ran"), F_OK), 0);
     struct heard heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.end, JOURNAL_LOST);
     assert_true(gone(engine, &(struct engine_order){.attempt = {"nobody", 1}}, false));

@@ -20,7 +20,7 @@ static void a_program_finds_its_place(void **state)
     start(engine, &order);
     struct heard first = hear_all(engine, &order.attempt, 0), second = hear_all(engine, &order.attempt, 1);
     char expected[FILE_PATH_BYTES + 100], real[FILE_PATH_BYTES];
-    assert_non_null(realpath(folder, real));
+    assert_non_null(realpath(directory, real));
     snprintf(expected, sizeof expected, "hello run-1 3 0/2 a:1,b:2 slots=0 gpus= grace=4.0\n%s\n", real);
     assert_non_null(strstr(first.output, expected));
     assert_non_null(strstr(first.output, "wrong\n"));
@@ -52,12 +52,12 @@ static void what_cannot_be_run_is_said(void **state)
     struct heard heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.cause, JOURNAL_BY_ITSELF); /* no fault of the host's */
     assert_int_equal(heard.code, 127);
-    assert_non_null(strstr(heard.sentence, "cannot run 'no-such-program' on host a"));
+    assert_non_null(strstr(heard.message, "cannot run 'no-such-program' on host a"));
     order = order_of("nowhere", 1, "true");
-    order.folder = "/nowhere/at/all";
+    order.directory = "/nowhere/at/all";
     start(engine, &order);
     heard = hear_all(engine, &order.attempt, 0);
-    assert_non_null(strstr(heard.sentence, "cannot enter the folder '/nowhere/at/all'"));
+    assert_non_null(strstr(heard.message, "cannot enter the directory '/nowhere/at/all'"));
     const uint32_t slot = 4;
     struct engine_place place = {"a", &slot, 1};
     order = order_of("bad", 1, "true");
@@ -126,7 +126,7 @@ static void it_is_stopped_as_the_contract_says(void **state)
     assert_int_equal(heard.cause, JOURNAL_STOPPED);
     assert_int_equal(heard.killed, 0);
     assert_non_null(strstr(heard.output, "checkpoint by TERM"));
-    assert_non_null(strstr(heard.sentence, "stop within 5.0 s"));
+    assert_non_null(strstr(heard.message, "stop within 5.0 s"));
     heard = ended_by(keeps, ENGINE_CHECKPOINT, 4000);
     assert_int_equal(heard.code, 75);
     assert_int_equal(heard.cause, JOURNAL_CHECKPOINTED);
@@ -154,7 +154,7 @@ static void a_host_that_goes_down_is_a_stop_too(void **state)
     start(engine, &order);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_three_beats));
-    snprintf(path, sizeof path, "%s/engine/host/1/0", folder);
+    snprintf(path, sizeof path, "%s/engine/host/1/0", directory);
     assert_int_equal(node_agent_life(path, &agent), NODE_LIVES);
     assert_int_equal(kill((pid_t)agent, SIGTERM), 0);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_ended));
@@ -172,7 +172,7 @@ static void time_limits_and_leases_end_it(void **state)
     struct heard heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.cause, JOURNAL_TIME_LIMIT);
     assert_int_equal(heard.code, 75);
-    assert_non_null(strstr(heard.sentence, "time limit of 200 ms"));
+    assert_non_null(strstr(heard.message, "time limit of 200 ms"));
     order = order_of("leased", 1, "echo ready; sleep 30");
     order.lease = 700;
     start(engine, &order);
@@ -185,7 +185,7 @@ static void time_limits_and_leases_end_it(void **state)
     }
     engine->close(engine);
     char path[FILE_PATH_BYTES]; /* looking is no asking, unlike poll() */
-    snprintf(path, sizeof path, "%s/engine/leased/1/0", folder);
+    snprintf(path, sizeof path, "%s/engine/leased/1/0", directory);
     for (int i = 0; i < 3000 && node_agent_life(path, NULL) == NODE_LIVES; i++)
         poll(NULL, 0, 20);
     engine = open_engine();
@@ -220,7 +220,7 @@ static void a_killed_agent_is_the_end_of_its_run_and_nothing_runs_on(void **stat
     struct heard heard = {0};
     start(engine, &order);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
-    snprintf(path, sizeof path, "%s/engine/victim/1/0", folder);
+    snprintf(path, sizeof path, "%s/engine/victim/1/0", directory);
     assert_int_equal(node_agent_life(path, &agent), NODE_LIVES);
     assert_true(processes_with("sleep 42.125") >= 2);
     assert_int_equal(kill((pid_t)agent, SIGKILL), 0);
@@ -228,7 +228,7 @@ static void a_killed_agent_is_the_end_of_its_run_and_nothing_runs_on(void **stat
     assert_int_equal(heard.end, JOURNAL_EXITED);
     assert_int_equal(heard.cause, JOURNAL_AGENT_KILLED);
     assert_int_equal(heard.signal, SIGKILL);
-    assert_non_null(strstr(heard.sentence, "was killed, by the run itself or its user"));
+    assert_non_null(strstr(heard.message, "was killed, by the run itself or its user"));
     assert_int_equal(processes_left("sleep 42.125"), 0);
     struct heard again = hear_all(engine, &order.attempt, 0); /* it stays so */
     assert_int_equal(again.last, heard.last);
@@ -251,7 +251,7 @@ static void a_newer_attempt_ends_the_older_first(void **state)
     first = hear_all(engine, &order.attempt, 0);
     assert_int_equal(first.cause, JOURNAL_FENCED);
     assert_int_equal(first.signal, SIGKILL);
-    assert_non_null(strstr(first.sentence, "attempt 2 of the run exists"));
+    assert_non_null(strstr(first.message, "attempt 2 of the run exists"));
     order = order_of("epochs", 1, "true");
     assert_int_equal(engine->start(engine, &order, &error), WEFT_ERROR_STATE);
     engine->close(engine);
@@ -270,7 +270,7 @@ static void even_if_the_older_agent_is_stuck(void **state)
     int64_t agent;
     start(engine, &order);
     assert_true(hear_until(engine, &order.attempt, 0, &first, has_said_ready));
-    snprintf(path, sizeof path, "%s/engine/stuck/1/0", folder);
+    snprintf(path, sizeof path, "%s/engine/stuck/1/0", directory);
     assert_int_equal(node_agent_life(path, &agent), NODE_LIVES);
     kill((pid_t)agent, SIGSTOP);
     struct engine_order next = order_of("stuck", 2, asks);
@@ -294,7 +294,7 @@ static void starting_twice_starts_once(void **state)
     poll(NULL, 0, 200);
     char *text;
     size_t size;
-    assert_int_equal(file_read(temporary_path(folder, "count"), 100, &text, &size, NULL), WEFT_OK);
+    assert_int_equal(file_read(temporary_path(directory, "count"), 100, &text, &size, NULL), WEFT_OK);
     assert_int_equal(size, 2);
     free(text);
     assert_int_equal(hear_all(other, &order.attempt, 0).last, heard.last);
@@ -411,7 +411,7 @@ static void rubbish_at_the_socket_is_shrugged_off(void **state)
     char path[FILE_PATH_BYTES];
     start(engine, &order);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
-    snprintf(path, sizeof path, "%s/engine/rubbish/1/0", folder);
+    snprintf(path, sizeof path, "%s/engine/rubbish/1/0", directory);
     int sockets[100];
     for (int i = 0; i < 100; i++) {
         assert_int_equal(node_connect(path, &sockets[i], NULL), WEFT_OK);
@@ -456,10 +456,10 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     order.attempt.epoch = 5;
     start(engine, &order);
     struct heard heard = hear_all(engine, &order.attempt, 0);
-    for (int i = 0; i < 3000 && node_agent_life(temporary_path(folder, "engine/short/5/0"), NULL) == NODE_LIVES; i++)
+    for (int i = 0; i < 3000 && node_agent_life(temporary_path(directory, "engine/short/5/0"), NULL) == NODE_LIVES; i++)
         poll(NULL, 0, 20);
-    temporary_file(folder, "engine/short/5/0/lock", "99999999\n", 9);
-    assert_int_equal(node_agent_life(temporary_path(folder, "engine/short/5/0"), NULL), NODE_IS_DEAD);
+    temporary_file(directory, "engine/short/5/0/lock", "99999999\n", 9);
+    assert_int_equal(node_agent_life(temporary_path(directory, "engine/short/5/0"), NULL), NODE_IS_DEAD);
     assert_int_equal(hear_all(engine, &order.attempt, 0).last, heard.last);
     forget(engine, &order.attempt);
     engine->close(engine);
@@ -518,7 +518,7 @@ static void an_attempt_of_another_platform_is_not_known(void **state)
     heard = hear_all(engine, &order.attempt, 0);
     assert_string_equal(heard.output, "of after\n");
     assert_int_equal(heard.code, 0);
-    assert_true(file_is_folder(temporary_path(folder, "engine/7.before/1/0")));
+    assert_true(file_is_directory(temporary_path(directory, "engine/7.before/1/0")));
     forget(engine, &order.attempt);
     engine->close(engine);
 }
@@ -560,12 +560,12 @@ static void processes_belong_to_the_run_s_user(void **state)
     struct engine *engine = open_engine();
     struct engine_order order =
         order_of("other", 1,
-                 "id -un; echo $USER; echo '{\"a\": 1}' >>$WEFT_METRICS; cat $WEFT_NODE_FOLDER/order && echo read; "
-                 "ls $WEFT_NODE_FOLDER $WEFT_NODE_FOLDER/journal && echo listed; sleep 47.125 & exit 0");
+                 "id -un; echo $USER; echo '{\"a\": 1}' >>$WEFT_METRICS; cat $WEFT_NODE_DIRECTORY/order && echo read; "
+                 "ls $WEFT_NODE_DIRECTORY $WEFT_NODE_DIRECTORY/journal && echo listed; sleep 47.125 & exit 0");
     struct error error = {0};
     order.user = "nobody";
-    assert_int_equal(chmod(folder, 0711), 0);
-    order.folder = "/";
+    assert_int_equal(chmod(directory, 0711), 0);
+    order.directory = "/";
     start(engine, &order);
     struct heard heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.code, 0);
@@ -579,7 +579,7 @@ static void processes_belong_to_the_run_s_user(void **state)
     assert_int_equal(engine->start(engine, &order, &error), WEFT_OK);
     heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.cause, JOURNAL_NOT_STARTED);
-    assert_non_null(strstr(heard.sentence, "no user 'no-such-user' on host a"));
+    assert_non_null(strstr(heard.message, "no user 'no-such-user' on host a"));
     engine->close(engine);
 }
 
@@ -592,7 +592,7 @@ static void a_run_s_user_does_not_speak_for_the_platform(void **state)
     struct engine_order order = order_of("guest", 1,
                                          "python3 -c '\n"
                                          "import os, socket, struct, time\n"
-                                         "os.chdir(os.environ[\"WEFT_NODE_FOLDER\"])\n"
+                                         "os.chdir(os.environ[\"WEFT_NODE_DIRECTORY\"])\n"
                                          "agent = socket.socket(socket.AF_UNIX)\n"
                                          "agent.connect(\"socket\")\n"
                                          "print(\"said\", flush=True)\n"
@@ -603,11 +603,11 @@ static void a_run_s_user_does_not_speak_for_the_platform(void **state)
     char path[FILE_PATH_BYTES];
     order.user = "nobody";
     order.lease = 1500;
-    assert_int_equal(chmod(folder, 0711), 0);
-    order.folder = "/";
+    assert_int_equal(chmod(directory, 0711), 0);
+    order.directory = "/";
     start(engine, &order);
     engine->close(engine);
-    snprintf(path, sizeof path, "%s/engine/guest/1/0", folder);
+    snprintf(path, sizeof path, "%s/engine/guest/1/0", directory);
     for (int i = 0; i < 1000 && node_agent_life(path, NULL) != NODE_HAS_ENDED; i++)
         poll(NULL, 0, 20);
     assert_int_equal(node_agent_life(path, NULL), NODE_HAS_ENDED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** For tests of engines: a local engine in a temporary folder, whose agent is the test program itself. */
+/** For tests of engines: a local engine in a temporary directory, whose agent is the test program itself. */
 #ifndef WEFT_TESTS_ENGINE_SUPPORT_H
 #define WEFT_TESTS_ENGINE_SUPPORT_H
 
@@ -18,7 +18,7 @@
 
 #define LINES_BYTES 65536
 
-static const char *folder; /* of the test */
+static const char *directory; /* of the test */
 
 /* What was heard of a node. */
 struct heard {
@@ -26,7 +26,7 @@ struct heard {
     uint32_t end;    /* kind of the last record; 0: not yet */
     int64_t process; /* of the command */
     uint32_t code, signal, cause, killed;
-    char sentence[2048];
+    char message[2048];
     char output[LINES_BYTES], metrics[LINES_BYTES], measured[LINES_BYTES], notes[LINES_BYTES];
     uint32_t starts, beats, ranks[8];
     uint64_t processor_time;
@@ -68,7 +68,7 @@ static inline bool hear_record(void *context, const struct journal_record *recor
             heard->cause = record->exited.cause;
             heard->killed = record->exited.killed;
         }
-        snprintf(heard->sentence, sizeof heard->sentence, "%.*s", (int)record->size, record->text);
+        snprintf(heard->message, sizeof heard->message, "%.*s", (int)record->size, record->text);
     }
     return true;
 }
@@ -86,9 +86,9 @@ static inline struct engine *open_engine_of(const char *platform)
     struct engine *engine;
     struct error error = {0};
     char path[FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/engine", folder);
+    snprintf(path, sizeof path, "%s/engine", directory);
     const struct engine_local_config config = {
-        .folder = path, .platform = platform, .hosts = hosts, .host_count = 2, .agent = agent, .reach = reach};
+        .directory = path, .platform = platform, .hosts = hosts, .host_count = 2, .agent = agent, .reach = reach};
     if (engine_local_open(&config, &engine, &error) != WEFT_OK) {
         fprintf(stderr, "%s\n", error.text);
         abort();
@@ -111,8 +111,12 @@ static inline struct engine_order order_of(const char *run, uint64_t epoch, cons
     command[0] = "sh";
     command[1] = "-c";
     command[2] = (char *)script;
-    struct engine_order order = {
-        .places = places, .nodes = 1, .command = command, .environment = environment, .folder = folder, .grace = 5000};
+    struct engine_order order = {.places = places,
+                                 .nodes = 1,
+                                 .command = command,
+                                 .environment = environment,
+                                 .directory = directory,
+                                 .grace = 5000};
     snprintf(order.attempt.run, sizeof order.attempt.run, "%s", run);
     order.attempt.epoch = epoch;
     return order;
@@ -182,7 +186,7 @@ static inline int processes_with(const char *mark)
     char command[512], answer[32] = "";
     snprintf(command, sizeof command,
              "for p in $(pgrep -f -- '[%c]%s'); do grep -qs '%s' /proc/$p/environ && echo; done | wc -l", mark[0],
-             mark + 1, folder);
+             mark + 1, directory);
     FILE *pipe = popen(command, "r");
     if (!fgets(answer, sizeof answer, pipe))
         answer[0] = '0';
@@ -201,7 +205,7 @@ static inline int processes_left(const char *mark)
 
 static inline int make_place(void **state)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     return 0;
 }
 
@@ -209,10 +213,10 @@ static inline int make_place(void **state)
 static inline int remove_place(void **state)
 {
     char command[512];
-    snprintf(command, sizeof command, "! find '%s' -name agent.log -size +0 -exec cat {} + | grep .", folder);
+    snprintf(command, sizeof command, "! find '%s' -name agent.log -size +0 -exec cat {} + | grep .", directory);
     if (system(command) != 0)
         return -1;
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 #endif

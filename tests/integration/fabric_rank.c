@@ -2,14 +2,14 @@
 /*
  * One rank that speaks to others over the fabric alone; scripts start as many as they want, on as many hosts.
  *
- *     fabric_rank MODE RANK RANKS FOLDER [NAME=VALUE...]
+ *     fabric_rank MODE RANK RANKS DIRECTORY [NAME=VALUE...]
  *
  *     random      every rank sends messages of random sizes on random channels to every other, all are checked
  *     latency     ranks 0 and 1 exchange `bytes`, `count` times: prints microseconds one way (best and median of ten
  * batches) bandwidth   rank 0 sends `count` messages of `bytes` to rank 1, `depth` at a time: prints MB/s and both CPU
  * times death       the last rank kills itself amid transfers; the others must be able to cancel theirs and close
  *
- * The ranks meet through files in FOLDER. Names: interface, provider, shuffle, seed, bytes, count, depth; sleep=1 waits
+ * The ranks meet through files in DIRECTORY. Names: interface, provider, shuffle, seed, bytes, count, depth; sleep=1 waits
  * by poll.
  */
 #include "../support/fabric_shuffle.h"
@@ -30,7 +30,7 @@
 
 static struct {
     uint32_t rank, ranks;
-    const char *folder, *interface, *provider;
+    const char *directory, *interface, *provider;
     uint64_t shuffle, seed, bytes, count, depth, sleep;
 } options = {.seed = 1, .bytes = 8, .count = 1000, .depth = 4};
 
@@ -52,17 +52,17 @@ static void quit(const char *text)
 static void publish(const char *what, const void *data, size_t bytes)
 {
     char path[512], final[512];
-    snprintf(path, sizeof path, "%s/.%s.%u", options.folder, what, options.rank);
-    snprintf(final, sizeof final, "%s/%s.%u", options.folder, what, options.rank);
+    snprintf(path, sizeof path, "%s/.%s.%u", options.directory, what, options.rank);
+    snprintf(final, sizeof final, "%s/%s.%u", options.directory, what, options.rank);
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0 || rename(path, final) != 0)
-        quit("cannot write into the meeting folder");
+        quit("cannot write into the meeting directory");
 }
 
 static void collect(const char *what, uint32_t rank, void *data, size_t bytes)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s.%u", options.folder, what, rank);
+    snprintf(path, sizeof path, "%s/%s.%u", options.directory, what, rank);
     for (;;) {
         FILE *file = fopen(path, "rb");
         if (file) {
@@ -388,10 +388,10 @@ int main(int count, char **words)
         {"bandwidth", measure_bandwidth}, {"death", survive_death},
     };
     if (count < 5)
-        quit("usage: fabric_rank MODE RANK RANKS FOLDER [NAME=VALUE...]");
+        quit("usage: fabric_rank MODE RANK RANKS DIRECTORY [NAME=VALUE...]");
     options.rank = (uint32_t)atoi(words[2]);
     options.ranks = (uint32_t)atoi(words[3]);
-    options.folder = words[4];
+    options.directory = words[4];
     for (int i = 5; i < count; i++)
         read_option(words[i]);
     limit = clock_now() + LIMIT_SECONDS * SECOND;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client, driven from a script: each argument is a request, answered with a line. METHOD:PATH[:BODY[:KEY]] prints
- * "STATUS text" or "error: sentence"; "lines:PATH:COUNT" prints what comes; "sleep:MILLISECONDS" waits.
+ * "STATUS text" or "error: message"; "lines:PATH:COUNT" prints what comes; "sleep:MILLISECONDS" waits.
  */
 #include "platform/client/client.h"
 

@@ -184,7 +184,7 @@ static int check(weft_context *context, int rank, void *argument)
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         if (!strstr(error.text, expected[i])) {
             fprintf(stderr, "said: %s\nand not: %s\n", error.text, expected[i]);
-            CHECK(!"the sentence is complete");
+            CHECK(!"the message is complete");
         }
     /* What cannot help is not offered. */
     config.micro_batch = 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the control plane share: `weft serve` on a folder of its own, requests to it, and commands."""
+"""What the tests of the control plane share: `weft serve` on a directory of its own, requests to it, and commands."""
 import contextlib
 import http.client
 import json
@@ -19,15 +19,15 @@ FINAL = ("succeeded", "failed", "cancelled")
 ACCOUNT = {"account": "nobody"} if os.geteuid() == 0 else {}
 
 
-def kill_those_on(folder):
-    """End every process that works in the folder, or was given it: servers, agents and the programs of runs."""
+def kill_those_on(directory):
+    """End every process that works in the directory, or was given it: servers, agents and the programs of runs."""
     for _ in range(5):
         found = False
         for number in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 with open(f"/proc/{number}/cmdline", "rb") as file:
                     given = file.read()
-                if os.readlink(f"/proc/{number}/cwd").startswith(folder) or folder.encode() in given:
+                if os.readlink(f"/proc/{number}/cwd").startswith(directory) or directory.encode() in given:
                     os.kill(int(number), signal.SIGKILL)
                     found = True
         if not found:
@@ -49,11 +49,11 @@ def small_disk(mib):
 
 
 class Serve:
-    """`weft serve` with these options on any free port, for as long as a `with` lasts; the folder goes with it."""
+    """`weft serve` with these options on any free port, for as long as a `with` lasts; the directory goes with it."""
 
-    def __init__(self, *options, folder=None, pods="1x2x4"):
-        self.own = folder is None
-        self.folder = folder or tempfile.mkdtemp(prefix="weft-serve-")
+    def __init__(self, *options, directory=None, pods="1x2x4"):
+        self.own = directory is None
+        self.directory = directory or tempfile.mkdtemp(prefix="weft-serve-")
         self.options = [*options, *(["--pods", pods] if pods else [])]
         self.process, self.token, self.said = None, None, []
         self.start()
@@ -62,7 +62,7 @@ class Serve:
 
     def start(self):
         """Start it, again after it was killed; on another port."""
-        command = [WEFT, "serve", "--state", self.folder, "--listen", "127.0.0.1:0", *self.options]
+        command = [WEFT, "serve", "--state", self.directory, "--listen", "127.0.0.1:0", *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.process.stdout.readline()
         if not first.startswith("weft serves at "):
@@ -91,7 +91,7 @@ class Serve:
             self.process.stdout.close()
             self.process.stderr.close()
             if self.own:
-                shutil.rmtree(self.folder, ignore_errors=True)
+                shutil.rmtree(self.directory, ignore_errors=True)
 
     def end(self, failed):
         """Stop all runs, and then the server."""
@@ -164,7 +164,7 @@ class Serve:
 
     def command(self, *words, code=0, **more):
         """What `weft WORDS` prints on its standard output, against this server; its standard error where it fails."""
-        environment = {**os.environ, "WEFT_SERVER": self.address, "WEFT_TOKEN_FILE": os.path.join(self.folder, "token")}
+        environment = {**os.environ, "WEFT_SERVER": self.address, "WEFT_TOKEN_FILE": os.path.join(self.directory, "token")}
         done = subprocess.run([WEFT, *words], env=environment, capture_output=True, text=True, timeout=120, check=False,
                               **more)
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)

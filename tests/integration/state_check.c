@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state_check FOLDER: whether what a control plane that has ended left in its folder is whole: every page of its
- * databases, and all sums of the ledger. Prints a sentence for each that is not; exits with 1 then.
+ * state_check DIRECTORY: whether what a control plane that has ended left in its directory is whole: every page of its
+ * databases, and all sums of the ledger. Prints a message for each that is not; exits with 1 then.
  */
 #include "base/file/file.h"
 #include "platform/access/access.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state_first FOLDER: the platform's database as the first version of its schema was, empty: what later ones bring up.
+/* state_first DIRECTORY: the platform's database as the first version of its schema was, empty: what later ones bring up.
  */
 #include "base/file/file.h"
 #include "platform/registry/registry.h"

@@ -22,14 +22,14 @@ static bool is_own(unsigned long inode)
 {
     char wanted[64], found[64];
     bool own = false;
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *directory = opendir("/proc/self/fd");
     snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
-    for (struct dirent *entry; folder && !own && (entry = readdir(folder));) {
-        ssize_t length = readlinkat(dirfd(folder), entry->d_name, found, sizeof found - 1);
+    for (struct dirent *entry; directory && !own && (entry = readdir(directory));) {
+        ssize_t length = readlinkat(dirfd(directory), entry->d_name, found, sizeof found - 1);
         own = length > 0 && (size_t)length == strlen(wanted) && memcmp(found, wanted, (size_t)length) == 0;
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
     return own;
 }
 

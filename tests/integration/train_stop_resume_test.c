@@ -53,7 +53,7 @@ struct test {
     bool stops;
     int64_t checkpoint_every;
     double rate, decay;
-    const char *folder;
+    const char *directory;
     FILE *said; /* rank 0's lines for people */
 };
 
@@ -84,7 +84,7 @@ static int body(weft_context *context, int rank, void *argument)
     int stopped_by = SIGTERM, attempts = 0;
     config.steps = test->steps;
     config.patience = test->patience;
-    config.checkpoint_dir = test->folder;
+    config.checkpoint_dir = test->directory;
     config.checkpoint_every = test->checkpoint_every;
     config.rate = test->rate;
     config.optimiser.weight_decay = test->decay;
@@ -95,7 +95,7 @@ static int body(weft_context *context, int rank, void *argument)
         struct trainer *trainer = NULL;
         bool speaks;
         config.observer = &ear;
-        config.resume = attempts ? test->folder : NULL;
+        config.resume = attempts ? test->directory : NULL;
         weft_status status =
             trainer_open(&config, context, weft_world(context), test->said, &ear.stop, &trainer, &speaks, &error);
         if (status == WEFT_OK)
@@ -129,13 +129,13 @@ static void train(struct test *test, struct outcome *outcome)
     char *said;
     size_t length;
     memset(outcome, 0, sizeof *outcome);
-    test->folder = temporary_folder();
+    test->directory = temporary_directory();
     assert_non_null(test->said = open_memstream(&said, &length));
     assert_int_equal(world_run(&(struct world){.ranks = test->ranks}, body, test), 0);
     assert_int_equal(fclose(test->said), 0);
     find_evaluations(said, outcome->evaluations, sizeof outcome->evaluations);
     free(said);
-    assert_int_equal(checkpoint_open(test->folder, &checkpoint, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_open(test->directory, &checkpoint, NULL), WEFT_OK);
     outcome->step = checkpoint_get_state(checkpoint)->step;
     assert_int_equal(checkpoint_hash(checkpoint, digest, NULL), WEFT_OK);
     sha256_text(digest, outcome->hash);
@@ -143,9 +143,9 @@ static void train(struct test *test, struct outcome *outcome)
     snprintf(outcome->settings, sizeof outcome->settings, "%s", settings);
     cJSON_free(settings);
     checkpoint_close(checkpoint);
-    if (readlink(temporary_path(test->folder, CHECKPOINT_BEST), outcome->best, sizeof outcome->best - 1) < 0)
+    if (readlink(temporary_path(test->directory, CHECKPOINT_BEST), outcome->best, sizeof outcome->best - 1) < 0)
         *outcome->best = 0;
-    assert_int_equal(file_remove_tree(test->folder, NULL), WEFT_OK);
+    assert_int_equal(file_remove_tree(test->directory, NULL), WEFT_OK);
 }
 
 static void expect_no_trace_of_stops(int64_t steps, int64_t patience, double rate, double decay, struct outcome *whole)

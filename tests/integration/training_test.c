@@ -50,7 +50,7 @@ struct plan {
     int micro_batches, steps;
     bool shards, same_order, rounded;
     size_t bucket_bytes;
-    const char *save, *load; /* folders of checkpoints */
+    const char *save, *load; /* directories of checkpoints */
     uint16_t *narrowed;      /* rank 0's copy */
     float *values;           /* of all tensors in the table's order, as rank 0 has them at the end */
 };
@@ -182,22 +182,22 @@ static void rounded_gradients_do_not_depend_on_ranks(void **state)
 
 static void a_checkpoint_goes_on_anywhere(void **state)
 {
-    char folder[] = "/tmp/weft-training-XXXXXX", command[64];
-    assert_non_null(mkdtemp(folder));
+    char directory[] = "/tmp/weft-training-XXXXXX", command[64];
+    assert_non_null(mkdtemp(directory));
     struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = 4, .steps = 6};
     float *through = values_of(1, &plan);
     plan.steps = 3;
-    plan.save = folder;
+    plan.save = directory;
     plan.shards = true;
     free(values_of(4, &plan));
     plan.steps = 6;
     plan.save = NULL;
-    plan.load = folder;
+    plan.load = directory;
     assert_same(through, values_of(2, &plan));
     plan.shards = false;
     assert_same(through, values_of(1, &plan));
     free(through);
-    snprintf(command, sizeof command, "rm -r %s", folder);
+    snprintf(command, sizeof command, "rm -r %s", directory);
     assert_int_equal(system(command), 0);
 }
 
@@ -240,20 +240,20 @@ static void ranks_on_other_processors_keep_the_same_values(void **state)
 
 static void a_checkpoint_of_another_program_has_no_public_form(void **state)
 {
-    char folder[] = "/tmp/weft-training-XXXXXX", output[64], command[64];
-    assert_non_null(mkdtemp(folder));
-    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 1, .steps = 1, .save = folder};
+    char directory[] = "/tmp/weft-training-XXXXXX", output[64], command[64];
+    assert_non_null(mkdtemp(directory));
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 1, .steps = 1, .save = directory};
     free(values_of(1, &plan));
-    snprintf(output, sizeof output, "%s/public", folder);
+    snprintf(output, sizeof output, "%s/public", directory);
     struct checkpoint *checkpoint;
     struct error error = {0};
-    assert_int_equal(checkpoint_open(folder, &checkpoint, &error), WEFT_OK);
+    assert_int_equal(checkpoint_open(directory, &checkpoint, &error), WEFT_OK);
     assert_int_equal(public_export(checkpoint, output, WEFT_F32, &error), WEFT_ERROR_DATA);
     assert_non_null(strstr(error.text, "is that of another program"));
-    assert_non_null(strstr(error.text, folder));
+    assert_non_null(strstr(error.text, directory));
     assert_int_equal(access(output, F_OK), -1);
     checkpoint_close(checkpoint);
-    snprintf(command, sizeof command, "rm -r %s", folder);
+    snprintf(command, sizeof command, "rm -r %s", directory);
     assert_int_equal(system(command), 0);
 }
 
@@ -514,14 +514,14 @@ static int mistake(weft_context *context, int rank, void *argument)
     CHECK_SAYS("'p' was made ready twice");
     CHECK(weft_training_accumulate(training) == WEFT_OK);
     CHECK(weft_training_accumulate(training) == WEFT_ERROR_STATE);
-    CHECK(weft_training_load(training, "/nonexistent/folder", &found) == WEFT_OK && !found);
+    CHECK(weft_training_load(training, "/nonexistent/directory", &found) == WEFT_OK && !found);
     CHECK(weft_training_save(training, "/proc/nothing", 1) != WEFT_OK);
     CHECK_SAYS("/proc/nothing");
     weft_training_close(training);
     return 0;
 }
 
-static void mistakes_are_sentences(void **state)
+static void mistakes_are_messages(void **state)
 {
     assert_int_equal(world_run(&(struct world){.ranks = 1}, mistake, NULL), 0);
 }
@@ -541,7 +541,7 @@ int main(void)
         cmocka_unit_test(a_gradient_that_is_not_ready_is_named_with_its_ranks),
         cmocka_unit_test(a_gradient_or_note_that_is_no_number_changes_nothing),
         cmocka_unit_test(a_parameter_that_some_lack_is_named_with_its_ranks),
-        cmocka_unit_test(mistakes_are_sentences),
+        cmocka_unit_test(mistakes_are_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

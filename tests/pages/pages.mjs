@@ -73,7 +73,7 @@ async function diskSpace() {
         await page.locator(".head", { hasText: / MiB on disk/ }).waitFor();
         assert.equal(await page.getByRole("alert").filter({ hasText: "disk is full" }).isVisible(), false);
         await close(page);
-        const policy = join(platform.folder, "policy.yaml");
+        const policy = join(platform.directory, "policy.yaml");
         writeFileSync(policy, "disk: {reserve: 1000T}\n");
         platform.options.push("--policy", policy);
         await platform.crash();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `weft serve` on a folder of its own, requests to it, and something for it to do.
+// `weft serve` on a directory of its own, requests to it, and something for it to do.
 import { spawn } from "node:child_process";
 import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ export class Platform {
     /** Start it; `options` are those of weft serve. */
     static async start(...options) {
         const platform = new Platform();
-        platform.folder = mkdtempSync(join(tmpdir(), "weft-pages-"));
+        platform.directory = mkdtempSync(join(tmpdir(), "weft-pages-"));
         platform.programs = mkdtempSync(join(tmpdir(), "weft-programs-"));
         chmodSync(platform.programs, 0o755);
         platform.program = platform.copy(own);
@@ -29,7 +29,7 @@ export class Platform {
     }
 
     async launch() {
-        this.process = spawn(this.weft, ["serve", "--state", this.folder, "--listen", "127.0.0.1:0", ...this.options], {
+        this.process = spawn(this.weft, ["serve", "--state", this.directory, "--listen", "127.0.0.1:0", ...this.options], {
             stdio: ["ignore", "pipe", "inherit"],
         });
         this.ended = new Promise((resolve) => this.process.on("exit", resolve));
@@ -119,8 +119,8 @@ export class Platform {
         }
         this.process.kill("SIGTERM");
         await this.ended;
-        if (live.length) throw new Error(`${live.length} runs did not stop in 30 s; they are in ${this.folder}`);
-        for (const folder of [this.folder, this.programs]) rmSync(folder, { recursive: true, force: true });
+        if (live.length) throw new Error(`${live.length} runs did not stop in 30 s; they are in ${this.directory}`);
+        for (const directory of [this.directory, this.programs]) rmSync(directory, { recursive: true, force: true });
     }
 }
 

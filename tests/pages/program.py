@@ -35,9 +35,9 @@ for step in range(steps):
     if step % 97 == 96:
         print(f"warning: the loss scale went from 65536 to 32768 at step {step}", file=sys.stderr, flush=True)
     if step % 100 == 99 and rank == 0 and "WEFT_CHECKPOINT_DIR" in os.environ:
-        folder = os.path.join(os.environ["WEFT_CHECKPOINT_DIR"], f"step-{step + 1:06d}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "weights"), "wb") as file:
+        directory = os.path.join(os.environ["WEFT_CHECKPOINT_DIR"], f"step-{step + 1:06d}")
+        os.makedirs(directory, exist_ok=True)
+        with open(os.path.join(directory, "weights"), "wb") as file:
             file.write(bytes(1 << 20))
 sys.stdout.flush()
 time.sleep(pause)

@@ -385,7 +385,7 @@ static weft_status simulated_stop(struct engine *engine, const struct attempt *a
     return WEFT_OK;
 }
 
-static weft_status simulated_remark(struct engine *engine, const struct attempt *attempt, const char *sentence,
+static weft_status simulated_remark(struct engine *engine, const struct attempt *attempt, const char *message,
                                     struct error *error)
 {
     struct engine_simulated *simulated = simulated_of(engine);
@@ -393,7 +393,7 @@ static weft_status simulated_remark(struct engine *engine, const struct attempt 
     if (!at)
         return unknown(attempt, error);
     if (at->nodes[0].progress != ENDED)
-        add_record(simulated, &at->nodes[0], JOURNAL_NOTE, sentence);
+        add_record(simulated, &at->nodes[0], JOURNAL_NOTE, message);
     return WEFT_OK;
 }
 

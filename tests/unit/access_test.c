@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 
 static struct database *open_again(struct database *database)
 {
     struct error error = {0};
     database_close(database);
-    if (access_open(NULL, temporary_path(folder, "access.db"), &database, &error) != WEFT_OK)
+    if (access_open(NULL, temporary_path(directory, "access.db"), &database, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return database;
 }
@@ -173,8 +173,8 @@ int main(void)
         cmocka_unit_test(a_user_has_so_many_and_no_more),
         cmocka_unit_test(what_was_done_is_kept),
     };
-    folder = temporary_folder();
+    directory = temporary_directory();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups of both versions, in folders that look like the kernel's: what is written where. */
+/* Control groups of both versions, in directories that look like the kernel's: what is written where. */
 #include "platform/agent/cgroup/cgroup.h"
 #include "temporary.h"
 
@@ -18,13 +18,13 @@
 
 static const char *root;
 
-/* Write root/path, with the folders that it is in. */
+/* Write root/path, with the directories that it is in. */
 static void put(const char *path, const char *text)
 {
     char file[FILE_PATH_BYTES];
     snprintf(file, sizeof file, "%s/%s", root, path);
     *strrchr(file, '/') = '\0';
-    assert_int_equal(file_make_folder(file, NULL), WEFT_OK);
+    assert_int_equal(file_make_directory(file, NULL), WEFT_OK);
     snprintf(file, sizeof file, "%s/%s", root, path);
     assert_int_equal(file_write(file, text, strlen(text), NULL), WEFT_OK);
 }
@@ -41,11 +41,11 @@ static void expect(const char *path, const char *text)
 }
 
 /* A group with the files in which limits are written, in their unlimited state. */
-static void put_group(const char *folder, const char *const *names)
+static void put_group(const char *directory, const char *const *names)
 {
     char path[FILE_PATH_BYTES];
     for (; *names; names++) {
-        snprintf(path, sizeof path, "sys/fs/cgroup/%s/%s", folder, *names);
+        snprintf(path, sizeof path, "sys/fs/cgroup/%s/%s", directory, *names);
         put(path, "");
     }
 }
@@ -65,7 +65,7 @@ static void version_2_has_one_tree(void **state)
     struct cgroup group;
     struct cgroup_events events;
     (void)state;
-    root = temporary_folder();
+    root = temporary_directory();
     put("proc/self/cgroup", "0::/system.slice/weft.service/weft-server\n");
     put("sys/fs/cgroup/system.slice/weft.service/weft-server/cgroup.procs", "1\n");
     put("sys/fs/cgroup/system.slice/weft.service/cgroup.procs", "");
@@ -105,7 +105,7 @@ static void version_1_has_a_tree_for_each_controller(void **state)
     struct cgroup_place place;
     struct cgroup group;
     (void)state;
-    root = temporary_folder();
+    root = temporary_directory();
     put("proc/self/cgroup", "5:memory:/own\n4:cpuset:/\n3:cpu,cpuacct:/\n2:pids:/\n0::/\n");
     put_group("memory/own", memory);
     put_group("memory/own/weft-runs", memory);
@@ -140,7 +140,7 @@ static void a_server_that_is_alone_makes_room(void **state)
     char number[24];
     struct cgroup_place place;
     (void)state;
-    root = temporary_folder();
+    root = temporary_directory();
     snprintf(number, sizeof number, "%d\n", (int)getpid());
     put("proc/self/cgroup", "0::/weft.service\n");
     put("sys/fs/cgroup/weft.service/cgroup.procs", number);
@@ -150,8 +150,8 @@ static void a_server_that_is_alone_makes_room(void **state)
     expect("sys/fs/cgroup/weft.service/cgroup.subtree_control", "+memory");
     put("sys/fs/cgroup/weft.service/cgroup.subtree_control", "memory\n");
     cgroup_find(root, &place);
-    assert_true(*place.folders[CGROUP_MEMORY]);
-    assert_false(*place.folders[CGROUP_PIDS]);
+    assert_true(*place.directories[CGROUP_MEMORY]);
+    assert_false(*place.directories[CGROUP_PIDS]);
     assert_int_equal(file_remove_tree(root, NULL), WEFT_OK);
 }
 
@@ -160,7 +160,7 @@ static void without_trees_nothing_is_limited(void **state)
     struct cgroup_place place;
     struct cgroup group;
     (void)state;
-    root = temporary_folder();
+    root = temporary_directory();
     put("proc/self/cgroup", "0::/user.slice\n");
     cgroup_find(root, &place);
     cgroup_make(&place, "a", &limits, &group);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every call to the operating system that a checkpoint makes fails once, and every allocation: each time there is a
- * sentence, nothing half-written is left, and the older checkpoint is whole. The linker directs the calls through
+ * message, nothing half-written is left, and the older checkpoint is whole. The linker directs the calls through
  * __wrap_NAME here.
  */
 #include "checkpoint_support.h"
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 
 /* ---- faults ----------------------------------------------------------------------------------------------------- */
 
@@ -163,7 +163,7 @@ static int fail_every_call_of(save_function *save, const char *run, const struct
             continue;
         }
         if (strlen(error.text) < 20)
-            fail_msg("after %s failed there is no sentence: '%s'", fault.failed, error.text);
+            fail_msg("after %s failed there is no message: '%s'", fault.failed, error.text);
         assert_false(has_partial(run));
     }
 }
@@ -176,12 +176,12 @@ static int fail_every_call(const char *run, const struct small_model *old, const
 
 static void everything_is_synced_before_it_gets_its_name(void **state)
 {
-    const char *run = temporary_path(folder, "order");
+    const char *run = temporary_path(directory, "order");
     struct small_model small;
     small_model_make(&small, 1, 10, 4);
     memset(done, 0, sizeof done);
     assert_int_equal(small_model_save(&small, run, 0, NULL), WEFT_OK);
-    /* Two files; the manifest, named when synced, and its folder; the checkpoint's name, and the folder of that. */
+    /* Two files; the manifest, named when synced, and its directory; the checkpoint's name, and the directory of that. */
     assert_string_equal(done, "wfwfwfrfrf");
     small_model_free(&small);
 }
@@ -189,7 +189,7 @@ static void everything_is_synced_before_it_gets_its_name(void **state)
 static void every_system_call_fails_once(void **state)
 {
     static const int numbers[] = {ENOSPC, EIO, EDQUOT};
-    const char *run = temporary_path(folder, "run");
+    const char *run = temporary_path(directory, "run");
     struct small_model old, new;
     small_model_make(&old, 1, 10, 4);
     for (int replace = 0; replace < 2; replace++) {
@@ -204,7 +204,7 @@ static void every_system_call_fails_once(void **state)
 /* What several ranks do, one after the other. */
 static void every_call_for_parts_fails_once(void **state)
 {
-    const char *run = temporary_path(folder, "run");
+    const char *run = temporary_path(directory, "run");
     struct small_model old, new;
     small_model_make(&old, 1, 10, 4);
     small_model_make(&new, 2, 11, 4);
@@ -215,7 +215,7 @@ static void every_call_for_parts_fails_once(void **state)
     memset(done, 0, sizeof done);
     assert_int_equal(file_remove_tree(run, NULL), WEFT_OK);
     assert_int_equal(small_model_save_in_parts(&new, run, 1, NULL), WEFT_OK);
-    /* Four files; the index and the manifest, each named when synced, and their folder; the name, and its folder. */
+    /* Four files; the index and the manifest, each named when synced, and their directory; the name, and its directory. */
     assert_string_equal(done, "wfwfwfwfwfrfwfrfrf");
     small_model_free(&old);
     small_model_free(&new);
@@ -223,7 +223,7 @@ static void every_call_for_parts_fails_once(void **state)
 
 static void replacing_where_names_cannot_be_swapped(void **state)
 {
-    const char *run = temporary_path(folder, "run");
+    const char *run = temporary_path(directory, "run");
     struct small_model old, new;
     small_model_make(&old, 1, 10, 4);
     small_model_make(&new, 2, 10, 4);
@@ -237,7 +237,7 @@ static void replacing_where_names_cannot_be_swapped(void **state)
 
 static void every_allocation_fails_once(void **state)
 {
-    const char *run = temporary_path(folder, "run");
+    const char *run = temporary_path(directory, "run");
     struct small_model old, new;
     small_model_make(&old, 1, 10, 4);
     small_model_make(&new, 2, 11, 4);
@@ -246,9 +246,9 @@ static void every_allocation_fails_once(void **state)
     small_model_free(&new);
 }
 
-static void opening_fails_with_a_sentence(void **state)
+static void opening_fails_with_a_message(void **state)
 {
-    const char *run = temporary_path(folder, "open");
+    const char *run = temporary_path(directory, "open");
     struct small_model small;
     small_model_make(&small, 1, 10, 4);
     assert_int_equal(small_model_save(&small, run, 0, NULL), WEFT_OK);
@@ -270,7 +270,7 @@ static void opening_fails_with_a_sentence(void **state)
             if (status == WEFT_OK)
                 assert_string_equal(fault.failed, "close");
             else if (strlen(error.text) < 20)
-                fail_msg("after %s failed there is no sentence: '%s'", fault.failed, error.text);
+                fail_msg("after %s failed there is no message: '%s'", fault.failed, error.text);
         }
     }
     small_model_free(&small);
@@ -284,7 +284,7 @@ static void *hooked_malloc(size_t size)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     cJSON_InitHooks(&(cJSON_Hooks){hooked_malloc, free});
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_synced_before_it_gets_its_name),
@@ -292,9 +292,9 @@ int main(void)
         cmocka_unit_test(every_call_for_parts_fails_once),
         cmocka_unit_test(replacing_where_names_cannot_be_swapped),
         cmocka_unit_test(every_allocation_fails_once),
-        cmocka_unit_test(opening_fails_with_a_sentence),
+        cmocka_unit_test(opening_fails_with_a_message),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

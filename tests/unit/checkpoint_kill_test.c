@@ -21,7 +21,7 @@
 #define SLOWEST_MS 20000 /* of all random kills together */
 #define CALLS      150   /* about as many system calls as a save makes */
 
-static const char *folder;
+static const char *directory;
 
 /* The seed of the newest checkpoint of `run`, whose tensors are those of that seed. */
 static uint64_t whole_seed(const char *run)
@@ -125,18 +125,18 @@ static void kill_at_every_call(const char *run, uint64_t step)
 
 static void killed_before_every_system_call(void **state)
 {
-    kill_at_every_call(temporary_path(folder, "calls"), 11);
+    kill_at_every_call(temporary_path(directory, "calls"), 11);
 }
 
 static void killed_while_replacing(void **state)
 {
-    kill_at_every_call(temporary_path(folder, "replacing"), 10);
+    kill_at_every_call(temporary_path(directory, "replacing"), 10);
 }
 
 static void killed_at_random_moments(void **state)
 {
     char run[FILE_PATH_BYTES];
-    snprintf(run, sizeof run, "%s", temporary_path(folder, "random"));
+    snprintf(run, sizeof run, "%s", temporary_path(directory, "random"));
     save(run, 1, 1);
     uint64_t told = 1, end = clock_now() + (uint64_t)SLOWEST_MS * 1000000;
     for (uint64_t round = 0; round < 60 && clock_now() < end; round++) {
@@ -175,13 +175,13 @@ static void killed_at_random_moments(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_before_every_system_call),
         cmocka_unit_test(killed_while_replacing),
         cmocka_unit_test(killed_at_random_moments),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

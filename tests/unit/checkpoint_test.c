@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 
 static struct checkpoint *must_open(const char *path)
 {
@@ -28,23 +28,23 @@ static void must_save(const struct small_model *small, const char *run, unsigned
         fail_msg("%s", error.text);
 }
 
-/* A run folder of that name inside the test's folder. */
-static const char *run_folder(const char *name)
+/* A run directory of that name inside the test's directory. */
+static const char *run_directory(const char *name)
 {
     static char path[FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s", temporary_path(folder, name));
+    snprintf(path, sizeof path, "%s", temporary_path(directory, name));
     return path;
 }
 
 static void everything_comes_back(void **state)
 {
     struct small_model small, other;
-    const char *run = run_folder("back/with/folders");
+    const char *run = run_directory("back/with/directories");
     small_model_make(&small, UINT64_MAX - 5, 200, 4);
     small_model_make(&other, 0, 0, 4);
     must_save(&small, run, 0);
     struct checkpoint *checkpoint = must_open(run);
-    assert_string_equal(file_name(checkpoint_folder(checkpoint)), "step-00000200");
+    assert_string_equal(file_name(checkpoint_directory(checkpoint)), "step-00000200");
     assert_string_equal(checkpoint_library(checkpoint), weft_version());
     const struct checkpoint_state *got = checkpoint_get_state(checkpoint);
     assert_int_equal(got->step, 200);
@@ -147,7 +147,7 @@ static void any_cut_is_the_same_checkpoint(void **state)
 {
     struct small_model small;
     char expected[SHA256_TEXT_BYTES], text[SHA256_TEXT_BYTES];
-    const char *run = run_folder("cut");
+    const char *run = run_directory("cut");
     small_model_make(&small, 11, 5, 9);
     small_model_hash(&small, expected);
     for (unsigned parts = 1; parts <= 9; parts++) {
@@ -176,7 +176,7 @@ static void missing_and_double_pieces(void **state)
 {
     struct small_model small;
     struct checkpoint *checkpoint = NULL;
-    const char *run = run_folder("pieces");
+    const char *run = run_directory("pieces");
     small_model_make(&small, 1, 1, 2);
     static const struct {
         uint64_t first[2], count[2];
@@ -223,7 +223,7 @@ static void missing_and_double_pieces(void **state)
 static void another_model_is_named(void **state)
 {
     struct small_model small;
-    const char *run = run_folder("another");
+    const char *run = run_directory("another");
     small_model_make(&small, 1, 1, 4);
     must_save(&small, run, 0);
     struct checkpoint *checkpoint = must_open(run);
@@ -268,7 +268,7 @@ static void another_model_is_named(void **state)
 
 static void the_newest_whole_one_is_found(void **state)
 {
-    const char *run = run_folder("newest");
+    const char *run = run_directory("newest");
     struct small_model small;
     for (uint64_t step = 90; step <= 120; step += 10) {
         small_model_make(&small, step, step, 4);
@@ -279,7 +279,7 @@ static void the_newest_whole_one_is_found(void **state)
     static const char *const others[] = {"step-00000999.partial", "step-999", "step-00000130",
                                          "step-0000000131",       "step-",    "step-0000013x"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_int_equal(file_make_folder(temporary_path(run, others[i]), NULL), WEFT_OK);
+        assert_int_equal(file_make_directory(temporary_path(run, others[i]), NULL), WEFT_OK);
     struct checkpoint *checkpoint = must_open(run);
     assert_int_equal(checkpoint_get_state(checkpoint)->step, 120);
     checkpoint_close(checkpoint);
@@ -296,7 +296,7 @@ static void the_newest_whole_one_is_found(void **state)
 
 static void old_ones_go(void **state)
 {
-    const char *run = run_folder("keep");
+    const char *run = run_directory("keep");
     struct small_model small;
     uint64_t steps[8];
     size_t count;
@@ -330,7 +330,7 @@ static void save_step(const char *run, uint64_t step, unsigned keep, bool best)
 
 static void the_best_is_marked_and_stays(void **state)
 {
-    const char *run = run_folder("best");
+    const char *run = run_directory("best");
     const char *link = temporary_path(run, CHECKPOINT_BEST);
     struct checkpoint *checkpoint;
     uint64_t steps[8];
@@ -357,7 +357,7 @@ static void the_best_is_marked_and_stays(void **state)
     assert_int_equal(checkpoint_open(link, &checkpoint, NULL), WEFT_OK);
     assert_int_equal(checkpoint_get_state(checkpoint)->step, 90);
     checkpoint_close(checkpoint);
-    /* A folder of that name is not replaced. */
+    /* A directory of that name is not replaced. */
     assert_int_equal(unlink(link), 0);
     assert_int_equal(mkdir(link, 0777), 0);
     struct small_model small;
@@ -371,13 +371,13 @@ static void the_best_is_marked_and_stays(void **state)
 
 static void the_same_step_is_replaced(void **state)
 {
-    const char *run = run_folder("replace");
+    const char *run = run_directory("replace");
     struct small_model first, second;
     char expected[SHA256_TEXT_BYTES], text[SHA256_TEXT_BYTES];
     small_model_make(&first, 1, 7, 4);
     small_model_make(&second, 2, 7, 5);
     must_save(&first, run, 0);
-    /* An opened checkpoint goes on to be readable while its folder is replaced. */
+    /* An opened checkpoint goes on to be readable while its directory is replaced. */
     struct checkpoint *before = must_open(run);
     must_save(&second, run, 0);
     struct checkpoint *after = must_open(run);
@@ -397,17 +397,17 @@ static void no_checkpoint_there(void **state)
 {
     struct checkpoint *checkpoint = NULL;
     struct error error = {0};
-    assert_int_equal(checkpoint_open(temporary_path(folder, "nowhere"), &checkpoint, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(checkpoint_open(temporary_path(directory, "nowhere"), &checkpoint, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "nowhere"));
     error_clear(&error);
-    assert_int_equal(file_make_folder(temporary_path(folder, "bare"), NULL), WEFT_OK);
-    assert_int_equal(checkpoint_open(temporary_path(folder, "bare"), &checkpoint, &error), WEFT_ERROR_DATA);
+    assert_int_equal(file_make_directory(temporary_path(directory, "bare"), NULL), WEFT_OK);
+    assert_int_equal(checkpoint_open(temporary_path(directory, "bare"), &checkpoint, &error), WEFT_ERROR_DATA);
     assert_non_null(strstr(error.text, "no checkpoint in"));
 }
 
-static void one_writer_a_folder(void **state)
+static void one_writer_a_directory(void **state)
 {
-    const char *run = run_folder("claimed/run");
+    const char *run = run_directory("claimed/run");
     struct checkpoint_claim *first = NULL, *second = NULL;
     struct error error = {0};
     char owner[64];
@@ -416,7 +416,7 @@ static void one_writer_a_folder(void **state)
     assert_int_equal(checkpoint_claim(run, &second, &error), WEFT_ERROR_STATE);
     assert_null(second);
     if (!strstr(error.text, owner) || !strstr(error.text, "claimed/run"))
-        fail_msg("an odd sentence: %s", error.text);
+        fail_msg("an odd message: %s", error.text);
     checkpoint_release(first);
     assert_int_equal(checkpoint_claim(run, &second, NULL), WEFT_OK);
     checkpoint_release(second);
@@ -428,7 +428,7 @@ static void one_writer_a_folder(void **state)
 
 static void bad_calls_leave_nothing(void **state)
 {
-    const char *run = run_folder("bad");
+    const char *run = run_directory("bad");
     struct small_model small;
     struct error error = {0};
     uint64_t steps[1];
@@ -445,9 +445,9 @@ static void bad_calls_leave_nothing(void **state)
                      WEFT_ERROR_ARGUMENT);
     assert_int_equal(checkpoint_write_part(run, 1, "model", 2, 2, small.weights, 1, NULL, &record, NULL),
                      WEFT_ERROR_ARGUMENT);
-    temporary_file(folder, "a-file", "x", 1);
+    temporary_file(directory, "a-file", "x", 1);
     error_clear(&error);
-    assert_int_equal(small_model_save(&small, temporary_path(folder, "a-file"), 0, &error), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(small_model_save(&small, temporary_path(directory, "a-file"), 0, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "a file of that name"));
     small_model_free(&small);
 }
@@ -455,7 +455,7 @@ static void bad_calls_leave_nothing(void **state)
 /* What other tools read: which file has which tensor, whole. */
 static void parts_have_an_index(void **state)
 {
-    const char *run = temporary_path(folder, "index");
+    const char *run = temporary_path(directory, "index");
     struct small_model small;
     struct checkpoint *checkpoint = NULL;
     struct error error = {0};
@@ -507,7 +507,7 @@ static void parts_have_an_index(void **state)
 /* A rank's file that the committing one does not see, or sees otherwise, makes no checkpoint. */
 static void files_must_be_there_to_commit(void **state)
 {
-    const char *run = temporary_path(folder, "unseen");
+    const char *run = temporary_path(directory, "unseen");
     struct small_model small;
     struct checkpoint_record records[2];
     struct error error = {0};
@@ -537,7 +537,7 @@ static const void *take_nothing(void *owner, const void *bytes, uint64_t size)
 
 static void a_file_that_is_given_up(void **state)
 {
-    const char *run = temporary_path(folder, "given-up");
+    const char *run = temporary_path(directory, "given-up");
     struct small_model small;
     struct checkpoint_record record;
     struct error error = {0};
@@ -556,10 +556,10 @@ static void a_file_that_is_given_up(void **state)
     small_model_free(&small);
 }
 
-/* Who reads the same text sees the same folder. */
+/* Who reads the same text sees the same directory. */
 static void a_claim_has_a_text_of_its_own(void **state)
 {
-    const char *run = temporary_path(folder, "text");
+    const char *run = temporary_path(directory, "text");
     char first[CHECKPOINT_CLAIM_BYTES], again[CHECKPOINT_CLAIM_BYTES], second[CHECKPOINT_CLAIM_BYTES];
     struct checkpoint_claim *claim = NULL;
     checkpoint_claim_text(run, first);
@@ -578,19 +578,19 @@ static void a_claim_has_a_text_of_its_own(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_comes_back),         cmocka_unit_test(the_hash_stays_what_it_is),
         cmocka_unit_test(the_hash_sees_everything),      cmocka_unit_test(any_cut_is_the_same_checkpoint),
         cmocka_unit_test(missing_and_double_pieces),     cmocka_unit_test(another_model_is_named),
         cmocka_unit_test(the_newest_whole_one_is_found), cmocka_unit_test(old_ones_go),
         cmocka_unit_test(the_best_is_marked_and_stays),  cmocka_unit_test(the_same_step_is_replaced),
-        cmocka_unit_test(no_checkpoint_there),           cmocka_unit_test(one_writer_a_folder),
+        cmocka_unit_test(no_checkpoint_there),           cmocka_unit_test(one_writer_a_directory),
         cmocka_unit_test(bad_calls_leave_nothing),       cmocka_unit_test(parts_have_an_index),
         cmocka_unit_test(files_must_be_there_to_commit), cmocka_unit_test(a_file_that_is_given_up),
         cmocka_unit_test(a_claim_has_a_text_of_its_own),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

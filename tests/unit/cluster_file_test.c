@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cluster files: read, placed, written and read again; wrong ones refused by a sentence. */
+/* Cluster files: read, placed, written and read again; wrong ones refused by a message. */
 #include "core/topology/cluster_file.h"
 
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static void what_is_written_reads_back(void **state)
         FILE_OF(NODE ", " LEAF ", " POD ", " POD,
                 ", \"hosts\": [[[\"a\"], [\"b\", \"c\"]], [[\"d\"]]], \"measured\": 1700000000"),
     };
-    const char *folder = temporary_folder(), *path = temporary_path(folder, "deep/cluster.json");
+    const char *directory = temporary_directory(), *path = temporary_path(directory, "deep/cluster.json");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct cluster_file first, second;
         struct error error = {0};
@@ -85,7 +85,7 @@ static void what_is_written_reads_back(void **state)
         cluster_file_free(&first);
         cluster_file_free(&second);
     }
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 static void what_cannot_be_is_refused(void **state)

@@ -10,7 +10,7 @@
 
 #define NOW INT64_C(1700000000000)
 
-static const char *folder;
+static const char *directory;
 static struct database *registry;
 static struct metric_store *store;
 
@@ -151,13 +151,14 @@ int main(void)
         cmocka_unit_test(bars_are_those_that_overlap),
         cmocka_unit_test(a_history_is_drawn_in_few_parts),
     };
-    folder = temporary_folder();
-    registry = registry_with_people(folder);
-    if (metric_store_open(temporary_path(folder, "metrics.db"), &(struct metric_options){0}, &store, NULL) != WEFT_OK)
+    directory = temporary_directory();
+    registry = registry_with_people(directory);
+    if (metric_store_open(temporary_path(directory, "metrics.db"), &(struct metric_options){0}, &store, NULL) !=
+        WEFT_OK)
         return 1;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     metric_store_close(store, NULL);
     database_close(registry);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

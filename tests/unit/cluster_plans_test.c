@@ -102,17 +102,17 @@ static void compare(const char *name)
 
 static void plans_on_described_clusters_are_what_they_were(void **state)
 {
-    DIR *folder = opendir(CLUSTERS);
+    DIR *directory = opendir(CLUSTERS);
     int seen = 0;
-    assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder));) {
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory));) {
         const char *ending = strrchr(entry->d_name, '.');
         if (!ending || strcmp(ending, ".json") != 0)
             continue;
         compare(entry->d_name);
         seen++;
     }
-    closedir(folder);
+    closedir(directory);
     assert_true(seen >= 5);
 }
 

@@ -137,7 +137,7 @@ static void mistakes_exit_with_2_and_name_what_is_near(void **state)
     assert_non_null(strstr(errors, "does not know what to do with 'extra'"));
 }
 
-static void failures_exit_with_1_and_one_sentence(void **state)
+static void failures_exit_with_1_and_one_message(void **state)
 {
     assert_int_equal(RUN("fails"), 1);
     assert_string_equal(errors, "weft: the disk is gone\n");
@@ -302,7 +302,7 @@ int main(void)
         cmocka_unit_test(a_nested_command_gets_its_options_and_words),
         cmocka_unit_test(no_command_lists_them_under_their_jobs),
         cmocka_unit_test(mistakes_exit_with_2_and_name_what_is_near),
-        cmocka_unit_test(failures_exit_with_1_and_one_sentence),
+        cmocka_unit_test(failures_exit_with_1_and_one_message),
         cmocka_unit_test(exit_codes_are_passed_on),
         cmocka_unit_test(a_program_stands_behind_words_and_dashes),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),

@@ -279,7 +279,7 @@ static void half_open_connections_block_nobody(void **state)
 }
 
 /* A neighbour that has proved itself sends what is no frame, or a frame that is none of the control plane's. */
-static void a_malformed_frame_ends_the_connection_with_a_sentence(void **state)
+static void a_malformed_frame_ends_the_connection_with_a_message(void **state)
 {
     static const uint32_t headers[][2] = {{UINT32_MAX, 1},        {0, 0},
                                           {0, 1u << 16},          {0, 99},
@@ -401,7 +401,7 @@ int main(void)
         cmocka_unit_test(an_abort_reaches_those_who_are_connecting),
         cmocka_unit_test(logs_can_be_read_by_others),
         cmocka_unit_test(half_open_connections_block_nobody),
-        cmocka_unit_test(a_malformed_frame_ends_the_connection_with_a_sentence),
+        cmocka_unit_test(a_malformed_frame_ends_the_connection_with_a_message),
         cmocka_unit_test(a_death_tells_what_the_last_heartbeat_told),
         cmocka_unit_test(who_never_stops_sending_is_not_listened_to_for_ever),
     };

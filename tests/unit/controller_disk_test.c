@@ -30,21 +30,21 @@ static void nothing_is_started_on_a_full_disk(void **state)
 
 static void a_run_that_takes_too_much_is_stopped_for_good(void **state)
 {
-    static const char sentence[] = "run 1 takes 12 GiB on disk, more than its quota of 10 GiB";
+    static const char message[] = "run 1 takes 12 GiB on disk, more than its quota of 10 GiB";
     struct world world;
     open_world(&world, 1, 2);
     int64_t run = give(&world, 1, 1, ",\"retries\":9,\"preemptible\":true", HOUR);
     int64_t other = give(&world, 1, 1, "", HOUR), waits = give(&world, 1, 2, "", HOUR);
     pass(&world, BEGIN + SECOND);
-    assert_int_equal(controller_stop_disk(world.controller, run, sentence, false, world.now, NULL), WEFT_OK);
+    assert_int_equal(controller_stop_disk(world.controller, run, message, false, world.now, NULL), WEFT_OK);
     /* Again, at once; and of one that does not run nothing is changed. */
-    assert_int_equal(controller_stop_disk(world.controller, run, sentence, true, world.now, NULL), WEFT_OK);
-    assert_int_equal(controller_stop_disk(world.controller, waits, sentence, true, world.now, NULL), WEFT_OK);
+    assert_int_equal(controller_stop_disk(world.controller, run, message, true, world.now, NULL), WEFT_OK);
+    assert_int_equal(controller_stop_disk(world.controller, waits, message, true, world.now, NULL), WEFT_OK);
     pass(&world, BEGIN + MINUTE);
     assert_int_equal(state_of(&world, run), RUN_FAILED);
     const struct registry_run found = run_of(world.registry, run);
     assert_int_equal(found.cause, RUN_CAUSE_OVERDUE);
-    assert_non_null(strstr(found.detail, sentence));
+    assert_non_null(strstr(found.detail, message));
     assert_int_equal(world.attempts[run], 1);
     assert_int_equal(state_of(&world, other), RUN_RUNNING);
     assert_int_equal(state_of(&world, waits), RUN_QUEUED);

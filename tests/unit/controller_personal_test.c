@@ -98,7 +98,7 @@ static void what_cannot_give_way_leaves_what_is_kept(void **state)
     close_world(&world);
 }
 
-/* What personal runs take beyond their share, nobody is displaced for. */
+/* What personal runs take beyond their share, nobody is preempted for. */
 static void beyond_the_share_a_personal_run_waits_like_others(void **state)
 {
     struct world world;

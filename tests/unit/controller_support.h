@@ -26,7 +26,7 @@
 
 /* What the programs of runs do, by the number of the run. */
 struct world {
-    char folder[256], runs[300];
+    char directory[256], runs[300];
     struct database *registry;
     struct engine *engine;
     struct controller_config config; /**< to be changed before open_controller() */
@@ -62,11 +62,11 @@ static inline void open_controller(struct world *world)
 static inline void open_world_of(struct world *world, const struct engine_simulated_host *hosts, uint32_t count)
 {
     memset(world, 0, sizeof *world);
-    snprintf(world->folder, sizeof world->folder, "%s", temporary_folder());
-    snprintf(world->runs, sizeof world->runs, "%s/runs", world->folder);
+    snprintf(world->directory, sizeof world->directory, "%s", temporary_directory());
+    snprintf(world->runs, sizeof world->runs, "%s/runs", world->directory);
     world->now = BEGIN;
     world->stop_code = 75;
-    world->registry = registry_with_people(world->folder);
+    world->registry = registry_with_people(world->directory);
     const struct engine_simulated_config config = {.hosts = hosts,
                                                    .host_count = count,
                                                    .begin = (uint64_t)BEGIN,
@@ -80,7 +80,7 @@ static inline void open_world_of(struct world *world, const struct engine_simula
     world->config = (struct controller_config){.registry = world->registry,
                                                .engine = world->engine,
                                                .pod = "pod",
-                                               .folders = {.runs = world->runs},
+                                               .directories = {.runs = world->runs},
                                                .policy = SCHEDULER_POLICY_DEFAULT,
                                                CONTROLLER_LIMITS};
 }
@@ -107,7 +107,7 @@ static inline void close_world(struct world *world)
     controller_close(world->controller);
     world->engine->close(world->engine);
     database_close(world->registry);
-    assert_int_equal(file_remove_tree(world->folder, NULL), WEFT_OK);
+    assert_int_equal(file_remove_tree(world->directory, NULL), WEFT_OK);
 }
 
 /* A run of somebody's that takes `duration`; `more` keys of its specification begin with a comma. */

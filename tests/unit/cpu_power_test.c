@@ -24,7 +24,7 @@ static uint64_t now;
 
 static int make_machine(void **state)
 {
-    root = temporary_folder();
+    root = temporary_directory();
     power = NULL;
     now = 1000 * SECOND;
     return 0;
@@ -37,14 +37,14 @@ static int remove_machine(void **state)
     return file_remove_tree(root, NULL);
 }
 
-static void put_zone(const char *folder, const char *name, uint64_t range, uint64_t microjoules)
+static void put_zone(const char *directory, const char *name, uint64_t range, uint64_t microjoules)
 {
     char path[128];
-    snprintf(path, sizeof path, CLASS "%s/name", folder);
+    snprintf(path, sizeof path, CLASS "%s/name", directory);
     tree_put(root, path, "%s\n", name);
-    snprintf(path, sizeof path, CLASS "%s/max_energy_range_uj", folder);
+    snprintf(path, sizeof path, CLASS "%s/max_energy_range_uj", directory);
     tree_put(root, path, "%" PRIu64 "\n", range);
-    snprintf(path, sizeof path, CLASS "%s/energy_uj", folder);
+    snprintf(path, sizeof path, CLASS "%s/energy_uj", directory);
     tree_put(root, path, "%" PRIu64 "\n", microjoules);
 }
 

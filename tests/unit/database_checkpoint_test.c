@@ -274,12 +274,12 @@ int main(void)
 {
     writer = pthread_self();
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(the_writer_waits_for_no_sync),
-        in_temporary_folder(the_log_begins_anew),
-        in_temporary_folder(readers_see_whole_commits_meanwhile),
-        in_temporary_folder(what_was_acknowledged_outlives_a_kill),
-        in_temporary_folder(the_log_stays_where_it_is_to),
-        in_temporary_folder(mistakes_are_told),
+        in_temporary_directory(the_writer_waits_for_no_sync),
+        in_temporary_directory(the_log_begins_anew),
+        in_temporary_directory(readers_see_whole_commits_meanwhile),
+        in_temporary_directory(what_was_acknowledged_outlives_a_kill),
+        in_temporary_directory(the_log_stays_where_it_is_to),
+        in_temporary_directory(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk that fills up at any point of a database's life, or cannot be written: a sentence, and what was there is
+/* A disk that fills up at any point of a database's life, or cannot be written: a message, and what was there is
  * whole. */
 #include "platform/store/database.h"
 
@@ -20,13 +20,13 @@
 static const char *const migrations[] = {"CREATE TABLE things (thing INTEGER PRIMARY KEY, bytes BLOB) STRICT;"};
 static const struct database_schema schema = {"a box of things", 0x74657374, migrations, 1};
 
-static const char *folder;
+static const char *directory;
 static char path[FILE_PATH_BYTES];
 
 static uint64_t free_bytes(void)
 {
     struct statvfs status;
-    assert_int_equal(statvfs(folder, &status), 0);
+    assert_int_equal(statvfs(directory, &status), 0);
     return (uint64_t)status.f_bfree * status.f_bsize;
 }
 
@@ -34,7 +34,7 @@ static uint64_t free_bytes(void)
 static void leave_space(uint64_t space)
 {
     static char block[PAGE];
-    FILE *file = fopen(temporary_path(folder, "filler"), "wb");
+    FILE *file = fopen(temporary_path(directory, "filler"), "wb");
     assert_non_null(file);
     setbuf(file, NULL);
     for (uint64_t taken = 0, most = free_bytes() - space; taken < most; taken += sizeof block)
@@ -47,15 +47,15 @@ static void clear_disk(void)
 {
     static const char *const names[] = {"filler", "box.db", "box.db-wal", "box.db-shm", "box.db.writer"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unlink(temporary_path(folder, names[i]));
+        unlink(temporary_path(directory, names[i]));
 }
 
 static void told_of_a_full_disk(weft_status status, const struct error *error)
 {
     assert_int_equal(status, WEFT_ERROR_SYSTEM);
-    if (!strstr(error->text, folder) ||
+    if (!strstr(error->text, directory) ||
         (!strstr(error->text, "the disk is full") && !strstr(error->text, "No space left")))
-        fail_msg("an odd sentence: %s", error->text);
+        fail_msg("an odd message: %s", error->text);
 }
 
 static struct database *open_box(void)
@@ -105,7 +105,7 @@ static void making_one(void **state)
         failures++;
         told_of_a_full_disk(status, &error);
         assert_false(file_exists(path));
-        assert_false(file_exists(temporary_path(folder, "box.db-wal")));
+        assert_false(file_exists(temporary_path(directory, "box.db-wal")));
     }
     assert_in_range(failures, 3, 40);
 }
@@ -143,7 +143,7 @@ static void adding_to_one(void **state)
             failures++;
             told_of_a_full_disk(status, &error);
             assert_int_equal(count(box), 5);
-            unlink(temporary_path(folder, "filler"));
+            unlink(temporary_path(directory, "filler"));
             assert_int_equal(add(box, 2, NULL), WEFT_OK);
             assert_int_equal(database_check(box, NULL), WEFT_OK);
             database_close(box);
@@ -163,7 +163,7 @@ static void opening_one(void **state)
     assert_int_equal(add(box, 5, NULL), WEFT_OK);
     database_close(box);
     for (uint64_t space = 0; space < 12 * PAGE; space += PAGE) {
-        unlink(temporary_path(folder, "box.db.writer"));
+        unlink(temporary_path(directory, "box.db.writer"));
         leave_space(space);
         struct error error = {0};
         weft_status status = database_open(path, &schema, DATABASE_WRITER, &box, &error);
@@ -171,7 +171,7 @@ static void opening_one(void **state)
             database_close(box);
         else
             told_of_a_full_disk(status, &error);
-        unlink(temporary_path(folder, "filler"));
+        unlink(temporary_path(directory, "filler"));
         box = open_box();
         assert_int_equal(count(box), 5);
         database_close(box);
@@ -184,19 +184,19 @@ static void refused_read_only(const char *where)
     struct error error = {0};
     assert_int_equal(database_open(where, &schema, DATABASE_WRITER, &box, &error), WEFT_ERROR_SYSTEM);
     if (!strstr(error.text, where) || !strstr(error.text, "Read-only file system"))
-        fail_msg("an odd sentence: %s", error.text);
+        fail_msg("an odd message: %s", error.text);
 }
 
-static void a_folder_that_cannot_be_written(void **state)
+static void a_directory_that_cannot_be_written(void **state)
 {
     clear_disk();
     struct database *box = open_box();
     assert_int_equal(add(box, 1, NULL), WEFT_OK);
     database_close(box);
-    assert_int_equal(mount(NULL, folder, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(mount(NULL, directory, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
     refused_read_only(path);
-    refused_read_only(temporary_path(folder, "new.db"));
-    assert_int_equal(mount(NULL, folder, NULL, MS_REMOUNT, NULL), 0);
+    refused_read_only(temporary_path(directory, "new.db"));
+    assert_int_equal(mount(NULL, directory, NULL, MS_REMOUNT, NULL), 0);
     box = open_box();
     assert_int_equal(count(box), 1);
     database_close(box);
@@ -242,24 +242,24 @@ static void room_that_was_kept(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
-    snprintf(path, sizeof path, "%s/box.db", folder);
+    directory = temporary_directory();
+    snprintf(path, sizeof path, "%s/box.db", directory);
     char options[64];
     snprintf(options, sizeof options, "size=%d", DISK_BYTES);
     /* In a mount namespace of its own, so that the mount ends with this process. */
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("weft-test", folder, "tmpfs", 0, options) != 0) {
+        mount("weft-test", directory, "tmpfs", 0, options) != 0) {
         perror("skipped: a small disk needs root and mount");
-        rmdir(folder);
+        rmdir(directory);
         return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(making_one),         cmocka_unit_test(adding_to_one),
         cmocka_unit_test(opening_one),        cmocka_unit_test(space_that_was_kept),
-        cmocka_unit_test(room_that_was_kept), cmocka_unit_test(a_folder_that_cannot_be_written),
+        cmocka_unit_test(room_that_was_kept), cmocka_unit_test(a_directory_that_cannot_be_written),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    umount(folder);
-    rmdir(folder);
+    umount(directory);
+    rmdir(directory);
     return failed;
 }

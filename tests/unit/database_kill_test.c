@@ -25,7 +25,7 @@ static const char *const migrations[] = {
     "CREATE TABLE entries (entry INTEGER PRIMARY KEY, amount INTEGER NOT NULL, padding BLOB) STRICT;"};
 static const struct database_schema schema = {"a book", 0x74657374, migrations, 1};
 
-static const char *folder;
+static const char *directory;
 
 static void give_up(const struct error *error)
 {
@@ -80,7 +80,7 @@ static void killed_at_random_moments(void **state)
 {
     const char *wanted = getenv("WEFT_TEST_KILLS");
     char path[FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s", temporary_path(folder, "book.db"));
+    snprintf(path, sizeof path, "%s", temporary_path(directory, "book.db"));
     int64_t told = 0, most = 0, kills = wanted ? strtoll(wanted, NULL, 10) : 30;
     for (int64_t round = 0; round < kills; round++) {
         int ends[2], status;
@@ -125,9 +125,9 @@ static void killed_at_random_moments(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {cmocka_unit_test(killed_at_random_moments)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

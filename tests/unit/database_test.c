@@ -25,7 +25,7 @@ static const char *const migrations[] = {
 static const struct database_schema first = {"a box of things", APPLICATION, migrations, 1};
 static const struct database_schema second = {"a box of things", APPLICATION, migrations, 2};
 
-static const char *folder;
+static const char *directory;
 static unsigned boxes;
 
 /* The path of a database that is not there yet. */
@@ -33,7 +33,7 @@ static const char *new_path(void)
 {
     char name[32];
     snprintf(name, sizeof name, "box-%u.db", ++boxes);
-    return temporary_path(folder, name);
+    return temporary_path(directory, name);
 }
 
 static struct database *open_box(const char *path, const struct database_schema *schema)
@@ -45,7 +45,7 @@ static struct database *open_box(const char *path, const struct database_schema 
     return box;
 }
 
-/* Opening is refused with `status` and a sentence that has `word` in it. */
+/* Opening is refused with `status` and a message that has `word` in it. */
 static void refused(const char *path, const struct database_schema *schema, weft_status status, const char *word)
 {
     struct database *box = NULL;
@@ -53,7 +53,7 @@ static void refused(const char *path, const struct database_schema *schema, weft
     assert_int_equal(database_open(path, schema, DATABASE_WRITER, &box, &error), status);
     assert_null(box);
     if (!strstr(error.text, word) || !strstr(error.text, path))
-        fail_msg("an odd sentence: %s", error.text);
+        fail_msg("an odd message: %s", error.text);
 }
 
 static weft_status add(struct database *box, const char *name, struct error *error)
@@ -460,10 +460,10 @@ static void strangers_are_refused_and_not_touched(void **state)
     assert_int_equal(sqlite3_exec(foreign, "PRAGMA journal_mode=WAL; PRAGMA application_id=5", NULL, NULL, NULL), 0);
     sqlite3_close(foreign);
     refused_untouched(path, WEFT_ERROR_DATA, "application id 5");
-    refused_untouched(temporary_file(folder, "text", "a text, not a database, but long enough to look like one", 56),
+    refused_untouched(temporary_file(directory, "text", "a text, not a database, but long enough to look like one", 56),
                       WEFT_ERROR_DATA, "is no SQLite database");
-    assert_int_equal(mkdir(temporary_path(folder, "directory"), 0777), 0);
-    refused(temporary_path(folder, "directory"), &first, WEFT_ERROR_DATA, "is no file");
+    assert_int_equal(mkdir(temporary_path(directory, "directory"), 0777), 0);
+    refused(temporary_path(directory, "directory"), &first, WEFT_ERROR_DATA, "is no file");
     path = new_path();
     database_close(open_box(path, &second));
     put_header(path, 63, 9);
@@ -471,7 +471,7 @@ static void strangers_are_refused_and_not_touched(void **state)
     put_header(path, 60, 0xff);
     refused_untouched(path, WEFT_ERROR_DATA, "nothing was changed");
     /* An empty file is a database to be. */
-    path = temporary_file(folder, "empty", "", 0);
+    path = temporary_file(directory, "empty", "", 0);
     database_close(open_box(path, &second));
 }
 
@@ -539,7 +539,7 @@ static void damage_is_found_at_opening(void **state)
     free(whole);
 }
 
-/* Somebody else's transaction (a shell on the file) ends the wait with a sentence, not with a hang. */
+/* Somebody else's transaction (a shell on the file) ends the wait with a message, not with a hang. */
 static void a_busy_database_is_told(void **state)
 {
     const char *path = new_path();
@@ -558,7 +558,7 @@ static void a_busy_database_is_told(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_back),
         cmocka_unit_test(transactions_are_whole),
@@ -577,6 +577,6 @@ int main(void)
         cmocka_unit_test(a_busy_database_is_told),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats of datasets are recognised, splits by name are found, and every bad file gets a sentence. */
+/* Formats of datasets are recognised, splits by name are found, and every bad file gets a message. */
 #include "temporary.h"
 #include "training/data/dataset.h"
 
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 
 static weft_status open_one(const char *path, uint64_t sequence, struct dataset **dataset, struct error *error)
 {
@@ -25,7 +25,7 @@ static struct dataset *must_open(const char *path, uint64_t sequence)
     return dataset;
 }
 
-/* Opening `path` fails with `status` and a sentence that has all of `words` (up to a NULL). */
+/* Opening `path` fails with `status` and a message that has all of `words` (up to a NULL). */
 static void must_fail(const char *path, uint64_t sequence, weft_status status, const char *const *words)
 {
     struct error error = {0};
@@ -46,13 +46,13 @@ static const char *llmc_shard(const char *name, uint32_t magic, uint32_t version
     memcpy(bytes, (uint32_t[]){magic, version, told}, 12);
     for (uint32_t i = 0; i < held; i++)
         memcpy(bytes + 1024 + i * width, &(uint32_t){i}, width);
-    return temporary_file(folder, name, bytes, 1024 + held * width);
+    return temporary_file(directory, name, bytes, 1024 + held * width);
 }
 
 static void a_text_is_bytes(void **state)
 {
     static const char text[] = "It was a bright cold day in April, and the clocks were striking thirteen.";
-    struct dataset *dataset = must_open(temporary_file(folder, "a.txt", text, sizeof text - 1), 4);
+    struct dataset *dataset = must_open(temporary_file(directory, "a.txt", text, sizeof text - 1), 4);
     assert_int_equal(dataset_vocabulary(dataset), 256);
     assert_non_null(strstr(dataset_describe(dataset), "read as bytes"));
     int32_t tokens[4], targets[4];
@@ -95,23 +95,23 @@ static void bad_llmc_shards(void **state)
               WORDS("4294967295 tokens"));
     must_fail(llmc_shard("none.bin", 20240520, 1, 0, 0, 2), 2, WEFT_ERROR_DATA, WORDS("too short", "0 tokens"));
     uint32_t magic = 20240520;
-    must_fail(temporary_file(folder, "header.bin", &magic, 4), 2, WEFT_ERROR_DATA,
+    must_fail(temporary_file(directory, "header.bin", &magic, 4), 2, WEFT_ERROR_DATA,
               WORDS("header.bin", "4 bytes", "truncated"));
 }
 
 static void bad_files(void **state)
 {
-    must_fail(temporary_path(folder, "nowhere.txt"), 2, WEFT_ERROR_SYSTEM, WORDS("nowhere.txt", "No such file"));
-    must_fail(temporary_file(folder, "empty.txt", "", 0), 2, WEFT_ERROR_DATA, WORDS("empty.txt", "is empty"));
-    must_fail(temporary_file(folder, "odd.bin", "abc", 3), 2, WEFT_ERROR_DATA, WORDS("odd.bin", "3 bytes is odd"));
+    must_fail(temporary_path(directory, "nowhere.txt"), 2, WEFT_ERROR_SYSTEM, WORDS("nowhere.txt", "No such file"));
+    must_fail(temporary_file(directory, "empty.txt", "", 0), 2, WEFT_ERROR_DATA, WORDS("empty.txt", "is empty"));
+    must_fail(temporary_file(directory, "odd.bin", "abc", 3), 2, WEFT_ERROR_DATA, WORDS("odd.bin", "3 bytes is odd"));
     must_fail("/dev/null", 2, WEFT_ERROR_ARGUMENT, WORDS("/dev/null", "device"));
-    must_fail(temporary_file(folder, "short.txt", "0123456789", 10), 5, WEFT_ERROR_DATA,
+    must_fail(temporary_file(directory, "short.txt", "0123456789", 10), 5, WEFT_ERROR_DATA,
               WORDS("short.txt", "10 tokens", "at least 6", "12 together"));
-    must_fail(temporary_file(folder, "one.txt", "0", 1), 1, WEFT_ERROR_DATA, WORDS("1 tokens", "4 together"));
-    must_fail(temporary_path(folder, "one.txt"), 0, WEFT_ERROR_ARGUMENT, WORDS("sequence is 0"));
-    must_fail(temporary_path(folder, "one.txt"), UINT64_MAX, WEFT_ERROR_ARGUMENT,
+    must_fail(temporary_file(directory, "one.txt", "0", 1), 1, WEFT_ERROR_DATA, WORDS("1 tokens", "4 together"));
+    must_fail(temporary_path(directory, "one.txt"), 0, WEFT_ERROR_ARGUMENT, WORDS("sequence is 0"));
+    must_fail(temporary_path(directory, "one.txt"), UINT64_MAX, WEFT_ERROR_ARGUMENT,
               WORDS("sequence is 18446744073709551615"));
-    const char *paths[] = {temporary_path(folder, "short.txt"), llmc_shard("mixed.bin", 20240520, 1, 99, 99, 2)};
+    const char *paths[] = {temporary_path(directory, "short.txt"), llmc_shard("mixed.bin", 20240520, 1, 99, 99, 2)};
     struct dataset_options options = {.sequence = 2};
     struct dataset *dataset = NULL;
     struct error error = {0};
@@ -129,7 +129,7 @@ static void a_token_outside_the_vocabulary(void **state)
 {
     uint16_t tokens[100] = {0};
     tokens[73] = 50257;
-    struct dataset *dataset = must_open(temporary_file(folder, "high.bin", tokens, sizeof tokens), 4);
+    struct dataset *dataset = must_open(temporary_file(directory, "high.bin", tokens, sizeof tokens), 4);
     struct error error = {0};
     int32_t inputs[4], targets[4];
     weft_status status = WEFT_OK;
@@ -144,8 +144,8 @@ static void a_token_outside_the_vocabulary(void **state)
 static void splits_by_name(void **state)
 {
     char inner[FILE_PATH_BYTES];
-    snprintf(inner, sizeof inner, "%s", temporary_path(folder, "named"));
-    assert_int_equal(file_make_folder(inner, NULL), WEFT_OK);
+    snprintf(inner, sizeof inner, "%s", temporary_path(directory, "named"));
+    assert_int_equal(file_make_directory(inner, NULL), WEFT_OK);
     uint16_t tokens[200] = {0};
     temporary_file(inner, "train.bin", tokens, 400);
     temporary_file(inner, "interval.bin", tokens, 200);
@@ -166,11 +166,11 @@ static void splits_by_name(void **state)
     must_fail(inner, 60, WEFT_ERROR_DATA, WORDS("hold out", "50 tokens", "at least 61"));
 }
 
-static void folders(void **state)
+static void directories(void **state)
 {
     char inner[FILE_PATH_BYTES];
-    snprintf(inner, sizeof inner, "%s", temporary_path(folder, "texts"));
-    assert_int_equal(file_make_folder(inner, NULL), WEFT_OK);
+    snprintf(inner, sizeof inner, "%s", temporary_path(directory, "texts"));
+    assert_int_equal(file_make_directory(inner, NULL), WEFT_OK);
     must_fail(inner, 2, WEFT_ERROR_DATA, WORDS("texts", "neither .bin nor .txt"));
     temporary_file(inner, "b.txt", "bbbbbbbbbbbbbbbbbbbb", 20);
     temporary_file(inner, "a.txt", "aaaaaaaaaaaaaaaaaaaa", 20);
@@ -185,7 +185,7 @@ static void folders(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_bytes),
         cmocka_unit_test(llmc_shards),
@@ -193,9 +193,9 @@ int main(void)
         cmocka_unit_test(bad_files),
         cmocka_unit_test(a_token_outside_the_vocabulary),
         cmocka_unit_test(splits_by_name),
-        cmocka_unit_test(folders),
+        cmocka_unit_test(directories),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

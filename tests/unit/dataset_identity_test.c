@@ -53,12 +53,12 @@ static void the_tokens_and_not_where_they_lie(void **state)
     }
 }
 
-/* A folder of two files. */
-static struct dataset_identity identify_two(const char *folder, const char *first, const char *second,
+/* A directory of two files. */
+static struct dataset_identity identify_two(const char *directory, const char *first, const char *second,
                                             const uint16_t *tokens, size_t count)
 {
-    const char *path = temporary_path(folder, "two");
-    assert_int_equal(file_make_folder(path, NULL), WEFT_OK);
+    const char *path = temporary_path(directory, "two");
+    assert_int_equal(file_make_directory(path, NULL), WEFT_OK);
     temporary_file(path, first, tokens, count * sizeof *tokens);
     temporary_file(path, second, tokens + count, (TOKENS - count) * sizeof *tokens);
     const struct dataset_identity identity = identify(path, 16);
@@ -119,9 +119,11 @@ static void the_identity_stays_what_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(the_tokens_and_not_where_they_lie), in_temporary_folder(the_files_and_what_is_held_out),
-        in_temporary_folder(both_ends_of_a_large_file),         cmocka_unit_test(random_tokens_have_none),
-        in_temporary_folder(the_identity_stays_what_it_is),
+        in_temporary_directory(the_tokens_and_not_where_they_lie),
+        in_temporary_directory(the_files_and_what_is_held_out),
+        in_temporary_directory(both_ends_of_a_large_file),
+        cmocka_unit_test(random_tokens_have_none),
+        in_temporary_directory(the_identity_stays_what_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #define SEQUENCE 8
 
-static const char *folder;
+static const char *directory;
 
 /* A shard of 16-bit tokens where token i has value i: a sample then tells where it came from. */
 static const char *counting_shard(const char *name, unsigned first, unsigned count)
@@ -19,7 +19,7 @@ static const char *counting_shard(const char *name, unsigned first, unsigned cou
     uint16_t *tokens = malloc(count * sizeof *tokens);
     for (unsigned i = 0; i < count; i++)
         tokens[i] = (uint16_t)(first + i);
-    const char *path = temporary_file(folder, name, tokens, count * sizeof *tokens);
+    const char *path = temporary_file(directory, name, tokens, count * sizeof *tokens);
     free(tokens);
     return path;
 }
@@ -118,7 +118,7 @@ static void any_sharding_reads_the_same(void **state)
     for (int ranks = 1; ranks <= 8; ranks *= 2) {
         struct dataset *own[8];
         for (int rank = 0; rank < ranks; rank++)
-            own[rank] = open_with_seed(temporary_path(folder, "sharding.bin"), 9);
+            own[rank] = open_with_seed(temporary_path(directory, "sharding.bin"), 9);
         for (uint64_t step = 0; step < STEPS; step++) {
             for (uint64_t m = 0; m < MICRO_BATCHES; m++) {
                 int32_t expected[2][BATCH * SEQUENCE], got[2][BATCH * SEQUENCE];
@@ -185,7 +185,7 @@ static void the_smallest_dataset(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_permutation_of_any_size),
         cmocka_unit_test(permutations_are_even),
@@ -198,6 +198,6 @@ int main(void)
         cmocka_unit_test(the_smallest_dataset),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

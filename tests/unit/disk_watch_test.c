@@ -31,9 +31,9 @@ static void write_file(const struct world *world, int64_t run, size_t bytes)
     assert_non_null(content);
     mkdir(world->runs, 0700);
     snprintf(name, sizeof name, "runs/%" PRId64, run);
-    mkdir(temporary_path(world->folder, name), 0700); /* the controller makes it for a run that starts */
+    mkdir(temporary_path(world->directory, name), 0700); /* the controller makes it for a run that starts */
     snprintf(name, sizeof name, "runs/%" PRId64 "/file", run);
-    temporary_file(world->folder, name, content, bytes);
+    temporary_file(world->directory, name, content, bytes);
     free(content);
 }
 
@@ -48,9 +48,9 @@ static void a_run_that_could_not_be_stopped_is_stopped_later(void **state)
     pass(&world, BEGIN + SECOND);
     write_file(&world, run, 3 * MIB);
     const struct disk_use_config config = {
-        .folder = world.folder, .runs = world.runs, .run_quota = MIB, .wake = count_wake, .context = &wakes};
+        .directory = world.directory, .runs = world.runs, .run_quota = MIB, .wake = count_wake, .context = &wakes};
     struct disk_watch watch = {0};
-    assert_int_equal(disk_space_open(world.folder, MIB, &watch.space, NULL), WEFT_OK);
+    assert_int_equal(disk_space_open(world.directory, MIB, &watch.space, NULL), WEFT_OK);
     assert_int_equal(disk_use_open(&config, &watch.use, NULL), WEFT_OK);
     assert_int_equal(disk_use_start(watch.use, NULL), WEFT_OK);
     wait_for(&wakes, 1);
@@ -82,7 +82,7 @@ static void runs_of_the_same_size_are_all_named(void **state)
     }
     pass(&world, BEGIN + SECOND);
     const struct disk_use_config config = {
-        .folder = world.folder, .runs = world.runs, .run_quota = MIB, .wake = count_wake, .context = &wakes};
+        .directory = world.directory, .runs = world.runs, .run_quota = MIB, .wake = count_wake, .context = &wakes};
     assert_int_equal(disk_use_open(&config, &use, NULL), WEFT_OK);
     assert_int_equal(disk_use_start(use, NULL), WEFT_OK);
     wait_for(&wakes, 4);
@@ -112,7 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_that_could_not_be_stopped_is_stopped_later),
         cmocka_unit_test(runs_of_the_same_size_are_all_named),
-        in_temporary_folder(a_reserve_that_was_not_allocated_is_allocated),
+        in_temporary_directory(a_reserve_that_was_not_allocated_is_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

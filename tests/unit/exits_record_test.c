@@ -17,16 +17,16 @@
 
 #define RECORD 4096
 
-static struct stat about(const char *folder)
+static struct stat about(const char *directory)
 {
     struct stat found;
-    assert_int_equal(stat(temporary_path(folder, "exits"), &found), 0);
+    assert_int_equal(stat(temporary_path(directory, "exits"), &found), 0);
     return found;
 }
 
-static void begin(struct exits *exits, const char *folder, int64_t most)
+static void begin(struct exits *exits, const char *directory, int64_t most)
 {
-    assert_int_equal(exits_begin(exits, folder, most, 1000, NULL), WEFT_OK);
+    assert_int_equal(exits_begin(exits, directory, most, 1000, NULL), WEFT_OK);
 }
 
 static void the_record_is_overwritten_in_place(void **state)
@@ -47,18 +47,18 @@ static void the_record_is_overwritten_in_place(void **state)
 }
 
 /* Cut the newest of the two records after `kept` bytes. */
-static void tear(const char *folder, size_t kept)
+static void tear(const char *directory, size_t kept)
 {
     char *content;
     size_t size;
     unsigned long numbers[2] = {0, 0};
-    assert_int_equal(file_read(temporary_path(folder, "exits"), 2 * RECORD, &content, &size, NULL), WEFT_OK);
+    assert_int_equal(file_read(temporary_path(directory, "exits"), 2 * RECORD, &content, &size, NULL), WEFT_OK);
     for (int i = 0; i < 2; i++)
         if (strncmp(content + (size_t)i * RECORD, "number ", 7) == 0)
             numbers[i] = strtoul(content + (size_t)i * RECORD + 7, NULL, 10);
     char *newest = content + (numbers[1] > numbers[0] ? RECORD : 0);
     memset(newest + kept, 0, RECORD - kept);
-    const int file = open(temporary_path(folder, "exits"), O_WRONLY);
+    const int file = open(temporary_path(directory, "exits"), O_WRONLY);
     assert_int_equal(pwrite(file, content, size, 0), size);
     close(file);
     free(content);
@@ -102,9 +102,9 @@ static void what_is_no_record_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(the_record_is_overwritten_in_place),
-        in_temporary_folder(a_torn_record_leaves_the_one_before),
-        in_temporary_folder(what_is_no_record_is_replaced),
+        in_temporary_directory(the_record_is_overwritten_in_place),
+        in_temporary_directory(a_torn_record_leaves_the_one_before),
+        in_temporary_directory(what_is_no_record_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,10 @@
 #define NOW INT64_C(1700000000000)
 
 /* A server starts, and ends as asked. Returns whether it started paused. */
-static bool serve(const char *folder, int64_t most, bool clean)
+static bool serve(const char *directory, int64_t most, bool clean)
 {
     struct exits exits;
-    assert_int_equal(exits_begin(&exits, folder, most, NOW, NULL), WEFT_OK);
+    assert_int_equal(exits_begin(&exits, directory, most, NOW, NULL), WEFT_OK);
     const bool paused = exits_why(&exits) != NULL;
     if (clean)
         exits_end(&exits);
@@ -54,9 +54,9 @@ static void a_damaged_record_has_no_exits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(unclean_exits_pause),
-        in_temporary_folder(exits_before_a_clean_one_do_not_count),
-        in_temporary_folder(a_damaged_record_has_no_exits),
+        in_temporary_directory(unclean_exits_pause),
+        in_temporary_directory(exits_before_a_clean_one_do_not_count),
+        in_temporary_directory(a_damaged_record_has_no_exits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

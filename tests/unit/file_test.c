@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files read whole, mapped, written atomically; folders made and removed. */
+/* Files read whole, mapped, written atomically; directories made and removed. */
 #include "base/file/file.h"
 #include "temporary.h"
 
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 
 static int entries(const char *path)
 {
@@ -31,7 +31,7 @@ static void written_and_read(void **state)
 {
     static char big[300000];
     memset(big, 'x', sizeof big);
-    const char *path = temporary_path(folder, "big");
+    const char *path = temporary_path(directory, "big");
     char *content;
     size_t size;
     for (size_t length = 0; length <= sizeof big; length = length * 3 + 1) {
@@ -51,7 +51,7 @@ static void written_and_read(void **state)
         file_unmap(&map);
         file_unmap(&map);
     }
-    assert_int_equal(entries(folder), 1);
+    assert_int_equal(entries(directory), 1);
 }
 
 static void files_without_a_size(void **state)
@@ -74,7 +74,7 @@ static void files_without_a_size(void **state)
 
 static void larger_than_allowed(void **state)
 {
-    const char *path = temporary_file(folder, "ten", "0123456789", 10);
+    const char *path = temporary_file(directory, "ten", "0123456789", 10);
     struct error error = {0};
     char *content = NULL;
     size_t size;
@@ -87,30 +87,30 @@ static void larger_than_allowed(void **state)
 
 static void a_failed_write_leaves_the_old(void **state)
 {
-    const char *path = temporary_path(folder, "kept/file");
-    assert_int_equal(file_make_folder(temporary_path(folder, "kept"), NULL), WEFT_OK);
+    const char *path = temporary_path(directory, "kept/file");
+    assert_int_equal(file_make_directory(temporary_path(directory, "kept"), NULL), WEFT_OK);
     assert_int_equal(file_write(path, "old", 3, NULL), WEFT_OK);
-    /* Renaming over a folder that is not empty fails last of all. */
-    assert_int_equal(file_make_folder(temporary_path(folder, "kept/folder/inner"), NULL), WEFT_OK);
+    /* Renaming over a directory that is not empty fails last of all. */
+    assert_int_equal(file_make_directory(temporary_path(directory, "kept/directory/inner"), NULL), WEFT_OK);
     struct error error = {0};
-    assert_int_equal(file_write(temporary_path(folder, "kept/folder"), "new", 3, &error), WEFT_ERROR_SYSTEM);
-    assert_non_null(strstr(error.text, "kept/folder"));
-    assert_int_equal(entries(temporary_path(folder, "kept")), 2);
+    assert_int_equal(file_write(temporary_path(directory, "kept/directory"), "new", 3, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "kept/directory"));
+    assert_int_equal(entries(temporary_path(directory, "kept")), 2);
     error_clear(&error);
-    assert_int_equal(file_write(temporary_path(folder, "nowhere/file"), "new", 3, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(file_write(temporary_path(directory, "nowhere/file"), "new", 3, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "nowhere"));
 }
 
-static void a_name_without_a_folder(void **state)
+static void a_name_without_a_directory(void **state)
 {
     char *content;
     size_t size;
     char here[FILE_PATH_BYTES];
     assert_non_null(getcwd(here, sizeof here));
-    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(chdir(directory), 0);
     assert_int_equal(file_write("plain", "abc", 3, NULL), WEFT_OK);
     assert_int_equal(chdir(here), 0);
-    assert_int_equal(file_read(temporary_path(folder, "plain"), 3, &content, &size, NULL), WEFT_OK);
+    assert_int_equal(file_read(temporary_path(directory, "plain"), 3, &content, &size, NULL), WEFT_OK);
     assert_string_equal(content, "abc");
     free(content);
 }
@@ -124,36 +124,36 @@ static void a_full_disk_is_told(void **state)
     assert_int_equal(file_writer_append(&writer, "0123456789", 10, &error), WEFT_ERROR_SYSTEM);
     assert_string_equal(error.text,
                         "cannot write '/dev/full': the disk is full after 0 of 100 bytes; free 100 bytes more or "
-                        "choose another folder");
+                        "choose another directory");
     close(writer.descriptor);
 }
 
-static void folders_made_and_removed(void **state)
+static void directories_made_and_removed(void **state)
 {
     struct error error = {0};
-    const char *path = temporary_path(folder, "a/b/c/");
-    assert_int_equal(file_make_folder(path, NULL), WEFT_OK);
-    assert_int_equal(file_make_folder(path, NULL), WEFT_OK);
-    assert_true(file_is_folder(path));
+    const char *path = temporary_path(directory, "a/b/c/");
+    assert_int_equal(file_make_directory(path, NULL), WEFT_OK);
+    assert_int_equal(file_make_directory(path, NULL), WEFT_OK);
+    assert_true(file_is_directory(path));
     temporary_file(path, "file", "x", 1);
     /* A link out of the tree is removed, not followed. */
-    const char *outside = temporary_file(folder, "outside", "x", 1);
+    const char *outside = temporary_file(directory, "outside", "x", 1);
     assert_int_equal(symlink(outside, temporary_path(path, "link")), 0);
-    assert_int_equal(file_remove_tree(temporary_path(folder, "a"), NULL), WEFT_OK);
-    assert_false(file_exists(temporary_path(folder, "a")));
+    assert_int_equal(file_remove_tree(temporary_path(directory, "a"), NULL), WEFT_OK);
+    assert_false(file_exists(temporary_path(directory, "a")));
     assert_true(file_exists(outside));
-    assert_int_equal(file_remove_tree(temporary_path(folder, "a"), NULL), WEFT_OK);
-    assert_int_equal(file_make_folder(temporary_path(folder, "outside/inner"), &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(file_remove_tree(temporary_path(directory, "a"), NULL), WEFT_OK);
+    assert_int_equal(file_make_directory(temporary_path(directory, "outside/inner"), &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "outside"));
-    assert_int_equal(file_make_folder("", NULL), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(file_make_directory("", NULL), WEFT_ERROR_ARGUMENT);
 }
 
 static atomic_bool enough;
 
-/* Put a link in the place of a folder, and the folder back, as fast as can be. */
+/* Put a link in the place of a directory, and the directory back, as fast as can be. */
 static void *swap(void *argument)
 {
-    char *inner = strdup(temporary_path(folder, "tree/inner")), *link = strdup(temporary_path(folder, "link"));
+    char *inner = strdup(temporary_path(directory, "tree/inner")), *link = strdup(temporary_path(directory, "link"));
     while (!atomic_load(&enough))
         renameat2(AT_FDCWD, inner, AT_FDCWD, link, RENAME_EXCHANGE);
     free(inner);
@@ -166,13 +166,13 @@ static void what_is_removed_leads_nowhere(void **state)
 {
     char name[64], outside[FILE_PATH_BYTES], tree[FILE_PATH_BYTES], link[FILE_PATH_BYTES];
     pthread_t thread;
-    snprintf(tree, sizeof tree, "%s", temporary_path(folder, "tree"));
-    snprintf(link, sizeof link, "%s", temporary_path(folder, "link"));
-    snprintf(outside, sizeof outside, "%s", temporary_path(folder, "precious"));
+    snprintf(tree, sizeof tree, "%s", temporary_path(directory, "tree"));
+    snprintf(link, sizeof link, "%s", temporary_path(directory, "link"));
+    snprintf(outside, sizeof outside, "%s", temporary_path(directory, "precious"));
     for (int file = 0; file < 30; file++) {
         snprintf(name, sizeof name, "precious/%d", file);
-        assert_int_equal(file_make_folder_of(temporary_path(folder, name), NULL), WEFT_OK);
-        temporary_file(folder, name, "x", 1);
+        assert_int_equal(file_make_directory_of(temporary_path(directory, name), NULL), WEFT_OK);
+        temporary_file(directory, name, "x", 1);
     }
     atomic_store(&enough, false);
     assert_int_equal(pthread_create(&thread, NULL, swap, NULL), 0);
@@ -181,8 +181,8 @@ static void what_is_removed_leads_nowhere(void **state)
             continue;
         for (int file = 0; file < 30; file++) {
             snprintf(name, sizeof name, "tree/inner/%d", file);
-            (void)file_make_folder_of(temporary_path(folder, name), NULL);
-            int made = open(temporary_path(folder, name), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+            (void)file_make_directory_of(temporary_path(directory, name), NULL);
+            int made = open(temporary_path(directory, name), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
             if (made >= 0)
                 close(made);
         }
@@ -195,12 +195,12 @@ static void what_is_removed_leads_nowhere(void **state)
 }
 
 /* As a program may leave them. */
-static void deep_folders_are_removed(void **state)
+static void deep_directories_are_removed(void **state)
 {
     struct error error = {0};
     for (int deep = 1; deep >= 0; deep--) {
-        assert_int_equal(mkdir(temporary_path(folder, "deep"), 0700), 0);
-        int at = open(temporary_path(folder, "deep"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(mkdir(temporary_path(directory, "deep"), 0700), 0);
+        int at = open(temporary_path(directory, "deep"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         for (int depth = 0; depth < (deep ? 3000 : 600); depth++) {
             assert_int_equal(mkdirat(at, "d", 0700), 0);
             int inner = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -209,25 +209,25 @@ static void deep_folders_are_removed(void **state)
         }
         close(at);
         if (deep) {
-            assert_int_equal(file_remove_tree(temporary_path(folder, "deep"), &error), WEFT_ERROR_SYSTEM);
+            assert_int_equal(file_remove_tree(temporary_path(directory, "deep"), &error), WEFT_ERROR_SYSTEM);
             assert_non_null(strstr(error.text, "cannot remove"));
-            assert_int_equal(rename(temporary_path(folder, "deep"), temporary_path(folder, "left")), 0);
+            assert_int_equal(rename(temporary_path(directory, "deep"), temporary_path(directory, "left")), 0);
         } else {
-            assert_int_equal(file_remove_tree(temporary_path(folder, "deep"), &error), WEFT_OK);
+            assert_int_equal(file_remove_tree(temporary_path(directory, "deep"), &error), WEFT_OK);
         }
     }
-    for (int part = 0; part < 3; part++) { /* in parts: 1500 of its folders lie in others by then */
+    for (int part = 0; part < 3; part++) { /* in parts: 1500 of its directories lie in others by then */
         char path[FILE_PATH_BYTES] = "", name[32];
         for (int depth = 0; depth < 1000; depth++)
             strcat(path, "d/");
         snprintf(name, sizeof name, "part-%d", part);
-        int left = open(temporary_path(folder, "left"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        (void)renameat(left, path, AT_FDCWD, temporary_path(folder, name));
+        int left = open(temporary_path(directory, "left"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        (void)renameat(left, path, AT_FDCWD, temporary_path(directory, name));
         close(left);
-        (void)file_remove_tree(temporary_path(folder, "left"), NULL);
-        (void)rename(temporary_path(folder, name), temporary_path(folder, "left"));
+        (void)file_remove_tree(temporary_path(directory, "left"), NULL);
+        (void)rename(temporary_path(directory, name), temporary_path(directory, "left"));
     }
-    assert_int_equal(file_remove_tree(temporary_path(folder, "left"), NULL), WEFT_OK);
+    assert_int_equal(file_remove_tree(temporary_path(directory, "left"), NULL), WEFT_OK);
 }
 
 static void what_a_directory_takes(void **state)
@@ -237,7 +237,7 @@ static void what_a_directory_takes(void **state)
     uint64_t empty, bytes;
     const atomic_bool stopped = true;
     memset(block, 'x', sizeof block);
-    snprintf(path, sizeof path, "%s", temporary_path(folder, "tree"));
+    snprintf(path, sizeof path, "%s", temporary_path(directory, "tree"));
     assert_true(file_tree_bytes(path, NULL, &bytes));
     assert_int_equal(bytes, 0);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -272,7 +272,7 @@ static void paths(void **state)
     memset(long_name, 'n', FILE_PATH_BYTES);
     assert_int_equal(file_join(path, "a", long_name, NULL), WEFT_ERROR_ARGUMENT);
     assert_int_equal(file_write(long_name, "", 0, NULL), WEFT_ERROR_ARGUMENT);
-    assert_int_equal(file_make_folder(long_name, NULL), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(file_make_directory(long_name, NULL), WEFT_ERROR_ARGUMENT);
     free(long_name);
 }
 
@@ -282,29 +282,35 @@ static void the_place_of_state(void **state)
     struct error error = {0};
     setenv("HOME", "/home/ada", 1);
     setenv("XDG_STATE_HOME", "/states", 1);
-    assert_int_equal(file_state_folder(path, "runs", NULL), WEFT_OK);
+    assert_int_equal(file_state_directory(path, "runs", NULL), WEFT_OK);
     assert_string_equal(path, "/states/weft/runs");
     setenv("XDG_STATE_HOME", "states", 1); /* as none */
-    assert_int_equal(file_state_folder(path, "runs", NULL), WEFT_OK);
+    assert_int_equal(file_state_directory(path, "runs", NULL), WEFT_OK);
     assert_string_equal(path, "/home/ada/.local/state/weft/runs");
     setenv("HOME", "ada", 1);
-    assert_int_equal(file_state_folder(path, "runs", &error), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(file_state_directory(path, "runs", &error), WEFT_ERROR_ARGUMENT);
     assert_string_equal(error.text,
                         "neither XDG_STATE_HOME nor HOME is an absolute path, so there is no place for Weft's runs");
 }
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_and_read),         cmocka_unit_test(files_without_a_size),
-        cmocka_unit_test(larger_than_allowed),      cmocka_unit_test(a_failed_write_leaves_the_old),
-        cmocka_unit_test(a_name_without_a_folder),  cmocka_unit_test(a_full_disk_is_told),
-        cmocka_unit_test(folders_made_and_removed), cmocka_unit_test(what_is_removed_leads_nowhere),
-        cmocka_unit_test(deep_folders_are_removed), cmocka_unit_test(paths),
-        cmocka_unit_test(what_a_directory_takes),   cmocka_unit_test(the_place_of_state),
+        cmocka_unit_test(written_and_read),
+        cmocka_unit_test(files_without_a_size),
+        cmocka_unit_test(larger_than_allowed),
+        cmocka_unit_test(a_failed_write_leaves_the_old),
+        cmocka_unit_test(a_name_without_a_directory),
+        cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(directories_made_and_removed),
+        cmocka_unit_test(what_is_removed_leads_nowhere),
+        cmocka_unit_test(deep_directories_are_removed),
+        cmocka_unit_test(paths),
+        cmocka_unit_test(what_a_directory_takes),
+        cmocka_unit_test(the_place_of_state),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

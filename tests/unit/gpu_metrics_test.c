@@ -127,10 +127,10 @@ static void a_library_that_cannot_be_used_says_why(void **state)
     assert_int_equal(gpu_metrics_open("libm.so.6", &metrics, NULL), WEFT_OK);
     assert_non_null(strstr(gpu_metrics_trouble(metrics), "nvmlInit_v2"));
     gpu_metrics_close(metrics);
-    const char *folder = temporary_folder();
-    assert_int_equal(gpu_metrics_open(temporary_file(folder, "no_library.so", "text", 4), &metrics, NULL), WEFT_OK);
+    const char *directory = temporary_directory();
+    assert_int_equal(gpu_metrics_open(temporary_file(directory, "no_library.so", "text", 4), &metrics, NULL), WEFT_OK);
     assert_non_null(strstr(gpu_metrics_trouble(metrics), "no_library.so"));
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 static void what_a_gpu_does_not_tell_is_left_out(void **state)

@@ -126,7 +126,7 @@ static void exhaustion_is_told_and_survived(void **state)
     heap_close(heap);
 }
 
-static void more_than_the_machine_has_is_a_sentence_not_a_kill(void **state)
+static void more_than_the_machine_has_is_a_message_not_a_kill(void **state)
 {
 #if defined(__SANITIZE_THREAD__)
     skip(); /* its shadow memory leaves no room for terabytes */
@@ -332,7 +332,7 @@ int main(void)
         cmocka_unit_test(freed_memory_is_used_again_and_joined),
         cmocka_unit_test(freeing_what_is_not_ours_is_refused),
         cmocka_unit_test(exhaustion_is_told_and_survived),
-        cmocka_unit_test(more_than_the_machine_has_is_a_sentence_not_a_kill),
+        cmocka_unit_test(more_than_the_machine_has_is_a_message_not_a_kill),
         cmocka_unit_test(too_small_or_too_large_heaps_are_refused),
         cmocka_unit_test(a_small_address_space_is_told),
         cmocka_unit_test(a_limited_address_space_is_shared),

@@ -50,7 +50,7 @@ static void every_rank_has_its_host(void **state)
     hosts_free(&hosts);
 }
 
-static void wrong_lists_get_a_sentence(void **state)
+static void wrong_lists_get_a_message(void **state)
 {
     assert_string_equal(shares("a:2,b:2", 5),
                         "5 ranks are wanted but the hosts are said to run 4; raise a host's number");
@@ -83,7 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_shared_out),
         cmocka_unit_test(every_rank_has_its_host),
-        cmocka_unit_test(wrong_lists_get_a_sentence),
+        cmocka_unit_test(wrong_lists_get_a_message),
         cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,7 +213,7 @@ static void foolish_tokens_are_not_made(void **state)
 
 static void token_files_are_for_one_alone(void **state)
 {
-    const char *folder = temporary_folder(), *path = temporary_path(folder, "a/b/token");
+    const char *directory = temporary_directory(), *path = temporary_path(directory, "a/b/token");
     struct error error = {0};
     struct stat kind;
     char text[TOKEN_TEXT_BYTES];
@@ -230,9 +230,9 @@ static void token_files_are_for_one_alone(void **state)
         assert_int_equal(token_file_write(path, wrong[i], NULL), WEFT_OK);
         assert_int_equal(token_file_read(path, text, NULL), WEFT_ERROR_DATA);
     }
-    assert_int_equal(token_file_read(folder, text, NULL), WEFT_ERROR_DATA);
-    assert_int_equal(token_file_read(temporary_path(folder, "none"), text, NULL), WEFT_ERROR_SYSTEM);
-    file_remove_tree(folder, NULL);
+    assert_int_equal(token_file_read(directory, text, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(token_file_read(temporary_path(directory, "none"), text, NULL), WEFT_ERROR_SYSTEM);
+    file_remove_tree(directory, NULL);
 }
 
 int main(void)

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-static bool left_out(const char *patterns, const char *path, bool folder)
+static bool left_out(const char *patterns, const char *path, bool directory)
 {
     struct ignore ignore = {0};
     assert_int_equal(ignore_add(&ignore, patterns, strlen(patterns), "here", NULL), WEFT_OK);
-    bool result = ignore_match(&ignore, path, folder, NULL) == IGNORE_LEFT_OUT;
+    bool result = ignore_match(&ignore, path, directory, NULL) == IGNORE_LEFT_OUT;
     ignore_free(&ignore);
     return result;
 }
@@ -25,7 +25,7 @@ static void means_what_it_says(void **state)
 {
     static const struct {
         const char *patterns, *path;
-        bool folder, out;
+        bool directory, out;
     } cases[] = {
         {"*.log", "a/b/x.log", false, true},
         {"*.log", "x.logs", false, false},
@@ -80,7 +80,7 @@ static void means_what_it_says(void **state)
         {"a\\/", "a", true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (left_out(cases[i].patterns, cases[i].path, cases[i].folder) != cases[i].out)
+        if (left_out(cases[i].patterns, cases[i].path, cases[i].directory) != cases[i].out)
             fail_msg("'%s' and '%s'", cases[i].patterns, cases[i].path);
 }
 
@@ -125,7 +125,7 @@ static const char *draw(const char *const *parts, size_t count, uint64_t seed, u
     return text;
 }
 
-/* One folder of git for all the paths; a pattern at a time. */
+/* One directory of git for all the paths; a pattern at a time. */
 static void agrees_with_git(void **state)
 {
     static const char *const pattern_parts[] = {"a",    "b",    "*",    "?",   "/",   "**",
@@ -134,19 +134,19 @@ static void agrees_with_git(void **state)
                                         "a/b/a", "b/b/b", "a/*", "a/ab/ba", "aab/a", "a/b/b/a", "*",   "bb/ab"};
     if (system("command -v git >/dev/null 2>&1") != 0)
         skip();
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     char command[1024];
-    snprintf(command, sizeof command, "git init -q '%s' 2>/dev/null", folder);
+    snprintf(command, sizeof command, "git init -q '%s' 2>/dev/null", directory);
     assert_int_equal(system(command), 0);
     /* None of the paths exists: git then takes them for files. */
-    FILE *list = fopen(temporary_path(folder, "paths"), "w");
+    FILE *list = fopen(temporary_path(directory, "paths"), "w");
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         fprintf(list, "%s\n", paths[i]);
     fclose(list);
     int compared = 0;
     for (uint64_t round = 0; round < 150; round++) {
         char lines[3][128];
-        FILE *patterns = fopen(temporary_path(folder, ".git/info/exclude"), "w");
+        FILE *patterns = fopen(temporary_path(directory, ".git/info/exclude"), "w");
         char text[512] = "";
         for (uint64_t i = 0; i < 3; i++) {
             draw(pattern_parts, sizeof pattern_parts / sizeof *pattern_parts, 3 * round + i,
@@ -156,14 +156,14 @@ static void agrees_with_git(void **state)
         fputs(text, patterns);
         fclose(patterns);
         snprintf(command, sizeof command,
-                 "cd '%s' && git check-ignore --no-index --verbose --non-matching --stdin <paths >answers", folder);
+                 "cd '%s' && git check-ignore --no-index --verbose --non-matching --stdin <paths >answers", directory);
         (void)!system(command);
-        FILE *answers = fopen(temporary_path(folder, "answers"), "r");
+        FILE *answers = fopen(temporary_path(directory, "answers"), "r");
         struct ignore ignore = {0};
         assert_int_equal(ignore_add(&ignore, text, strlen(text), "here", NULL), WEFT_OK);
         char line[1024];
         for (size_t i = 0; i < sizeof paths / sizeof *paths && fgets(line, sizeof line, answers); i++) {
-            /* "SOURCE:LINE:PATTERN\tPATH"; git looks at the folders above too, as the walk of a snapshot does. */
+            /* "SOURCE:LINE:PATTERN\tPATH"; git looks at the directories above too, as the walk of a snapshot does. */
             bool git = strncmp(line, "::", 2) != 0 && !strstr(line, ":!");
             bool ours = false;
             char path[64];
@@ -181,7 +181,7 @@ static void agrees_with_git(void **state)
         ignore_free(&ignore);
     }
     assert_int_equal(compared, 150 * (int)(sizeof paths / sizeof *paths));
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 int main(void)

@@ -39,11 +39,11 @@ static void add_numbered(struct journal_writer *writer, uint64_t n)
     add(writer, kind_of(n), text);
 }
 
-static char *name_of_segment(const char *folder, size_t index)
+static char *name_of_segment(const char *directory, size_t index)
 {
     static char names[256][300];
     struct dirent **list;
-    int count = scandir(folder, &list, NULL, alphasort);
+    int count = scandir(directory, &list, NULL, alphasort);
     size_t seen = 0;
     char *found = NULL;
     for (int i = 0; i < count; i++) {
@@ -59,19 +59,19 @@ static char *name_of_segment(const char *folder, size_t index)
 
 static void every_kind_comes_back(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     const struct journal_record records[] = {
         {.kind = JOURNAL_STARTED, .started = {4711}},
         {.kind = JOURNAL_HEARTBEAT},
         {.kind = JOURNAL_OUTPUT, .output = {2, 7}, .text = "a\0b\n", .size = 4},
         {.kind = JOURNAL_METRICS, .output = {1, JOURNAL_NO_RANK}, .text = "{}", .size = 2},
         {.kind = JOURNAL_USAGE, .usage = {1u << 30, UINT64_MAX, 12}},
-        {.kind = JOURNAL_NOTE, .text = "a sentence", .size = 10},
+        {.kind = JOURNAL_NOTE, .text = "a message", .size = 10},
         {.kind = JOURNAL_EXITED, .exited = {0, 9, JOURNAL_FENCED, 1}, .text = "why", .size = 3},
     };
     struct journal_writer writer;
     struct journal_reader reader;
-    assert_int_equal(journal_writer_open(&writer, folder, NULL, NULL), WEFT_OK);
+    assert_int_equal(journal_writer_open(&writer, directory, NULL, NULL), WEFT_OK);
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         struct journal_record record = records[i];
         assert_int_equal(journal_append(&writer, &record, NULL), WEFT_OK);
@@ -79,10 +79,10 @@ static void every_kind_comes_back(void **state)
     struct journal_record more = {.kind = JOURNAL_HEARTBEAT};
     assert_int_equal(journal_append(&writer, &more, NULL), WEFT_ERROR_STATE); /* nothing follows an end */
     journal_writer_close(&writer);
-    assert_int_equal(journal_writer_open(&writer, folder, NULL, NULL), WEFT_OK);
+    assert_int_equal(journal_writer_open(&writer, directory, NULL, NULL), WEFT_OK);
     assert_int_equal(journal_append(&writer, &more, NULL), WEFT_ERROR_STATE);
     journal_writer_close(&writer);
-    assert_int_equal(journal_reader_open(&reader, folder, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&reader, directory, 0, NULL), WEFT_OK);
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         struct journal_record read;
         bool found = false;
@@ -103,19 +103,19 @@ static void every_kind_comes_back(void **state)
 
 static void is_read_from_any_record_on(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     const struct journal_limits limits = {.segment_bytes = 2000};
     struct journal_writer writer;
-    assert_int_equal(journal_writer_open(&writer, folder, &limits, NULL), WEFT_OK);
+    assert_int_equal(journal_writer_open(&writer, directory, &limits, NULL), WEFT_OK);
     for (uint64_t n = 1; n <= 300; n++)
         add_numbered(&writer, n);
     journal_writer_close(&writer);
-    assert_non_null(name_of_segment(folder, 10));
+    assert_non_null(name_of_segment(directory, 10));
     for (uint64_t after = 0; after <= 301; after++) {
         struct journal_reader reader;
         struct journal_record record;
         bool found = true;
-        assert_int_equal(journal_reader_open(&reader, folder, after, NULL), WEFT_OK);
+        assert_int_equal(journal_reader_open(&reader, directory, after, NULL), WEFT_OK);
         for (uint64_t n = after + 1; n <= 300; n++) {
             assert_int_equal(journal_reader_next(&reader, &record, &found, NULL), WEFT_OK);
             assert_true(found);
@@ -131,16 +131,16 @@ static void is_read_from_any_record_on(void **state)
 /* A reader that keeps up with a writer in another process, which is killed in the midst of it, three times. */
 static void is_read_while_it_is_written_and_torn(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     const struct journal_limits limits = {.segment_bytes = 5000};
     struct journal_reader reader;
     uint64_t expected = 1;
-    assert_int_equal(journal_reader_open(&reader, folder, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&reader, directory, 0, NULL), WEFT_OK);
     for (int round = 0; round < 3; round++) {
         pid_t child = fork();
         if (child == 0) {
             struct journal_writer writer;
-            if (journal_writer_open(&writer, folder, &limits, NULL) != WEFT_OK)
+            if (journal_writer_open(&writer, directory, &limits, NULL) != WEFT_OK)
                 _exit(1);
             for (uint64_t n = writer.next; n < 20000; n++)
                 add_numbered(&writer, n);
@@ -165,9 +165,9 @@ static void is_read_while_it_is_written_and_torn(void **state)
         } while (found);
         /* Half a record at the end, as a write that was cut short leaves it. */
         size_t last = 0;
-        while (name_of_segment(folder, last + 1) && last < 250)
+        while (name_of_segment(directory, last + 1) && last < 250)
             last++;
-        FILE *file = fopen(temporary_path(folder, name_of_segment(folder, last)), "ab");
+        FILE *file = fopen(temporary_path(directory, name_of_segment(directory, last)), "ab");
         fwrite("\50\0\0\0\3\0\0\0torn", 1, 12, file);
         fclose(file);
         assert_int_equal(journal_reader_next(&reader, &record, &found, NULL), WEFT_OK);
@@ -180,22 +180,22 @@ static void is_read_while_it_is_written_and_torn(void **state)
 
 static void drops_old_output_alone_and_says_so(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     const struct journal_limits limits = {.segment_bytes = 2000, .output_bytes = 6000};
     struct journal_writer writer;
     struct journal_reader reader;
     struct journal_record record;
     bool found = true;
-    assert_int_equal(journal_writer_open(&writer, folder, &limits, NULL), WEFT_OK);
+    assert_int_equal(journal_writer_open(&writer, directory, &limits, NULL), WEFT_OK);
     for (uint64_t n = 1; n <= 1000; n++) {
         add_numbered(&writer, n);
         if (n == 500) { /* its count of what it keeps survives */
             journal_writer_close(&writer);
-            assert_int_equal(journal_writer_open(&writer, folder, &limits, NULL), WEFT_OK);
+            assert_int_equal(journal_writer_open(&writer, directory, &limits, NULL), WEFT_OK);
         }
     }
     journal_writer_close(&writer);
-    assert_int_equal(journal_reader_open(&reader, folder, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&reader, directory, 0, NULL), WEFT_OK);
     uint64_t output = 0, metrics = 0, dropped = 0, dropped_bytes = 0, bytes = 0, all_bytes = 0;
     for (;;) {
         assert_int_equal(journal_reader_next(&reader, &record, &found, NULL), WEFT_OK);
@@ -222,46 +222,46 @@ static void drops_old_output_alone_and_says_so(void **state)
 
 static void damage_is_told(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     const struct journal_limits limits = {.segment_bytes = 2000};
     struct journal_writer writer;
     struct journal_reader reader;
     struct journal_record record;
     struct error error = {0};
     bool found = true;
-    assert_int_equal(journal_writer_open(&writer, folder, &limits, NULL), WEFT_OK);
+    assert_int_equal(journal_writer_open(&writer, directory, &limits, NULL), WEFT_OK);
     for (uint64_t n = 1; n <= 100; n++)
         add_numbered(&writer, n);
     journal_writer_close(&writer);
-    FILE *file = fopen(temporary_path(folder, name_of_segment(folder, 1)), "r+b");
+    FILE *file = fopen(temporary_path(directory, name_of_segment(directory, 1)), "r+b");
     fseek(file, 700, SEEK_SET);
     fputc(fgetc(file) ^ 1, file);
     fseek(file, 700, SEEK_SET);
     fwrite("damage", 1, 6, file);
     fclose(file);
-    assert_int_equal(journal_reader_open(&reader, folder, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&reader, directory, 0, NULL), WEFT_OK);
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && found)
         status = journal_reader_next(&reader, &record, &found, &error);
     assert_int_equal(status, WEFT_ERROR_DATA);
-    assert_non_null(strstr(error.text, name_of_segment(folder, 1)));
+    assert_non_null(strstr(error.text, name_of_segment(directory, 1)));
     journal_reader_close(&reader);
     error_clear(&error);
-    assert_int_equal(journal_writer_open(&writer, folder, &limits, &error), WEFT_ERROR_DATA);
+    assert_int_equal(journal_writer_open(&writer, directory, &limits, &error), WEFT_ERROR_DATA);
     journal_writer_close(&writer);
 }
 
 /* A limit on the size of files stands in for a full disk: nothing half-written, and more fits when there is room. */
 static void a_full_disk_leaves_whole_records(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     struct journal_writer writer;
     struct journal_reader reader;
     struct journal_record record;
     struct rlimit before, tight;
     bool found = true;
     signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(journal_writer_open(&writer, folder, NULL, NULL), WEFT_OK);
+    assert_int_equal(journal_writer_open(&writer, directory, NULL, NULL), WEFT_OK);
     getrlimit(RLIMIT_FSIZE, &before);
     tight = before;
     tight.rlim_cur = 3000;
@@ -278,7 +278,7 @@ static void a_full_disk_leaves_whole_records(void **state)
     setrlimit(RLIMIT_FSIZE, &before);
     add(&writer, JOURNAL_NOTE, "room again");
     journal_writer_close(&writer);
-    assert_int_equal(journal_reader_open(&reader, folder, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&reader, directory, 0, NULL), WEFT_OK);
     for (uint64_t n = 1; n <= written + 1; n++) {
         assert_int_equal(journal_reader_next(&reader, &record, &found, NULL), WEFT_OK);
         assert_true(found);
@@ -291,12 +291,12 @@ static void a_full_disk_leaves_whole_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(every_kind_comes_back),
-        in_temporary_folder(is_read_from_any_record_on),
-        in_temporary_folder(is_read_while_it_is_written_and_torn),
-        in_temporary_folder(drops_old_output_alone_and_says_so),
-        in_temporary_folder(damage_is_told),
-        in_temporary_folder(a_full_disk_leaves_whole_records),
+        in_temporary_directory(every_kind_comes_back),
+        in_temporary_directory(is_read_from_any_record_on),
+        in_temporary_directory(is_read_while_it_is_written_and_torn),
+        in_temporary_directory(drops_old_output_alone_and_says_so),
+        in_temporary_directory(damage_is_told),
+        in_temporary_directory(a_full_disk_leaves_whole_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,22 +167,22 @@ static void what_is_no_json(void **state)
 
 static void files(void **state)
 {
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     cJSON *root = NULL;
     bool flag = false;
     struct error error = {0};
-    const char *path = temporary_file(folder, "good.json", "{\"flag\":true,\"other\":1}\n", 24);
+    const char *path = temporary_file(directory, "good.json", "{\"flag\":true,\"other\":1}\n", 24);
     assert_int_equal(json_read(path, &root, NULL), WEFT_OK);
     assert_int_equal(json_get_bool(root, "flag", path, &flag, NULL), WEFT_OK);
     assert_true(flag);
     assert_int_equal(json_get_bool(root, "other", path, &flag, NULL), WEFT_ERROR_DATA);
     cJSON_Delete(root);
-    assert_int_equal(json_read(temporary_file(folder, "bad.json", "{", 1), &root, &error), WEFT_ERROR_DATA);
+    assert_int_equal(json_read(temporary_file(directory, "bad.json", "{", 1), &root, &error), WEFT_ERROR_DATA);
     assert_non_null(strstr(error.text, "bad.json' is no valid JSON"));
     error_clear(&error);
-    assert_int_equal(json_read(temporary_path(folder, "nowhere.json"), &root, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(json_read(temporary_path(directory, "nowhere.json"), &root, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "nowhere.json"));
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 /* Where a text goes wrong, or that it is its end that is missing. */

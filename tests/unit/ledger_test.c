@@ -84,7 +84,7 @@ static void what_has_accrued_is_shown_without_a_posting(void **state)
 {
     struct database *database = *state;
     struct ledger_budget budget;
-    struct ledger_purse purse;
+    struct ledger_funds funds;
     struct ledger_entry *entries;
     size_t count;
     int64_t added;
@@ -94,9 +94,9 @@ static void what_has_accrued_is_shown_without_a_posting(void **state)
         assert_int_equal(ledger_budget_get(database, "vision", 1000 + later, &budget, NULL), WEFT_OK);
         assert_int_equal(budget.pool, later < 100 * MINUTE ? later : 100 * MINUTE);
         assert_int_equal(budget.accruing, budget.pool - posted);
-        assert_int_equal(ledger_purse_get(database, "vision", "ada", &purse, NULL), WEFT_OK);
-        assert_int_equal(purse.pool, posted);
-        assert_int_equal(ledger_purse_pool(&purse, 1000 + later), budget.pool);
+        assert_int_equal(ledger_funds_get(database, "vision", "ada", &funds, NULL), WEFT_OK);
+        assert_int_equal(funds.pool, posted);
+        assert_int_equal(ledger_funds_pool(&funds, 1000 + later), budget.pool);
         if (later % 2)
             continue;
         CHANGE(database, ledger_accrue(database, "vision", 1000 + later, &added, &error));
@@ -105,14 +105,14 @@ static void what_has_accrued_is_shown_without_a_posting(void **state)
     }
     /* When there is so much more, it is there, and not a moment before. */
     CHANGE(database, ledger_budget_put(database, "vision", 7 * MINUTE + 1, 1000 * MINUTE, true, 4 * 3600000, &error));
-    assert_int_equal(ledger_purse_get(database, "vision", "ada", &purse, NULL), WEFT_OK);
-    for (int64_t lacking = 1; lacking <= purse.room; lacking *= 3) {
-        const int64_t when = ledger_purse_when(&purse, lacking);
-        assert_true(when > purse.accrued);
-        assert_true(ledger_purse_pool(&purse, when) >= purse.pool + lacking);
-        assert_true(ledger_purse_pool(&purse, when - 2) < purse.pool + lacking);
+    assert_int_equal(ledger_funds_get(database, "vision", "ada", &funds, NULL), WEFT_OK);
+    for (int64_t lacking = 1; lacking <= funds.room; lacking *= 3) {
+        const int64_t when = ledger_funds_when(&funds, lacking);
+        assert_true(when > funds.accrued);
+        assert_true(ledger_funds_pool(&funds, when) >= funds.pool + lacking);
+        assert_true(ledger_funds_pool(&funds, when - 2) < funds.pool + lacking);
     }
-    assert_int_equal(ledger_purse_when(&purse, purse.room + 1), 0);
+    assert_int_equal(ledger_funds_when(&funds, funds.room + 1), 0);
     /* Who hands it on has it, and the ledger says where it came from. */
     CHANGE(database,
            ledger_transfer(database, "vision", "", "bob", MINUTE, "ada", "", 4 * 3600000 + LEDGER_DAY, &error));
@@ -242,9 +242,9 @@ static void a_run_is_held_settled_and_refunded(void **state)
 
 static int64_t balance_of(struct database *database, const char *user)
 {
-    struct ledger_purse purse;
-    assert_int_equal(ledger_purse_get(database, "vision", user, &purse, NULL), WEFT_OK);
-    return purse.member;
+    struct ledger_funds funds;
+    assert_int_equal(ledger_funds_get(database, "vision", user, &funds, NULL), WEFT_OK);
+    return funds.member;
 }
 
 /* Nobody could spend it, and it would count against the cap for ever. */

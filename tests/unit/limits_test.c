@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory and processor limits of machines that are folders of files: both versions of control groups, and none. */
+/* Memory and processor limits of machines that are directories of files: both versions of control groups, and none. */
 #include "base/file/file.h"
 #include "core/topology/limits.h"
 
@@ -19,20 +19,20 @@
 
 static const char *root;
 
-/* Write `content` at root/path, with the folders on the way. */
+/* Write `content` at root/path, with the directories on the way. */
 static void put(const char *path, const char *content)
 {
     struct error error = {0};
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     const char *full = temporary_path(root, path);
-    snprintf(folder, sizeof folder, "%.*s", (int)(file_name(full) - full), full);
-    if (file_make_folder(folder, &error) || file_write(full, content, strlen(content), &error))
+    snprintf(directory, sizeof directory, "%.*s", (int)(file_name(full) - full), full);
+    if (file_make_directory(directory, &error) || file_write(full, content, strlen(content), &error))
         fail_msg("%s", error.text);
 }
 
 static int make_machine(void **state)
 {
-    root = temporary_folder();
+    root = temporary_directory();
     put("proc/meminfo", "MemTotal:       16777216 kB\nMemFree:   1 kB\nMemAvailable:    8388608 kB\n");
     put("proc/self/status", "Name:\ttest\nVmSize:\t  1024 kB\n");
     return 0;

@@ -15,24 +15,24 @@
 
 static const struct link_cost memory = {.latency = 7e-8, .overhead = 1e-8, .bytes_per_second = 1.5e10};
 static const struct link_cost network = {.latency = 4.4e-6, .overhead = 1e-6, .bytes_per_second = 2.4e9};
-static const char *folder;
+static const char *directory;
 
 static int make(void **state)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     return 0;
 }
 
 static int clean(void **state)
 {
-    return file_remove_tree(folder, NULL);
+    return file_remove_tree(directory, NULL);
 }
 
 static void saved_links_are_found_again(void **state)
 {
     struct links links = {0}, loaded;
     struct error error = {0};
-    const char *path = temporary_path(folder, "deep/weft/links.json");
+    const char *path = temporary_path(directory, "deep/weft/links.json");
     assert_int_equal(links_put(&links, LINK_NEAR, "epyc", &memory, &error), WEFT_OK);
     assert_int_equal(links_put(&links, LINK_FAR, "net/epyc/epyc", &network, &error), WEFT_OK);
     assert_int_equal(links_put(&links, LINK_FAR, "net/epyc/epyc", &network, &error), WEFT_OK);
@@ -52,7 +52,7 @@ static void saved_links_are_found_again(void **state)
 static void what_another_process_saved_is_kept(void **state)
 {
     struct links first = {0}, second = {0}, loaded;
-    const char *path = temporary_path(folder, "links.json");
+    const char *path = temporary_path(directory, "links.json");
     links_put(&first, LINK_NEAR, "a", &memory, NULL);
     links_put(&second, LINK_NEAR, "b", &network, NULL);
     assert_int_equal(links_save(&first, path, NULL), WEFT_OK);
@@ -81,7 +81,7 @@ static void an_unusable_file_is_ignored_with_a_warning(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct links links;
         struct error warning = {0};
-        const char *path = temporary_file(folder, "links.json", bad[i], strlen(bad[i]));
+        const char *path = temporary_file(directory, "links.json", bad[i], strlen(bad[i]));
         links_load(path, &links, &warning);
         assert_int_equal(links.count, 0);
         assert_int_not_equal(warning.status, WEFT_OK);
@@ -103,7 +103,7 @@ static void a_missing_file_is_no_warning(void **state)
 {
     struct links links;
     struct error warning = {0};
-    links_load(temporary_path(folder, "absent"), &links, &warning);
+    links_load(temporary_path(directory, "absent"), &links, &warning);
     assert_int_equal(links.count, 0);
     assert_int_equal(warning.status, WEFT_OK);
 }

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 static char path[300];
 
 static int take(struct error *error)
@@ -73,7 +73,7 @@ static void one_at_a_time(void **state)
     char expected[64];
     snprintf(expected, sizeof expected, "another process (process %ld on ", (long)getpid());
     if (strncmp(error.text, expected, strlen(expected)) != 0 ||
-        !strstr(error.text, ") is testing; stop it or choose another folder"))
+        !strstr(error.text, ") is testing; stop it or choose another directory"))
         fail_msg("%s", error.text);
     assert_true(clock_now() - began < 1000000000u);
     close(first);
@@ -109,8 +109,8 @@ static void what_cannot_be(void **state)
 {
     struct error error = {0};
     int descriptor;
-    assert_int_equal(lock_take("/no/such/folder/lock", 0600, "testing", &descriptor, &error), WEFT_ERROR_SYSTEM);
-    assert_non_null(strstr(error.text, "cannot create '/no/such/folder/lock'"));
+    assert_int_equal(lock_take("/no/such/directory/lock", 0600, "testing", &descriptor, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "cannot create '/no/such/directory/lock'"));
 }
 
 int main(void)
@@ -121,9 +121,9 @@ int main(void)
         cmocka_unit_test(heirs_are_waited_for),
         cmocka_unit_test(what_cannot_be),
     };
-    folder = temporary_folder();
-    snprintf(path, sizeof path, "%s/lock", folder);
+    directory = temporary_directory();
+    snprintf(path, sizeof path, "%s/lock", directory);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

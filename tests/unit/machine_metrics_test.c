@@ -24,7 +24,7 @@ static uint64_t now;
 
 static int make_machine(void **state)
 {
-    root = temporary_folder();
+    root = temporary_directory();
     now = 1000 * SECOND;
     tree_put(root, "proc/stat", "cpu  1000 100 500 8000 200 30 20 50 400 10\ncpu0 1 2 3 4\ncpu1 1 2 3 4\nintr 5\n");
     return machine_metrics_open(root, &metrics, NULL);

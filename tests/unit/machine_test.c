@@ -70,12 +70,12 @@ static char *json_of(const struct machine *machine)
 
 static void json_goes_both_ways(void **state)
 {
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     struct machine *machine = NULL, *again = NULL;
     struct error error = {0};
     assert_int_equal(machine_discover(&machine, &error), WEFT_OK);
     char *text = json_of(machine);
-    const char *path = temporary_file(folder, "machine.json", text, strlen(text));
+    const char *path = temporary_file(directory, "machine.json", text, strlen(text));
     if (machine_load(path, &again, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     char *text_again = json_of(again);
@@ -84,7 +84,7 @@ static void json_goes_both_ways(void **state)
     free(text_again);
     machine_free(machine);
     machine_free(again);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 /* Devices and limits that this machine may not have. */
@@ -131,16 +131,16 @@ static void a_device_survives_the_way(void **state)
 static void files_that_hold_no_machine(void **state)
 {
     static const char *const bad[] = {"", "[]", "{}", "<?xml", "<topology version=\"2.0\"><object", "nonsense"};
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct machine *machine = NULL;
         struct error error = {0};
-        const char *path = temporary_file(folder, "machine", bad[i], strlen(bad[i]));
+        const char *path = temporary_file(directory, "machine", bad[i], strlen(bad[i]));
         assert_int_equal(machine_load(path, &machine, &error), WEFT_ERROR_DATA);
         assert_non_null(strstr(error.text, "machine"));
         assert_null(machine);
     }
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** For tests: a machine that is a folder of files, as /proc and /sys show one. */
+/** For tests: a machine that is a directory of files, as /proc and /sys show one. */
 #ifndef WEFT_TESTS_MACHINE_TREE_H
 #define WEFT_TESTS_MACHINE_TREE_H
 
@@ -12,7 +12,7 @@
 
 #include "temporary.h"
 
-/** Write a text at root/path, with the folders on the way. */
+/** Write a text at root/path, with the directories on the way. */
 __attribute__((format(printf, 3, 4))) static inline void tree_put(const char *root, const char *path,
                                                                   const char *format, ...)
 {
@@ -23,14 +23,14 @@ __attribute__((format(printf, 3, 4))) static inline void tree_put(const char *ro
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof text || file_make_folder_of(full, &error) != WEFT_OK ||
+    if (length < 0 || (size_t)length >= sizeof text || file_make_directory_of(full, &error) != WEFT_OK ||
         !temporary_file(root, path, text, (size_t)length)) {
         fprintf(stderr, "%s: %s\n", path, error.text);
         exit(1);
     }
 }
 
-/** Take away the file or folder at root/path. */
+/** Take away the file or directory at root/path. */
 static inline void tree_remove(const char *root, const char *path)
 {
     if (file_remove_tree(temporary_path(root, path), NULL) != WEFT_OK)

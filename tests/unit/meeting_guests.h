@@ -36,11 +36,11 @@ struct meeting_place {
     char reports[4096];
 };
 
-static inline void report(void *context, const char *sentence)
+static inline void report(void *context, const char *message)
 {
     struct meeting_place *place = context;
     pthread_mutex_lock(&place->lock);
-    strncat(place->reports, sentence, sizeof place->reports - strlen(place->reports) - 2);
+    strncat(place->reports, message, sizeof place->reports - strlen(place->reports) - 2);
     strcat(place->reports, "\n");
     pthread_mutex_unlock(&place->lock);
 }

@@ -13,7 +13,7 @@
 #define SECOND 1000000LL
 #define BEGIN  (1700000000 * SECOND)
 
-static const char *folder;
+static const char *directory;
 static struct metric_store *store;
 static struct metric_curve curve;
 
@@ -23,7 +23,7 @@ static int begin(void **state)
     char name[32];
     struct error error = {0};
     snprintf(name, sizeof name, "align-%u.db", ++stores);
-    if (metric_store_open(temporary_path(folder, name), &(struct metric_options){0}, &store, &error) != WEFT_OK)
+    if (metric_store_open(temporary_path(directory, name), &(struct metric_options){0}, &store, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return 0;
 }
@@ -159,8 +159,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_points_and_summaries, begin, end),
         cmocka_unit_test_setup_teardown(what_is_not_finite_and_single_points, begin, end),
     };
-    folder = temporary_folder();
+    directory = temporary_directory();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

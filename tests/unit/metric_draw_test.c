@@ -17,7 +17,7 @@
 
 #define POINTS_MOST 300000
 
-static const char *folder;
+static const char *directory;
 static unsigned stores;
 
 /* What was reported, in order. */
@@ -34,7 +34,7 @@ static struct metric_store *new_store(void)
     struct error error = {0};
     snprintf(name, sizeof name, "draw-%u.db", ++stores);
     reports = 0;
-    if (metric_store_open(temporary_path(folder, name), &(struct metric_options){0}, &store, &error) != WEFT_OK)
+    if (metric_store_open(temporary_path(directory, name), &(struct metric_options){0}, &store, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return store;
 }
@@ -427,7 +427,7 @@ static void names_are_listed_with_their_groups(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_curve),
         cmocka_unit_test(steps_taken_again_by_later_attempts),
@@ -441,6 +441,6 @@ int main(void)
         cmocka_unit_test(names_are_listed_with_their_groups),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

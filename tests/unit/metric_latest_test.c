@@ -12,7 +12,7 @@
 
 #define SECOND 1000000LL
 
-static const char *folder;
+static const char *directory;
 static struct metric_store *store;
 static int64_t moment; /* of the next report */
 
@@ -23,7 +23,7 @@ static int begin(void **state)
     struct error error = {0};
     snprintf(name, sizeof name, "latest-%u.db", ++stores);
     moment = 1700000000 * SECOND;
-    if (metric_store_open(temporary_path(folder, name), &(struct metric_options){0}, &store, &error) != WEFT_OK)
+    if (metric_store_open(temporary_path(directory, name), &(struct metric_options){0}, &store, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return 0;
 }
@@ -140,8 +140,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_not_finite_is_told, begin, end),
         cmocka_unit_test_setup_teardown(nothing_is_found_where_there_is_nothing, begin, end),
     };
-    folder = temporary_folder();
+    directory = temporary_directory();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

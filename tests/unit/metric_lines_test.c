@@ -167,7 +167,7 @@ static void names_are_limited_and_printable(void **state)
 /* What weft train writes, by its own hand, is read here; by the names of its event files. */
 static void lines_of_weft_train_are_read(void **state)
 {
-    const char *folder = temporary_folder(), *path = temporary_path(folder, "metrics");
+    const char *directory = temporary_directory(), *path = temporary_path(directory, "metrics");
     const struct report_run run = {.name = "run",
                                    .model = "gpt",
                                    .data = "text",
@@ -219,7 +219,7 @@ static void lines_of_weft_train_are_read(void **state)
     fclose(file);
     assert_int_equal(metrics, 3);
     assert_int_equal(others, 2);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 /* Every allocation of Weft's comes by here. */

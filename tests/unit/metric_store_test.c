@@ -19,14 +19,14 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 static unsigned stores;
 
 static const char *new_path(void)
 {
     static char name[32];
     snprintf(name, sizeof name, "metrics-%u.db", ++stores);
-    return temporary_path(folder, name);
+    return temporary_path(directory, name);
 }
 
 static struct metric_store *open_with(const char *path, const struct metric_options *options)
@@ -468,7 +468,7 @@ static void damage_is_told_and_harms_no_other_curve(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_stay_through_restarts),
         cmocka_unit_test(a_half_filled_block_leaves_the_spool_in_time),
@@ -483,6 +483,6 @@ int main(void)
         cmocka_unit_test(damage_is_told_and_harms_no_other_curve),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -19,9 +19,9 @@
 
 static weft_status read_bytes(const char *text, size_t size, struct metrics *metrics, struct error *error)
 {
-    const char *folder = temporary_folder(), *path = temporary_file(folder, "metrics.jsonl", text, size);
+    const char *directory = temporary_directory(), *path = temporary_file(directory, "metrics.jsonl", text, size);
     weft_status status = metrics_read(path, metrics, error);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return status;
 }
 

@@ -92,7 +92,7 @@ static void tensors_follow_each_other_at_aligned_places(void **state)
     model_description_free(description);
 }
 
-static void impossible_shapes_get_a_sentence(void **state)
+static void impossible_shapes_get_a_message(void **state)
 {
     const struct model_shape good = {
         .kind = "llama", .layers = 1, .heads = 4, .width = 8, .context = 8, .vocabulary = 8, .kv_heads = 2};
@@ -185,7 +185,7 @@ int main(void)
         cmocka_unit_test(every_named_size_can_be_described),
         cmocka_unit_test(tensors_are_called_and_shaped_as_in_the_public_files),
         cmocka_unit_test(tensors_follow_each_other_at_aligned_places),
-        cmocka_unit_test(impossible_shapes_get_a_sentence),
+        cmocka_unit_test(impossible_shapes_get_a_message),
         cmocka_unit_test(initial_values_are_those_of_gpt2),
         cmocka_unit_test(costs),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that describe a network: what they give, and the sentence for each way to be wrong. */
+/* Files that describe a network: what they give, and the message for each way to be wrong. */
 #include "training/model/file/model_file.h"
 #include "training/model/shape.h"
 
@@ -87,10 +87,10 @@ static void every_named_size_reads_back(void **state)
     }
 }
 
-static void wrong_files_get_their_sentence(void **state)
+static void wrong_files_get_their_message(void **state)
 {
     static const struct {
-        const char *text, *sentence;
+        const char *text, *message;
     } wrong[] = {
         {"- kind\n", "text, line 1: a description of a network is lines such as 'kind: gpt' and 'layers: 6'"},
         {"gpt\n", "text, line 1: a description of a network is lines such as 'kind: gpt' and 'layers: 6'"},
@@ -127,7 +127,7 @@ static void wrong_files_get_their_sentence(void **state)
         assert_int_equal(model_file_parse(wrong[i].text, strlen(wrong[i].text), "text", &shape, &error),
                          WEFT_ERROR_DATA);
         assert_int_equal(shape.layers, 77);
-        if (strncmp(error.text, wrong[i].sentence, strlen(wrong[i].sentence)) != 0)
+        if (strncmp(error.text, wrong[i].message, strlen(wrong[i].message)) != 0)
             fail_msg("'%s' gives: %s", wrong[i].text, error.text);
     }
 }
@@ -141,7 +141,8 @@ static void a_name_is_a_files_by_its_form(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         assert_false(model_file_is_named(sizes[i]));
 
-    const char *folder = temporary_folder(), *path = temporary_file(folder, "small", "like: gpt\nlayers: 1\n", 20);
+    const char *directory = temporary_directory(),
+               *path = temporary_file(directory, "small", "like: gpt\nlayers: 1\n", 20);
     struct model_shape shape = {0};
     struct error error = {0};
     assert_int_equal(model_shape_load(path, &shape, &error), WEFT_OK);
@@ -153,14 +154,14 @@ static void a_name_is_a_files_by_its_form(void **state)
     error_clear(&error);
     assert_int_equal(model_shape_load("lama", &shape, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "did you mean 'llama'?"));
-    assert_int_equal(file_remove_tree(folder, NULL), WEFT_OK);
+    assert_int_equal(file_remove_tree(directory, NULL), WEFT_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_the_shape), cmocka_unit_test(a_size_can_be_begun_with_and_changed),
-        cmocka_unit_test(every_named_size_reads_back),    cmocka_unit_test(wrong_files_get_their_sentence),
+        cmocka_unit_test(every_named_size_reads_back),    cmocka_unit_test(wrong_files_get_their_message),
         cmocka_unit_test(a_name_is_a_files_by_its_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,12 +222,12 @@ static void the_wrong_secret_is_not_let_in_and_absentees_are_named(void **state)
 static int count_entries(const char *path)
 {
     int count = 0;
-    DIR *folder = opendir(path);
-    if (!folder)
+    DIR *directory = opendir(path);
+    if (!directory)
         return 0;
-    while (readdir(folder))
+    while (readdir(directory))
         count++;
-    closedir(folder);
+    closedir(directory);
     return count;
 }
 

@@ -39,7 +39,7 @@ static void tokens_name_attempts(void **state)
 
 static void orders_come_back(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     char *command[] = {"sh", "-c", "a b\nc", NULL}, *environment[] = {"A=1", "B=", NULL};
     char *secrets[] = {"KEY=users/anna/KEY", NULL};
     struct node_order order = {.attempt = {"run", 2},
@@ -50,22 +50,22 @@ static void orders_come_back(void **state)
                                .limits = {.file_bytes = 7},
                                .platform = "0123456789abcdef0123456789abcdef",
                                .boot = "boot",
-                               .folder = "/tmp",
+                               .directory = "/tmp",
                                .host = "a",
                                .slots = "0,1",
                                .hosts = "a:2",
                                .user = "",
-                               .secret_folder = "/state/secrets",
+                               .secret_directory = "/state/secrets",
                                .secrets = {secrets, 1},
                                .command = {command, 3},
                                .environment = {environment, 2}};
     struct node_order read;
     char platform[NODE_PLATFORM_BYTES];
-    assert_int_equal(node_order_save(&order, folder, NULL), WEFT_OK);
-    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
+    assert_int_equal(node_order_save(&order, directory, NULL), WEFT_OK);
+    assert_int_equal(node_order_load(directory, &read, NULL), WEFT_OK);
     assert_true(attempt_same(&order.attempt, &read.attempt));
     assert_string_equal(read.platform, order.platform);
-    assert_int_equal(node_order_platform(folder, platform, NULL), WEFT_OK);
+    assert_int_equal(node_order_platform(directory, platform, NULL), WEFT_OK);
     assert_string_equal(platform, order.platform);
     assert_int_equal(read.node, 3);
     assert_int_equal(read.time_limit, 5);
@@ -76,12 +76,12 @@ static void orders_come_back(void **state)
     assert_null(read.command.items[3]);
     assert_string_equal(read.environment.items[1], "B=");
     assert_string_equal(read.secrets.items[0], "KEY=users/anna/KEY");
-    assert_string_equal(read.secret_folder, "/state/secrets");
+    assert_string_equal(read.secret_directory, "/state/secrets");
     node_order_free(&read);
     /* Cut off anywhere, or changed at its beginning, it is refused. */
     char *bytes;
     size_t size;
-    assert_int_equal(file_read(temporary_path(folder, "order"), 4096, &bytes, &size, NULL), WEFT_OK);
+    assert_int_equal(file_read(temporary_path(directory, "order"), 4096, &bytes, &size, NULL), WEFT_OK);
     for (size_t length = 0; length < size; length++)
         assert_int_equal(node_order_unpack((uint8_t *)bytes, length, "x", &read, NULL), WEFT_ERROR_DATA);
     bytes[0] ^= 1;
@@ -89,20 +89,20 @@ static void orders_come_back(void **state)
     assert_int_equal(node_order_platform("/none", platform, NULL), WEFT_ERROR_SYSTEM);
     free(bytes);
     order.node = 4;
-    assert_int_equal(node_order_save(&order, folder, NULL), WEFT_OK);
-    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(node_order_save(&order, directory, NULL), WEFT_OK);
+    assert_int_equal(node_order_load(directory, &read, NULL), WEFT_ERROR_DATA);
 }
 
 /* Runs that an older version has started go on: its orders name no platform. */
 static void orders_of_version_1_are_read(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     char *command[] = {"true", NULL};
-    struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .folder = "/tmp", .command = {command, 1}}, read;
+    struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .directory = "/tmp", .command = {command, 1}}, read;
     struct buffer bytes = {0}, tail = {0};
     char platform[NODE_PLATFORM_BYTES];
     texts_put(&tail, &order.secrets);
-    const size_t secrets = sizeof(uint32_t) + buffer_size(&tail); /* with the folder of their store */
+    const size_t secrets = sizeof(uint32_t) + buffer_size(&tail); /* with the directory of their store */
     buffer_consume(&tail, buffer_size(&tail));
     const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t),
                  limits = 7 * sizeof(uint64_t) + text + secrets;
@@ -115,19 +115,19 @@ static void orders_of_version_1_are_read(void **state)
     memmove(behind - limits, behind, buffer_size(&tail));
     size -= limits;
     at[magic - 2] = '2';
-    temporary_file(folder, "order", (const char *)at, size);
-    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
+    temporary_file(directory, "order", (const char *)at, size);
+    assert_int_equal(node_order_load(directory, &read, NULL), WEFT_OK);
     assert_string_equal(read.command.items[0], command[0]);
     assert_int_equal(read.limits.memory, 0);
     node_order_free(&read);
     at[magic - 2] = '1';
     memmove(at + magic, at + magic + text, size - magic - text); /* the platform's, which is empty */
-    temporary_file(folder, "order", (const char *)at, size - text);
+    temporary_file(directory, "order", (const char *)at, size - text);
     buffer_free(&tail);
     buffer_free(&bytes);
-    assert_int_equal(node_order_platform(folder, platform, NULL), WEFT_OK);
+    assert_int_equal(node_order_platform(directory, platform, NULL), WEFT_OK);
     assert_string_equal(platform, "");
-    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
+    assert_int_equal(node_order_load(directory, &read, NULL), WEFT_OK);
     assert_string_equal(read.attempt.run, "7");
     assert_string_equal(read.platform, "");
     node_order_free(&read);
@@ -135,62 +135,62 @@ static void orders_of_version_1_are_read(void **state)
 
 static void stops_come_back(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     struct node_stop stop = {0};
     bool found = true;
-    assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_OK);
+    assert_int_equal(node_stop_load(directory, &stop, &found, NULL), WEFT_OK);
     assert_false(found);
-    assert_int_equal(node_stop_save(&(struct node_stop){SIGUSR1, 120000}, folder, NULL), WEFT_OK);
-    assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_OK);
+    assert_int_equal(node_stop_save(&(struct node_stop){SIGUSR1, 120000}, directory, NULL), WEFT_OK);
+    assert_int_equal(node_stop_load(directory, &stop, &found, NULL), WEFT_OK);
     assert_true(found);
     assert_int_equal(stop.signal, SIGUSR1);
     assert_int_equal(stop.grace, 120000);
     static const char *const bad[] = {"", "15", "15 ", "x 1", "15 -1", "99 1", "15 1 1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        temporary_file(folder, "stop", bad[i], strlen(bad[i]));
-        assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_ERROR_DATA);
+        temporary_file(directory, "stop", bad[i], strlen(bad[i]));
+        assert_int_equal(node_stop_load(directory, &stop, &found, NULL), WEFT_ERROR_DATA);
     }
 }
 
 static void remarks_are_taken_once(void **state)
 {
-    const char *folder = *state;
-    char sentence[16];
+    const char *directory = *state;
+    char message[16];
     bool found = true;
-    assert_int_equal(node_remark_take(folder, sentence, sizeof sentence, &found, NULL), WEFT_OK);
+    assert_int_equal(node_remark_take(directory, message, sizeof message, &found, NULL), WEFT_OK);
     assert_false(found);
-    assert_int_equal(node_remark_save("uses nothing of what it holds", folder, NULL), WEFT_OK);
-    assert_int_equal(node_remark_take(folder, sentence, sizeof sentence, &found, NULL), WEFT_OK);
+    assert_int_equal(node_remark_save("uses nothing of what it holds", directory, NULL), WEFT_OK);
+    assert_int_equal(node_remark_take(directory, message, sizeof message, &found, NULL), WEFT_OK);
     assert_true(found);
-    assert_string_equal(sentence, "uses nothing of");
-    assert_int_equal(node_remark_take(folder, sentence, sizeof sentence, &found, NULL), WEFT_OK);
+    assert_string_equal(message, "uses nothing of");
+    assert_int_equal(node_remark_take(directory, message, sizeof message, &found, NULL), WEFT_OK);
     assert_false(found);
 }
 
 static void fences_only_rise(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     uint64_t epoch = 9;
     struct error error = {0};
-    assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_OK);
+    assert_int_equal(node_fence_read(directory, "run", &epoch, NULL), WEFT_OK);
     assert_int_equal(epoch, 0);
-    assert_int_equal(node_fence_raise(folder, &(struct attempt){"run", 3}, NULL), WEFT_OK);
-    assert_int_equal(node_fence_raise(folder, &(struct attempt){"run", 3}, NULL), WEFT_OK);
-    assert_int_equal(node_fence_raise(folder, &(struct attempt){"run", 2}, &error), WEFT_ERROR_STATE);
+    assert_int_equal(node_fence_raise(directory, &(struct attempt){"run", 3}, NULL), WEFT_OK);
+    assert_int_equal(node_fence_raise(directory, &(struct attempt){"run", 3}, NULL), WEFT_OK);
+    assert_int_equal(node_fence_raise(directory, &(struct attempt){"run", 2}, &error), WEFT_ERROR_STATE);
     assert_non_null(strstr(error.text, "attempt 2 of run run is over"));
-    assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_OK);
+    assert_int_equal(node_fence_read(directory, "run", &epoch, NULL), WEFT_OK);
     assert_int_equal(epoch, 3);
-    temporary_file(folder, "run/fence", "many", 4);
-    assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_ERROR_DATA);
+    temporary_file(directory, "run/fence", "many", 4);
+    assert_int_equal(node_fence_read(directory, "run", &epoch, NULL), WEFT_ERROR_DATA);
     assert_int_equal(epoch, 3);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(tokens_name_attempts),         in_temporary_folder(orders_come_back),
-        in_temporary_folder(orders_of_version_1_are_read), in_temporary_folder(stops_come_back),
-        in_temporary_folder(remarks_are_taken_once),       in_temporary_folder(fences_only_rise),
+        in_temporary_directory(tokens_name_attempts),         in_temporary_directory(orders_come_back),
+        in_temporary_directory(orders_of_version_1_are_read), in_temporary_directory(stops_come_back),
+        in_temporary_directory(remarks_are_taken_once),       in_temporary_directory(fences_only_rise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 #define MEBIBYTE ((size_t)1 << 20)
 
 struct place {
-    const char *folder;
+    const char *directory;
     struct journal_writer journal;
     struct node_output output;
     int write; /* where stream 0 comes from */
@@ -27,10 +27,10 @@ static void open_place(struct place *place)
 {
     int ends[2];
     memset(place, 0, sizeof *place);
-    place->folder = temporary_folder();
-    assert_int_equal(journal_writer_open(&place->journal, temporary_path(place->folder, "journal"), NULL, NULL),
+    place->directory = temporary_directory();
+    assert_int_equal(journal_writer_open(&place->journal, temporary_path(place->directory, "journal"), NULL, NULL),
                      WEFT_OK);
-    node_output_open(&place->output, &place->journal, place->folder, NULL);
+    node_output_open(&place->output, &place->journal, place->directory, NULL);
     assert_true(place->output.metrics >= 0);
     assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
     place->output.streams[0].descriptor = ends[0];
@@ -51,7 +51,7 @@ static uint32_t points_of(const struct place *place, char *text, size_t room)
     bool found = true;
     uint32_t points = 0;
     *text = '\0';
-    assert_int_equal(journal_reader_open(&reader, place->journal.folder, 0, NULL), WEFT_OK);
+    assert_int_equal(journal_reader_open(&reader, place->journal.directory, 0, NULL), WEFT_OK);
     while (journal_reader_next(&reader, &record, &found, NULL) == WEFT_OK && found) {
         const size_t used = strlen(text);
         points += record.kind == JOURNAL_METRICS;
@@ -67,7 +67,7 @@ static void close_place(struct place *place)
     close(place->write);
     node_output_close(&place->output);
     journal_writer_close(&place->journal);
-    assert_int_equal(file_remove_tree(place->folder, NULL), WEFT_OK);
+    assert_int_equal(file_remove_tree(place->directory, NULL), WEFT_OK);
 }
 
 /* Lines of 1 KiB each into the file of metrics. */
@@ -76,7 +76,7 @@ static void write_metrics(const struct place *place, size_t lines)
     char line[1025];
     snprintf(line, sizeof line, "{\"loss\": 1,%1011s}\n", "");
     assert_int_equal(strlen(line), 1024);
-    int file = open(temporary_path(place->folder, "metrics"), O_WRONLY | O_APPEND);
+    int file = open(temporary_path(place->directory, "metrics"), O_WRONLY | O_APPEND);
     assert_true(file >= 0);
     for (size_t i = 0; i < lines; i++)
         assert_int_equal(write(file, line, 1024), 1024);

@@ -30,7 +30,7 @@
 
 static const struct cgroup no_group;
 
-static const char *folder;
+static const char *directory;
 static bool in_child; /* of a fork: there, and until it is another program */
 
 static void note_child(void)
@@ -40,7 +40,7 @@ static void note_child(void)
 
 static int begin(void **state)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     return pthread_atfork(NULL, NULL, note_child);
 }
 
@@ -78,7 +78,7 @@ __attribute__((visibility("default"))) void *realloc(void *old, size_t size)
 
 static int end(void **state)
 {
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 /* Hold the allocator's locks now and then. The C library lets go of them in a child, a sanitizer may not. */
@@ -122,7 +122,7 @@ static struct node_order order_of(char *user)
                                .node = 1,
                                .nodes = 2,
                                .grace = 10000,
-                               .folder = "/",
+                               .directory = "/",
                                .host = "b",
                                .slots = "0,1",
                                .hosts = "a:2,b:2",
@@ -135,7 +135,7 @@ static void they_begin_beside_threads(void **state)
 {
     char *command[] = {"/bin/true", NULL}, text[64];
     struct node_order order = order_of(geteuid() == 0 ? "nobody" : "");
-    const struct node_place place = {&order, folder, &no_group, NULL};
+    const struct node_place place = {&order, directory, &no_group, NULL};
     pthread_t threads[THREADS];
     atomic_bool over = false;
     alarm(100); /* one that waits is waited for */
@@ -175,7 +175,7 @@ static void they_find_what_is_promised(void **state)
     char *command[] = {"env", NULL}, *more[] = {"MORE=2", "GIVEN=1", NULL};
     char *text = malloc(1 << 20);
     struct node_order order = order_of("");
-    const struct node_place place = {&order, folder, &no_group, NULL};
+    const struct node_place place = {&order, directory, &no_group, NULL};
     setenv("LC_TEST", "4", 1);
     setenv("OF_THE_AGENT", "5", 1);
     setenv("WEFT_GRACE", "6", 1); /* a run's own, not that of the run whose node this agent was started in */
@@ -193,14 +193,14 @@ static void they_find_what_is_promised(void **state)
     free(text);
 }
 
-/* The folder of this executable is behind all others in PATH; without one, behind what is searched then. */
+/* The directory of this executable is behind all others in PATH; without one, behind what is searched then. */
 static void their_path_ends_with_this_program(void **state)
 {
     char *command[] = {"/usr/bin/env", NULL}, *text = malloc(1 << 20), own[FILE_PATH_BYTES],
          wanted[2 * FILE_PATH_BYTES];
     static const char *const before[] = {"/usr/bin:/bin", NULL};
     struct node_order order = order_of("");
-    const struct node_place place = {&order, folder, &no_group, NULL};
+    const struct node_place place = {&order, directory, &no_group, NULL};
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     assert_true(length > 0);
     own[length] = '\0';
@@ -222,7 +222,7 @@ static void what_cannot_be_run_is_told(void **state)
 {
     char *command[] = {"no-such-program", NULL};
     struct node_order order = order_of("");
-    const struct node_place place = {&order, folder, &no_group, NULL};
+    const struct node_place place = {&order, directory, &no_group, NULL};
     const int descriptors[3] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
     struct error error = {0};
     pid_t process;
@@ -230,10 +230,10 @@ static void what_cannot_be_run_is_told(void **state)
     assert_non_null(strstr(error.text, "cannot run 'no-such-program' on host b: no program of that name"));
     assert_int_equal(waitpid(process, NULL, 0), process);
     error = (struct error){0};
-    order.folder = "/no/such/folder";
+    order.directory = "/no/such/directory";
     assert_int_equal(node_process_start(&place, command, NULL, false, descriptors, &process, &error),
                      WEFT_ERROR_ARGUMENT);
-    assert_non_null(strstr(error.text, "cannot enter the folder '/no/such/folder'"));
+    assert_non_null(strstr(error.text, "cannot enter the directory '/no/such/directory'"));
     assert_int_equal(waitpid(process, NULL, 0), process);
     error = (struct error){0};
     order.user = "no-such-account";

@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 static const char *parent;
-static char folder[300];
+static char directory[300];
 static struct nvml_script *script;
 static struct metric_line line;
 
@@ -72,9 +72,9 @@ static double value_of(const char *name)
 static int begin(void **state)
 {
     static unsigned tests;
-    snprintf(folder, sizeof folder, "%s/%u", parent, ++tests);
+    snprintf(directory, sizeof directory, "%s/%u", parent, ++tests);
     memset(&found, 0, sizeof found);
-    return file_make_folder(folder, NULL) != WEFT_OK;
+    return file_make_directory(directory, NULL) != WEFT_OK;
 }
 
 static struct node_sampler *start(const struct node_sampler_config *config)
@@ -100,7 +100,7 @@ static void hear(struct node_sampler *sampler, unsigned enough, unsigned lines)
 
 static void a_node_s_processes_are_measured(void **state)
 {
-    const struct node_order order = {.slots = (char *)"0", .folder = folder};
+    const struct node_order order = {.slots = (char *)"0", .directory = directory};
     struct node_sampler *sampler =
         start(&(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.05});
     const pid_t child = fork();
@@ -144,7 +144,7 @@ static void put_machine(const char *root, uint64_t ticks, uint64_t group, uint64
 static void energy_is_its_gpus_and_its_part_of_the_processors(void **state)
 {
     char root[FILE_PATH_BYTES];
-    snprintf(root, sizeof root, "%s/machine", folder);
+    snprintf(root, sizeof root, "%s/machine", directory);
     put_machine(root, 1000, 0, 1000000);
     *script = (struct nvml_script){.count = 3};
     for (unsigned i = 0; i < 3; i++) {
@@ -157,7 +157,7 @@ static void energy_is_its_gpus_and_its_part_of_the_processors(void **state)
         gpu->millijoules = 1000000;
         gpu->growth = i == 0 ? 1000000 : 3000 + 2000 * i; /* 5 and 7 J from one sample to the next */
     }
-    const struct node_order order = {.slots = (char *)"1,2", .gpus = 1, .folder = folder, .node = 1};
+    const struct node_order order = {.slots = (char *)"1,2", .gpus = 1, .directory = directory, .node = 1};
     struct node_sampler *sampler = start(&(struct node_sampler_config){.order = &order,
                                                                        .cgroup = "/weft/n",
                                                                        .ancestor = getpid(),
@@ -194,7 +194,7 @@ static void gpus_that_cannot_be_reached_are_told_of_once(void **state)
 {
     *script = (struct nvml_script){.count = 1};
     script->gpus[0].utilization = script->gpus[0].memory = script->gpus[0].power = script->gpus[0].temperature = 15;
-    const struct node_order order = {.slots = (char *)"0", .gpus = 1, .folder = folder};
+    const struct node_order order = {.slots = (char *)"0", .gpus = 1, .directory = directory};
     struct node_sampler *sampler = start(
         &(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.02, .nvml = NVML_STAND_IN});
     hear(sampler, 5, 0);
@@ -208,9 +208,9 @@ static void gpus_that_cannot_be_reached_are_told_of_once(void **state)
 static void event_files_become_lines(void **state)
 {
     char work[FILE_PATH_BYTES];
-    snprintf(work, sizeof work, "%s/work", folder);
-    struct node_order order = {.slots = (char *)"0", .folder = work};
-    assert_int_equal(file_make_folder(work, NULL), WEFT_OK);
+    snprintf(work, sizeof work, "%s/work", directory);
+    struct node_order order = {.slots = (char *)"0", .directory = work};
+    assert_int_equal(file_make_directory(work, NULL), WEFT_OK);
     assert_true(texts_add(&order.environment, "WEFT_TENSORBOARD_DIR=curves"));
     struct node_sampler *sampler =
         start(&(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.05});
@@ -238,7 +238,7 @@ int main(void)
         cmocka_unit_test_setup(gpus_that_cannot_be_reached_are_told_of_once, begin),
         cmocka_unit_test_setup(event_files_become_lines, begin),
     };
-    parent = temporary_folder();
+    parent = temporary_directory();
     void *loaded = dlopen(NVML_STAND_IN, RTLD_NOW | RTLD_LOCAL);
     script = loaded ? dlsym(loaded, "nvml_script") : NULL;
     const int failed = script ? cmocka_run_group_tests(tests, NULL, NULL) : 1;

@@ -111,11 +111,11 @@ static void help_is_noticed(void **state)
     assert_true(rest.help);
 }
 
-static void mistakes_get_a_sentence(void **state)
+static void mistakes_get_a_message(void **state)
 {
     static const struct {
         const char *words[3];
-        const char *sentence;
+        const char *message;
     } cases[] = {
         {{"--rnks", "4"}, "weft run: there is no option --rnks; did you mean --ranks?"},
         {{"--rnks=4"}, "weft run: there is no option --rnks; did you mean --ranks?"},
@@ -135,7 +135,7 @@ static void mistakes_get_a_sentence(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(PARSE((char *)cases[i].words[0], (char *)cases[i].words[1]), WEFT_ERROR_ARGUMENT);
-        assert_string_equal(error.text, cases[i].sentence);
+        assert_string_equal(error.text, cases[i].message);
     }
 }
 
@@ -208,7 +208,7 @@ int main(void)
         cmocka_unit_test(words_and_options_mix),
         cmocka_unit_test(a_program_keeps_its_own_options),
         cmocka_unit_test(help_is_noticed),
-        cmocka_unit_test(mistakes_get_a_sentence),
+        cmocka_unit_test(mistakes_get_a_message),
         cmocka_unit_test(ranges_as_people_read_them),
         cmocka_unit_test(only_short_ranges_are_shown),
         cmocka_unit_test(a_default_in_words_hides_the_value_that_stands_for_it),

@@ -27,7 +27,7 @@ struct random {
     uint64_t seed, index;
 };
 
-static const char *folder;
+static const char *directory;
 static _Atomic int reads;     /* from files, which come through here */
 static _Atomic int fail_next; /* so many writes go through, the next does not; negative: all do */
 
@@ -184,7 +184,7 @@ static struct database *open_bank(struct page_cache *cache, const char *name, en
 {
     struct database *database = NULL;
     struct error error = {0};
-    if (database_open_cached(cache, temporary_path(folder, name), &bank, access, &database, &error) != WEFT_OK)
+    if (database_open_cached(cache, temporary_path(directory, name), &bank, access, &database, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return database;
 }
@@ -353,8 +353,8 @@ int main(void)
         cmocka_unit_test(a_reader_reads_no_file_again_after_a_commit),
     };
     fail_next = -1;
-    folder = temporary_folder();
+    directory = temporary_directory();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -72,7 +72,7 @@ static void other_paths_lead_nowhere(void **state)
     assert_null(page_find(longest));
 }
 
-static void a_folder_is_its_index(void **state)
+static void a_directory_is_its_index(void **state)
 {
     assert_ptr_equal(page_find("/"), page_find("/index.html"));
 }
@@ -82,7 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_page_is_its_file),       cmocka_unit_test(every_page_is_found_by_its_path),
         cmocka_unit_test(types_are_those_of_the_names), cmocka_unit_test(other_paths_lead_nowhere),
-        cmocka_unit_test(a_folder_is_its_index),
+        cmocka_unit_test(a_directory_is_its_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

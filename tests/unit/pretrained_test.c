@@ -21,14 +21,14 @@
 static const struct model_shape shape = {
     .kind = "llama", .layers = 2, .heads = 2, .kv_heads = 1, .width = 20, .hidden = 12, .context = 8, .vocabulary = 37};
 
-static const char *folder;
+static const char *directory;
 static struct model_description *description;
 static struct named_tensor tensors[64];
 static float *memory; /* the tensors' elements, bits of any kind */
 
 static int set_up(void **state)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
     memory = malloc(description->weights * sizeof *memory);
     float *next = memory;
@@ -49,7 +49,7 @@ static int tear_down(void **state)
 {
     model_description_free(description);
     free(memory);
-    return file_remove_tree(folder, NULL);
+    return file_remove_tree(directory, NULL);
 }
 
 /* Finite floats of all magnitudes. */
@@ -69,7 +69,7 @@ static void fill(void)
 static const char *write_file(weft_type type, size_t count)
 {
     struct file_digest digest;
-    const char *path = temporary_path(folder, "model.safetensors");
+    const char *path = temporary_path(directory, "model.safetensors");
     for (size_t i = 0; i < count; i++)
         tensors[i].type = type;
     assert_int_equal(safetensors_write(path, tensors, count, &digest, NULL), WEFT_OK);
@@ -202,11 +202,11 @@ static void the_shape_lies_beside(void **state)
     fill();
     write_file(WEFT_F32, description->parameter_count);
     assert_int_equal(public_config_format(&description->shape, WEFT_F32, &text, NULL), WEFT_OK);
-    temporary_file(folder, PUBLIC_CONFIG_NAME, text, strlen(text));
+    temporary_file(directory, PUBLIC_CONFIG_NAME, text, strlen(text));
     free(text);
     assert_non_null(getcwd(before, sizeof before));
-    assert_int_equal(chdir(folder), 0);
-    const char *const paths[] = {folder, temporary_path(folder, "model.safetensors"), "model.safetensors", "."};
+    assert_int_equal(chdir(directory), 0);
+    const char *const paths[] = {directory, temporary_path(directory, "model.safetensors"), "model.safetensors", "."};
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(pretrained_open(paths[i], &pretrained, NULL), WEFT_OK);
         assert_non_null(pretrained_shape(pretrained));

@@ -26,7 +26,7 @@
 
 static const char *root;
 static char path[FILE_PATH_BYTES];
-static int folder;
+static int directory;
 static double interval; /* so long that nothing becomes old by itself */
 
 static int make_machine(void **state)
@@ -34,14 +34,14 @@ static int make_machine(void **state)
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     interval = fmin(1000, (double)now.tv_sec / 4);
-    root = temporary_folder();
-    folder = open(root, O_RDONLY | O_DIRECTORY);
+    root = temporary_directory();
+    directory = open(root, O_RDONLY | O_DIRECTORY);
     return file_join(path, root, "table", NULL);
 }
 
 static int remove_machine(void **state)
 {
-    close(folder);
+    close(directory);
     return file_remove_tree(root, NULL);
 }
 
@@ -68,14 +68,14 @@ static void end(int number)
 static struct process_table *open_table(void)
 {
     struct process_table *table;
-    assert_int_equal(process_table_open(path, folder, interval, &table, NULL), WEFT_OK);
+    assert_int_equal(process_table_open(path, directory, interval, &table, NULL), WEFT_OK);
     return table;
 }
 
 static struct process_times *open_times(bool shared)
 {
     struct process_times *times;
-    assert_int_equal(process_times_open(folder, &times, NULL), WEFT_OK);
+    assert_int_equal(process_times_open(directory, &times, NULL), WEFT_OK);
     if (shared)
         assert_int_equal(process_times_share(times, path, interval, NULL), WEFT_OK);
     return times;
@@ -438,7 +438,7 @@ static void where_no_file_can_be_everybody_lists_the_machine(void **state)
         if (what == 0)
             snprintf(path, sizeof path, "%s/nowhere/table", root);
         else
-            assert_int_equal(mkdir(strcpy(path, good), 0700), 0); /* a folder is in its place */
+            assert_int_equal(mkdir(strcpy(path, good), 0700), 0); /* a directory is in its place */
         struct process_times *times = open_times(true);
         for (uint64_t reading = 1; reading <= 3; reading++) {
             put(FIRST + 1, FIRST, 2, 10 * reading, 1);

@@ -20,22 +20,22 @@
 #define GROUP 100
 
 static const char *root;
-static int folder;
+static int directory;
 static struct process_times *times;
 static struct process_set use;
 
 static int make_machine(void **state)
 {
-    root = temporary_folder();
-    folder = open(root, O_RDONLY | O_DIRECTORY);
+    root = temporary_directory();
+    directory = open(root, O_RDONLY | O_DIRECTORY);
     use = (struct process_set){.group = GROUP};
-    return process_times_open(folder, &times, NULL);
+    return process_times_open(directory, &times, NULL);
 }
 
 static int remove_machine(void **state)
 {
     process_times_close(times);
-    close(folder);
+    close(directory);
     return file_remove_tree(root, NULL);
 }
 
@@ -244,7 +244,7 @@ static void files_are_kept_open_for_as_long_as_they_are_of_use(void **state)
     read_again();
     process_times_close(times);
     assert_int_equal(open_files(), none);
-    process_times_open(folder, &times, NULL);
+    process_times_open(directory, &times, NULL);
 }
 
 /* With their real files, which stay open after them. */
@@ -308,7 +308,7 @@ static void files_that_are_none_of_a_process_are_left_out(void **state)
     tree_put(root, "proc/103/stat", "%s", "7 (another number) S 1 100 1 0 -1 0 0 0 0 0 1 1 1 1 20 0 1 0 5 0 1 0");
     tree_put(root, "proc/104/stat", "%s", "104 no name S 1 100 1 0 -1 0 0 0 0 0 1 1 1 1 20 0 1 0 5 0 1 0");
     tree_put(root, "proc/self/stat", "%s", "105 (x) S 1 100 1 0 -1 0 0 0 0 0 1 1 1 1 20 0 1 0 5 0 1 0");
-    tree_put(root, "proc/106", "%s", "no folder");
+    tree_put(root, "proc/106", "%s", "no directory");
     read_again();
     assert_int_equal(use.processes, 1);
 }
@@ -340,7 +340,7 @@ static void whatever_happens_between_readings_is_counted_once(void **state)
         } made[MOST] = {{.alive = true, .parent = -1}};
         uint64_t draw = 0, truth = 0;
         process_times_close(times);
-        process_times_open(folder, &times, NULL);
+        process_times_open(directory, &times, NULL);
         use = (struct process_set){.group = GROUP};
         for (int reading = 0; reading < 12; reading++) {
             for (int event = 0; event < 10; event++) {

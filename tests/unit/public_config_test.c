@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.json: every named shape goes out and comes back; what people download is understood; what would be another
- * network is refused in a sentence. */
+ * network is refused in a message. */
 #include "training/model/file/public_config.h"
 
 #include "training/model/file/shape_json.h"

@@ -40,12 +40,12 @@ static void what_is_needed_stays(void **state)
     int64_t live = submit(database, PLAIN, 40);
     int64_t first = heir_of(database, b, "step-1"), second = heir_of(database, b, "step-2");
     int64_t anew = heir_of(database, c, ""); /* a fork that begins from nothing needs nothing */
-    char sentence[64];
-    snprintf(sentence, sizeof sentence, "run %d begins from a checkpoint of run %d", (int)first, (int)b);
+    char message[64];
+    snprintf(message, sizeof message, "run %d begins from a checkpoint of run %d", (int)first, (int)b);
     expect_old(database, 1000, 10, (const int64_t[]){a, c}, 2);
     expect_old(database, 1000, 1, (const int64_t[]){a}, 1);
     expect_old(database, 30, 10, (const int64_t[]){a}, 1);
-    REFUSE(database, WEFT_ERROR_STATE, sentence, registry_run_discard(database, b, "ada", "", 60, &error));
+    REFUSE(database, WEFT_ERROR_STATE, message, registry_run_discard(database, b, "ada", "", 60, &error));
     REFUSE(database, WEFT_ERROR_STATE, "when it has ended",
            registry_run_discard(database, live, "ada", "", 60, &error));
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no run", registry_run_discard(database, 99, "ada", "", 60, &error));
@@ -55,8 +55,8 @@ static void what_is_needed_stays(void **state)
     expect_old(database, 1000, 10, (const int64_t[]){a}, 1);
     /* As long as one of them has not ended. */
     CHANGE(database, registry_run_change(database, first, 0, RUN_CAUSE_CANCEL, "", "", 80, &outcome, &error));
-    snprintf(sentence, sizeof sentence, "run %d begins", (int)second);
-    REFUSE(database, WEFT_ERROR_STATE, sentence, registry_run_discard(database, b, "ada", "", 90, &error));
+    snprintf(message, sizeof message, "run %d begins", (int)second);
+    REFUSE(database, WEFT_ERROR_STATE, message, registry_run_discard(database, b, "ada", "", 90, &error));
     CHANGE(database, registry_run_change(database, second, 0, RUN_CAUSE_CANCEL, "", "", 95, &outcome, &error));
     expect_old(database, 1000, 10, (const int64_t[]){a, b, first, second}, 4);
     CHANGE(database, registry_run_discard(database, b, "ada", "gone", 100, &error));

@@ -18,7 +18,7 @@
 #define GROUP 6 /* submits of a group */
 
 static const char text[] = "{\"project\":\"vision\",\"owner\":\"bob\",\"command\":[\"true\"],\"slots\":4}";
-static const char *folder;
+static const char *directory;
 
 struct told {
     int64_t run;
@@ -90,7 +90,7 @@ static void work(uint64_t seed, int tell)
     struct database *database;
     struct error error = {0};
     struct run_specification specification = specification_of(text);
-    need(registry_open(folder, DATABASE_WRITER, &database, &error), &error);
+    need(registry_open(directory, DATABASE_WRITER, &database, &error), &error);
     for (uint64_t round = 0;; round++) {
         submit_some(database, &specification, seed + 2 * round, tell);
         struct registry_run *waiting;
@@ -153,7 +153,7 @@ static void killed_at_random_moments(void **state)
 {
     const char *wanted = getenv("WEFT_TEST_KILLS");
     int64_t kills = wanted ? strtoll(wanted, NULL, 10) : 30, submitted = 0, settled = 0;
-    struct database *database = registry_with_people(folder);
+    struct database *database = registry_with_people(directory);
     CHANGE(database, ledger_budget_put(database, "vision", 0, 0, true, 1, &error));
     CHANGE(database, ledger_grant(database, "vision", LEDGER_MOST, "root", "", 1, &error));
     database_close(database);
@@ -172,7 +172,7 @@ static void killed_at_random_moments(void **state)
         assert_true(WIFSIGNALED(status));
 
         struct error error = {0};
-        if (registry_open(folder, DATABASE_WRITER, &database, &error) != WEFT_OK ||
+        if (registry_open(directory, DATABASE_WRITER, &database, &error) != WEFT_OK ||
             ledger_check(database, &error) != WEFT_OK)
             fail_msg("after %" PRId64 " kills: %s", round + 1, error.text);
         struct told told;
@@ -197,9 +197,9 @@ static void killed_at_random_moments(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {cmocka_unit_test(killed_at_random_moments)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -8,7 +8,7 @@
 
 #define RUNS 600
 
-static const char *folder;
+static const char *directory;
 static struct database *database;
 static struct registry_run all[RUNS]; /* as they are in the end, oldest first */
 
@@ -22,8 +22,8 @@ static int make_runs(void **state)
     };
     static const enum run_cause causes[] = {RUN_CAUSE_ACCEPTED, RUN_CAUSE_STARTED, RUN_CAUSE_PREEMPT, RUN_CAUSE_CANCEL};
     static const struct registry_node place = {.host = "n1", .slots = "0"};
-    folder = temporary_folder();
-    database = registry_with_people(folder);
+    directory = temporary_directory();
+    database = registry_with_people(directory);
     for (uint64_t i = 0; i < RUNS; i++) {
         struct registry_outcome outcome;
         const struct registry_node ended = {.how = RUN_EXIT_COMPLETED};
@@ -46,7 +46,7 @@ static int make_runs(void **state)
 static int end_runs(void **state)
 {
     database_close(database);
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 static bool holds(const char *text, const char *part)

@@ -286,7 +286,7 @@ static void what_was_cordoned_by_an_older_version_is_told_apart(void **state)
     bool cordoned;
     struct error opening = {0};
     char path[FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/older", registry_folder);
+    snprintf(path, sizeof path, "%s/older", registry_directory);
     older.version = CALLED_DRAINED;
     if (database_open(path, &older, DATABASE_WRITER, &database, &opening) != WEFT_OK)
         fail_msg("%s", opening.text);

@@ -358,7 +358,7 @@ static void who_may_submit(void **state)
         weft_status status = registry_run_submit(database, &specification, NULL, 1, &run, &again, &error);
         assert_int_not_equal(database_end(database, status, NULL), WEFT_OK);
         if (!strstr(error.text, bad[i][1]))
-            fail_msg("an odd sentence: %s", error.text);
+            fail_msg("an odd message: %s", error.text);
         run_specification_free(&specification);
     }
 }

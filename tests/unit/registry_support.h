@@ -22,23 +22,23 @@
             fail_msg("line %d: %s", __LINE__, error.text);                                                             \
     } while (0)
 
-/** What must fail with `status` and a sentence that has `word` in it; all of it is undone. */
+/** What must fail with `status` and a message that has `word` in it; all of it is undone. */
 #define REFUSE(database, expected, word, call)                                                                         \
     do {                                                                                                               \
         struct error error = {0};                                                                                      \
         assert_int_equal(database_begin(database, DATABASE_LAZY, &error), WEFT_OK);                                    \
         assert_int_equal(database_end(database, call, &error), expected);                                              \
         if (!strstr(error.text, word))                                                                                 \
-            fail_msg("line %d: an odd sentence: %s", __LINE__, error.text);                                            \
+            fail_msg("line %d: an odd message: %s", __LINE__, error.text);                                             \
     } while (0)
 
 /** Projects "vision" (manager ada, member bob, viewer eve) and "speech" (manager carl), administrator root. */
-static inline struct database *registry_with_people(const char *folder)
+static inline struct database *registry_with_people(const char *directory)
 {
     struct database *database = NULL;
     struct error opening = {0};
     static const char *const users[] = {"ada", "bob", "carl", "eve"};
-    if (registry_open(folder, DATABASE_WRITER, &database, &opening) != WEFT_OK)
+    if (registry_open(directory, DATABASE_WRITER, &database, &opening) != WEFT_OK)
         fail_msg("%s", opening.text);
     for (size_t i = 0; i < 4; i++)
         CHANGE(database, registry_user_put(database, users[i], false, 1, &error));
@@ -50,14 +50,14 @@ static inline struct database *registry_with_people(const char *folder)
     return database;
 }
 
-/** The folder of the registry that a test has from registry_open_for_test(). */
-static const char *registry_folder;
+/** The directory of the registry that a test has from registry_open_for_test(). */
+static const char *registry_directory;
 
-/** A test's set-up: *state is a registry with people, in a folder of its own. */
+/** A test's set-up: *state is a registry with people, in a directory of its own. */
 static inline int registry_open_for_test(void **state)
 {
-    registry_folder = temporary_folder();
-    *state = registry_with_people(registry_folder);
+    registry_directory = temporary_directory();
+    *state = registry_with_people(registry_directory);
     return 0;
 }
 
@@ -68,7 +68,7 @@ static inline int registry_close_for_test(void **state)
     if (ledger_check(*state, &error) != WEFT_OK || database_check(*state, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     database_close(*state);
-    return file_remove_tree(registry_folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(registry_directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 /** A test between the two. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who does not belong to the meeting: strangers, wrong secrets, other versions, what was recorded and what is no card
- * are told in sentences, at both ends, and disturb no more than they must.
+ * are told in messages, at both ends, and disturb no more than they must.
  */
 #include "meeting_guests.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The meeting by TCP, and the gathering without a server: who comes gets all cards; contradictions and absences are
- * told in sentences.
+ * told in messages.
  */
 #include "meeting_guests.h"
 

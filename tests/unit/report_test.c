@@ -48,7 +48,7 @@ static size_t count_of(const char *text, const char *word)
 
 static void a_full_disk_ends_a_file_and_not_the_run(void **state)
 {
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     char *lines, *warnings;
     size_t sizes[2];
     const struct rlimit small = {4000, 4000};
@@ -59,9 +59,9 @@ static void a_full_disk_ends_a_file_and_not_the_run(void **state)
     const struct report_options options = {.out = out,
                                            .warnings = said,
                                            .every = 10,
-                                           .metrics = temporary_path(folder, "metrics"),
-                                           .prometheus = temporary_path(folder, "weft.prom"),
-                                           .tensorboard = temporary_path(folder, "events")};
+                                           .metrics = temporary_path(directory, "metrics"),
+                                           .prometheus = temporary_path(directory, "weft.prom"),
+                                           .tensorboard = temporary_path(directory, "events")};
     assert_int_equal(report_open(&report, &options, NULL), WEFT_OK);
     report_begin(&report, &run);
     take_steps(&report, 1, 99);
@@ -88,14 +88,14 @@ static void a_full_disk_ends_a_file_and_not_the_run(void **state)
     free(content);
     free(lines);
     free(warnings);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 /* How far the run is: of a resumed one too, the last step always, and that it has ended. */
 static void progress_is_of_the_whole_run(void **state)
 {
-    const char *folder = temporary_folder();
-    const char *path = temporary_path(folder, "progress.jsonl");
+    const char *directory = temporary_directory();
+    const char *path = temporary_path(directory, "progress.jsonl");
     static struct metric_line line;
     struct metric_progress found[8];
     size_t count = 0;
@@ -122,7 +122,7 @@ static void progress_is_of_the_whole_run(void **state)
     assert_true(found[0].done == 91 && found[0].total == 100 && fabs(found[0].seconds_left - 9 * 60) < 1);
     assert_true(found[count - 2].done == 100 && found[count - 2].seconds_left < 60);
     assert_true(found[count - 1].done == 100 && found[count - 1].seconds_left == 0);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 static void nobody_who_wants_to_know_is_no_error(void **state)
@@ -141,17 +141,17 @@ static void nobody_who_wants_to_know_is_no_error(void **state)
 
 static void files_of_one_second_have_names_of_their_own(void **state)
 {
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     struct event_file files[3];
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(event_file_open(&files[i], folder, 1234567890, false, NULL), WEFT_OK);
+        assert_int_equal(event_file_open(&files[i], directory, 1234567890, false, NULL), WEFT_OK);
     assert_non_null(strstr(files[0].path, "/events.out.tfevents.1234567890."));
     assert_string_not_equal(files[0].path, files[1].path);
     assert_string_not_equal(files[1].path, files[2].path);
     for (size_t i = 0; i < 3; i++)
         event_file_close(&files[i]);
     assert_int_equal(crc32c("123456789", 9), 0xe3069283u);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
 }
 
 int main(void)

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 static struct metric_line line;
 
 static weft_reporter *open_reporter(const char *path)
@@ -54,7 +54,7 @@ static void values_are_read_as_they_were_reported(void **state)
     const double values[] = {0,      -0.0,           1.5, 0.1,      1.0 / 3,  (double)0.1f, 1e308,
                              5e-324, -123456789.123, NAN, INFINITY, -INFINITY};
     const size_t count = sizeof values / sizeof *values;
-    const char *path = temporary_path(folder, "values.jsonl");
+    const char *path = temporary_path(directory, "values.jsonl");
     const char *names[] = {"train/loss", "a \"quoted\\name\"", "größe", "tab\there"},
                *read[] = {names[0], names[1], names[2], "tab?here"};
     weft_reporter *reporter = open_reporter(path);
@@ -98,7 +98,7 @@ static void *report_progress(void *reporter)
 
 static void progress_is_reported_from_any_thread(void **state)
 {
-    const char *path = temporary_path(folder, "progress.jsonl");
+    const char *path = temporary_path(directory, "progress.jsonl");
     weft_reporter *reporter = open_reporter(path);
     pthread_t threads[4];
     char text[4096];
@@ -145,9 +145,9 @@ static void without_a_place_nothing_happens(void **state)
     unsetenv("WEFT_METRICS");
 }
 
-static void each_rank_has_a_file_in_a_folder(void **state)
+static void each_rank_has_a_file_in_a_directory(void **state)
 {
-    setenv("WEFT_METRICS", folder, 1);
+    setenv("WEFT_METRICS", directory, 1);
     setenv("RANK", "7", 1);
     setenv("WEFT_RANK", "3", 1);
     weft_reporter *reporter = open_reporter(NULL);
@@ -156,7 +156,7 @@ static void each_rank_has_a_file_in_a_folder(void **state)
     unsetenv("WEFT_RANK");
     unsetenv("RANK");
     unsetenv("WEFT_METRICS");
-    FILE *file = open_lines(temporary_path(folder, "rank-3.jsonl"));
+    FILE *file = open_lines(temporary_path(directory, "rank-3.jsonl"));
     assert_true(next(file));
     assert_int_equal(line.rank, 3);
     fclose(file);
@@ -165,7 +165,7 @@ static void each_rank_has_a_file_in_a_folder(void **state)
 /* A line is there soon though nobody calls again, and before the reporter is closed. */
 static void lines_do_not_stay_in_the_buffer(void **state)
 {
-    const char *path = temporary_path(folder, "soon.jsonl");
+    const char *path = temporary_path(directory, "soon.jsonl");
     weft_reporter *reporter = open_reporter(path);
     for (int64_t i = 1; i <= 3; i++) {
         struct stat before, after;
@@ -192,7 +192,7 @@ static void *report_many(void *argument)
 
 static void lines_of_threads_and_processes_stay_whole(void **state)
 {
-    const char *path = temporary_path(folder, "many.jsonl");
+    const char *path = temporary_path(directory, "many.jsonl");
     pid_t children[3];
     for (int i = 0; i < 3; i++) {
         children[i] = fork();
@@ -230,7 +230,7 @@ static void lines_of_threads_and_processes_stay_whole(void **state)
 
 static void a_pipe_never_holds_up_the_program(void **state)
 {
-    const char *path = temporary_path(folder, "pipe");
+    const char *path = temporary_path(directory, "pipe");
     weft_reporter *reporter = NULL;
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(weft_reporter_open(path, &reporter), WEFT_ERROR_SYSTEM);
@@ -258,7 +258,7 @@ static void a_pipe_never_holds_up_the_program(void **state)
 static void a_full_disk_tears_no_line(void **state)
 {
     const struct rlimit some = {5000, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
-    const char *path = temporary_path(folder, "full.jsonl");
+    const char *path = temporary_path(directory, "full.jsonl");
     weft_reporter *reporter = open_reporter(path);
     char text[4096];
     int lines = 0, torn = 0, failures = 0;
@@ -287,7 +287,7 @@ static void a_full_disk_tears_no_line(void **state)
 static void names_that_cannot_be_are_refused(void **state)
 {
     char name[202];
-    weft_reporter *reporter = open_reporter(temporary_path(folder, "names.jsonl"));
+    weft_reporter *reporter = open_reporter(temporary_path(directory, "names.jsonl"));
     memset(name, '\001', 201);
     name[201] = 0;
     assert_int_equal(weft_report(reporter, name, 1, 1), WEFT_ERROR_ARGUMENT);
@@ -297,19 +297,19 @@ static void names_that_cannot_be_are_refused(void **state)
     name[200] = 0;
     assert_int_equal(weft_report(reporter, name, INT64_MIN, -1.0 / 3), WEFT_OK); /* the longest line */
     assert_int_equal(weft_reporter_close(reporter), WEFT_OK);
-    assert_int_equal(weft_reporter_open(temporary_path(folder, "absent/file"), &reporter), WEFT_ERROR_SYSTEM);
+    assert_int_equal(weft_reporter_open(temporary_path(directory, "absent/file"), &reporter), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(weft_message(NULL), "absent/file"));
 }
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     unsetenv("WEFT_RANK");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_is_reported_from_any_thread),
         cmocka_unit_test(values_are_read_as_they_were_reported),
         cmocka_unit_test(without_a_place_nothing_happens),
-        cmocka_unit_test(each_rank_has_a_file_in_a_folder),
+        cmocka_unit_test(each_rank_has_a_file_in_a_directory),
         cmocka_unit_test(lines_do_not_stay_in_the_buffer),
         cmocka_unit_test(lines_of_threads_and_processes_stay_whole),
         cmocka_unit_test(a_pipe_never_holds_up_the_program),
@@ -317,6 +317,6 @@ int main(void)
         cmocka_unit_test(names_that_cannot_be_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -21,12 +21,12 @@
 #define NODES 2
 #define NOW   INT64_C(1700000000000)
 
-static const char *folder;
+static const char *directory;
 static unsigned worlds;
 
 /* A run of two nodes whose journals are read by an engine that does nothing else. */
 struct world {
-    char folder[256];
+    char directory[256];
     struct database *registry;
     struct engine engine;
     struct metric_store *store;
@@ -39,9 +39,9 @@ struct world {
     int silent; /* the node whose journal cannot be read, for a while; -1: none */
 };
 
-static void journal_folder(const struct world *world, uint32_t node, char path[FILE_PATH_BYTES])
+static void journal_directory(const struct world *world, uint32_t node, char path[FILE_PATH_BYTES])
 {
-    snprintf(path, FILE_PATH_BYTES, "%s/node-%u", world->folder, node);
+    snprintf(path, FILE_PATH_BYTES, "%s/node-%u", world->directory, node);
 }
 
 static weft_status poll_journal(struct engine *engine, const struct attempt *attempt, uint32_t node, uint64_t after,
@@ -52,8 +52,8 @@ static weft_status poll_journal(struct engine *engine, const struct attempt *att
     struct journal_reader reader = {.file = -1};
     struct journal_record record;
     bool found = true;
-    journal_folder(world, node, path);
-    if (!file_is_folder(path))
+    journal_directory(world, node, path);
+    if (!file_is_directory(path))
         return error_set(error, WEFT_ERROR_STATE, "no such attempt");
     if (world->silent == (int)node)
         return error_set(error, WEFT_ERROR_SYSTEM, "a bad sector");
@@ -79,7 +79,7 @@ static void open_metrics(struct world *world)
 {
     char path[FILE_PATH_BYTES];
     struct error error = {0};
-    snprintf(path, sizeof path, "%s/metrics.db", world->folder);
+    snprintf(path, sizeof path, "%s/metrics.db", world->directory);
     if (metric_store_open(path, &world->options, &world->store, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     const struct run_metrics_config config = {world->store, world->registry, &world->engine, hear, world};
@@ -101,9 +101,9 @@ static void open_world(struct world *world)
     struct registry_outcome outcome;
     struct error opening = {0};
     memset(world, 0, sizeof *world);
-    snprintf(world->folder, sizeof world->folder, "%s/world-%u", folder, ++worlds);
-    assert_int_equal(file_make_folder(world->folder, NULL), WEFT_OK);
-    world->registry = registry_with_people(world->folder);
+    snprintf(world->directory, sizeof world->directory, "%s/world-%u", directory, ++worlds);
+    assert_int_equal(file_make_directory(world->directory, NULL), WEFT_OK);
+    world->registry = registry_with_people(world->directory);
     world->engine.poll = poll_journal;
     world->silent = -1;
     world->run = submit(world->registry,
@@ -112,7 +112,7 @@ static void open_world(struct world *world)
                                                &outcome, &error));
     for (uint32_t i = 0; i < NODES; i++) {
         char path[FILE_PATH_BYTES];
-        journal_folder(world, i, path);
+        journal_directory(world, i, path);
         if (journal_writer_open(&world->journals[i], path, &(struct journal_limits){0}, &opening) != WEFT_OK)
             fail_msg("%s", opening.text);
     }
@@ -407,7 +407,7 @@ static void no_kill_loses_or_doubles_a_point(void **state)
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            if (registry_open(world.folder, DATABASE_WRITER, &world.registry, NULL) != WEFT_OK)
+            if (registry_open(world.directory, DATABASE_WRITER, &world.registry, NULL) != WEFT_OK)
                 _exit(1);
             deal_until_killed(&world, round);
         }
@@ -415,7 +415,7 @@ static void no_kill_loses_or_doubles_a_point(void **state)
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        assert_int_equal(registry_open(world.folder, DATABASE_WRITER, &world.registry, NULL), WEFT_OK);
+        assert_int_equal(registry_open(world.directory, DATABASE_WRITER, &world.registry, NULL), WEFT_OK);
     }
     /* Whatever the store lacks of what was dealt with is read again, by itself. */
     open_metrics(&world);
@@ -438,7 +438,7 @@ static void a_store_that_was_lost_is_made_again(void **state)
         while (deal(&world, node, 100, true) > 0) {
         }
     close_metrics(&world);
-    snprintf(path, sizeof path, "%s/metrics.db", world.folder);
+    snprintf(path, sizeof path, "%s/metrics.db", world.directory);
     assert_int_equal(unlink(path), 0);
     open_metrics(&world);
     write_many(&world, 300, 10);
@@ -460,9 +460,9 @@ static void a_journal_that_is_gone_is_given_up_once(void **state)
     while (deal(&world, 0, 100, true) > 0) {
     }
     close_metrics(&world);
-    snprintf(path, sizeof path, "%s/metrics.db", world.folder);
+    snprintf(path, sizeof path, "%s/metrics.db", world.directory);
     assert_int_equal(unlink(path), 0);
-    journal_folder(&world, 0, path);
+    journal_directory(&world, 0, path);
     assert_int_equal(file_remove_tree(path, NULL), WEFT_OK);
     open_metrics(&world);
     tick_all(&world);
@@ -517,7 +517,7 @@ static void a_journal_that_cannot_be_read_keeps_nobody_waiting(void **state)
             while (deal(&world, node, 100, true) > 0) {
             }
         close_metrics(&world);
-        snprintf(path, sizeof path, "%s/metrics.db", world.folder);
+        snprintf(path, sizeof path, "%s/metrics.db", world.directory);
         assert_int_equal(unlink(path), 0);
         open_metrics(&world);
         world.silent = silent;
@@ -586,8 +586,8 @@ int main(void)
         cmocka_unit_test(a_journal_that_cannot_be_read_keeps_nobody_waiting),
         cmocka_unit_test(a_full_disk_of_metrics_stops_nothing_and_loses_nothing),
     };
-    folder = temporary_folder();
+    directory = temporary_directory();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

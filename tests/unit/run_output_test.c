@@ -17,7 +17,7 @@
 
 #define LINES_MOST 4000
 
-static const char *folder;
+static const char *directory;
 static const struct attempt attempt = {"7", 3};
 
 /* All that was printed, in order. */
@@ -36,7 +36,7 @@ static struct {
 
 static int begin(void **state)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     count = 0;
     memset(nodes, 0, sizeof nodes);
     return 0;
@@ -46,13 +46,13 @@ static int end(void **state)
 {
     for (int i = 0; i < 4; i++)
         buffer_free(&nodes[i].segment);
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 static void journal_of(uint32_t node, char path[FILE_PATH_BYTES])
 {
     char inner[FILE_PATH_BYTES];
-    assert_int_equal(node_folder(inner, folder, &attempt, node, NULL), WEFT_OK);
+    assert_int_equal(node_directory(inner, directory, &attempt, node, NULL), WEFT_OK);
     assert_int_equal(file_join(path, inner, "journal", NULL), WEFT_OK);
 }
 
@@ -60,7 +60,7 @@ static void write_segment(uint32_t node)
 {
     char path[FILE_PATH_BYTES], journal[FILE_PATH_BYTES];
     journal_of(node, journal);
-    assert_int_equal(file_make_folder(journal, NULL), WEFT_OK);
+    assert_int_equal(file_make_directory(journal, NULL), WEFT_OK);
     assert_int_equal(journal_segment_path(path, journal, nodes[node].first, NULL), WEFT_OK);
     assert_int_equal(file_write(path, buffer_begin(&nodes[node].segment), buffer_size(&nodes[node].segment), NULL),
                      WEFT_OK);
@@ -124,7 +124,8 @@ static void print_at_random(uint32_t node_count, size_t lines, uint64_t seed)
 
 static struct run_output_query query_of(uint32_t node_count)
 {
-    return (struct run_output_query){folder, attempt, node_count, RUN_OUTPUT_ANY, RUN_OUTPUT_ANY, RUN_OUTPUT_ANY, NULL};
+    return (struct run_output_query){directory,      attempt,        node_count, RUN_OUTPUT_ANY,
+                                     RUN_OUTPUT_ANY, RUN_OUTPUT_ANY, NULL};
 }
 
 static bool fits(const struct run_output_query *query, size_t i)

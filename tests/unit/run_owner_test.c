@@ -22,17 +22,17 @@ static struct run_owner find(const char *name)
     return owner;
 }
 
-static void put(const char *folder, const char *name)
+static void put(const char *directory, const char *name)
 {
-    assert_int_equal(file_make_folder_of(temporary_path(folder, name), NULL), WEFT_OK);
-    temporary_file(folder, name, "x", 1);
-    assert_int_equal(chmod(temporary_path(folder, name), 0600), 0);
+    assert_int_equal(file_make_directory_of(temporary_path(directory, name), NULL), WEFT_OK);
+    temporary_file(directory, name, "x", 1);
+    assert_int_equal(chmod(temporary_path(directory, name), 0600), 0);
 }
 
-static uid_t user_of(const char *folder, const char *name)
+static uid_t user_of(const char *directory, const char *name)
 {
     struct stat there;
-    assert_int_equal(lstat(temporary_path(folder, name), &there), 0);
+    assert_int_equal(lstat(temporary_path(directory, name), &there), 0);
     return there.st_uid;
 }
 
@@ -59,8 +59,8 @@ static void accounts_are_those_of_the_machine(void **state)
 
 static void runs_belong_to_the_account_of_their_owner(void **state)
 {
-    const char *folder = *state;
-    struct database *registry = registry_with_people(folder);
+    const char *directory = *state;
+    struct database *registry = registry_with_people(directory);
     char found[REGISTRY_ACCOUNT_BYTES];
     struct registry_user user;
     struct error refusal = {0};
@@ -91,76 +91,76 @@ static void runs_belong_to_the_account_of_their_owner(void **state)
 
 static void what_keeps_an_account_out_is_named(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     struct error error = {0};
     if (geteuid() != 0)
         skip();
-    put(folder, "open/closed/runs/file");
-    const char *runs = temporary_path(folder, "open/closed/runs");
-    assert_int_equal(chmod(folder, 0711), 0);
-    assert_int_equal(chmod(temporary_path(folder, "open/closed"), 0700), 0);
+    put(directory, "open/closed/runs/file");
+    const char *runs = temporary_path(directory, "open/closed/runs");
+    assert_int_equal(chmod(directory, 0711), 0);
+    assert_int_equal(chmod(temporary_path(directory, "open/closed"), 0700), 0);
     assert_int_equal(run_owner_reaches(account, runs, &error), WEFT_ERROR_STATE);
     char named[600];
-    snprintf(named, sizeof named, "'%s/open/closed' keeps it out", folder);
+    snprintf(named, sizeof named, "'%s/open/closed' keeps it out", directory);
     if (!strstr(error.text, named))
         fail_msg("%s", error.text);
-    assert_int_equal(chmod(temporary_path(folder, "open/closed"), 0711), 0);
+    assert_int_equal(chmod(temporary_path(directory, "open/closed"), 0711), 0);
     assert_int_equal(run_owner_reaches(account, runs, NULL), WEFT_OK);
     assert_int_equal(chmod(runs, 0700), 0);
     assert_int_equal(run_owner_reaches(account, runs, NULL), WEFT_ERROR_STATE);
     /* The thread is itself again. */
-    assert_int_equal(access(temporary_path(folder, "open/closed/runs/file"), R_OK), 0);
-    assert_true(open(temporary_path(folder, "open/closed/runs/file"), O_RDONLY | O_CLOEXEC) >= 0);
+    assert_int_equal(access(temporary_path(directory, "open/closed/runs/file"), R_OK), 0);
+    assert_true(open(temporary_path(directory, "open/closed/runs/file"), O_RDONLY | O_CLOEXEC) >= 0);
 }
 
-static void all_in_a_folder_is_given_and_nothing_else(void **state)
+static void all_in_a_directory_is_given_and_nothing_else(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     struct error error = {0};
     bool given = true;
     if (geteuid() != 0)
         skip();
     struct run_owner owner = find(account);
-    put(folder, "run/work/deep/er/file");
-    put(folder, "run/checkpoints/c");
-    put(folder, "other");
-    put(folder, "beside/file");
-    assert_int_equal(symlink("../../other", temporary_path(folder, "run/work/link")), 0);
-    assert_int_equal(symlink(temporary_path(folder, "beside"), temporary_path(folder, "run/work/folder")), 0);
-    assert_int_equal(mkfifo(temporary_path(folder, "run/work/pipe"), 0600), 0);
-    const char *run = temporary_path(folder, "run");
+    put(directory, "run/work/deep/er/file");
+    put(directory, "run/checkpoints/c");
+    put(directory, "other");
+    put(directory, "beside/file");
+    assert_int_equal(symlink("../../other", temporary_path(directory, "run/work/link")), 0);
+    assert_int_equal(symlink(temporary_path(directory, "beside"), temporary_path(directory, "run/work/directory")), 0);
+    assert_int_equal(mkfifo(temporary_path(directory, "run/work/pipe"), 0600), 0);
+    const char *run = temporary_path(directory, "run");
     assert_int_equal(run_owner_close(run, &error), WEFT_OK);
     assert_int_equal(run_owner_look(run, account, &given, &error), WEFT_OK);
     assert_false(given);
     if (run_owner_give(run, account, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     static const char *const inside[] = {"run",           "run/work",      "run/work/deep/er/file", "run/checkpoints/c",
-                                         "run/work/link", "run/work/pipe", "run/work/folder",       "run/work/deep"};
+                                         "run/work/link", "run/work/pipe", "run/work/directory",    "run/work/deep"};
     static const char *const outside[] = {"other", "beside", "beside/file", "."};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
-        if (user_of(folder, inside[i]) != owner.user)
+        if (user_of(directory, inside[i]) != owner.user)
             fail_msg("%s", inside[i]);
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
-        if (user_of(folder, outside[i]) != 0)
+        if (user_of(directory, outside[i]) != 0)
             fail_msg("%s", outside[i]);
-    assert_int_equal(run_owner_look(temporary_path(folder, "run"), account, &given, &error), WEFT_OK);
+    assert_int_equal(run_owner_look(temporary_path(directory, "run"), account, &given, &error), WEFT_OK);
     assert_true(given);
     /* It stays whose it is. */
-    assert_int_equal(run_owner_look(temporary_path(folder, "run"), "games", &given, &error), WEFT_ERROR_STATE);
+    assert_int_equal(run_owner_look(temporary_path(directory, "run"), "games", &given, &error), WEFT_ERROR_STATE);
     assert_non_null(strstr(error.text, "fork the run"));
     /* A link in its place is not followed. */
-    assert_int_equal(symlink(temporary_path(folder, "beside"), temporary_path(folder, "linked")), 0);
-    assert_int_equal(run_owner_give(temporary_path(folder, "linked"), account, &error), WEFT_ERROR_SYSTEM);
-    assert_int_equal(user_of(folder, "beside/file"), 0);
+    assert_int_equal(symlink(temporary_path(directory, "beside"), temporary_path(directory, "linked")), 0);
+    assert_int_equal(run_owner_give(temporary_path(directory, "linked"), account, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(user_of(directory, "beside/file"), 0);
 }
 
-static void a_folder_without_end_is_not_given(void **state)
+static void a_directory_without_end_is_not_given(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     struct error error = {0};
     if (geteuid() != 0)
         skip();
-    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int depth = 0; depth < 400; depth++) {
         assert_int_equal(mkdirat(at, "d", 0700), 0);
         int inner = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -168,8 +168,8 @@ static void a_folder_without_end_is_not_given(void **state)
         at = inner;
     }
     close(at);
-    assert_int_equal(run_owner_give(folder, account, &error), WEFT_ERROR_DATA);
-    assert_int_equal(user_of(folder, "."), 0); /* the last thing that is given */
+    assert_int_equal(run_owner_give(directory, account, &error), WEFT_ERROR_DATA);
+    assert_int_equal(user_of(directory, "."), 0); /* the last thing that is given */
 }
 
 static const char *secret;
@@ -194,7 +194,7 @@ static void *read_when_asked(void *argument)
 /* A thread that acts as an account can read what that one can; others can what they could. */
 static void acting_as_an_account_is_a_thread_s_own(void **state)
 {
-    const char *folder = *state;
+    const char *directory = *state;
     struct run_owner_before before;
     struct run_owner owner;
     gid_t groups[RUN_OWNER_GROUPS_MOST];
@@ -205,20 +205,20 @@ static void acting_as_an_account_is_a_thread_s_own(void **state)
         skip();
     owner = find(account);
     assert_int_equal(setgroups(2, some), 0);
-    assert_int_equal(chmod(folder, 0711), 0);
-    put(folder, "secret");
-    put(folder, "shared");
-    assert_int_equal(chown(temporary_path(folder, "shared"), 0, 12345), 0);
-    assert_int_equal(chmod(temporary_path(folder, "shared"), 0640), 0);
-    put(folder, "own");
-    assert_int_equal(chown(temporary_path(folder, "own"), owner.user, owner.group), 0);
-    char *path = strdup(temporary_path(folder, "secret"));
+    assert_int_equal(chmod(directory, 0711), 0);
+    put(directory, "secret");
+    put(directory, "shared");
+    assert_int_equal(chown(temporary_path(directory, "shared"), 0, 12345), 0);
+    assert_int_equal(chmod(temporary_path(directory, "shared"), 0640), 0);
+    put(directory, "own");
+    assert_int_equal(chown(temporary_path(directory, "own"), owner.user, owner.group), 0);
+    char *path = strdup(temporary_path(directory, "secret"));
     secret = path;
     assert_int_equal(pipe(wishes), 0);
     assert_int_equal(pthread_create(&other, NULL, read_when_asked, NULL), 0);
     assert_int_equal(run_owner_enter(&owner, &before, NULL), WEFT_OK);
-    intptr_t one = try_to_read(secret), by_group = try_to_read(temporary_path(folder, "shared")),
-             own = try_to_read(temporary_path(folder, "own"));
+    intptr_t one = try_to_read(secret), by_group = try_to_read(temporary_path(directory, "shared")),
+             own = try_to_read(temporary_path(directory, "own"));
     ssize_t asked = write(wishes[1], "x", 1);
     pthread_join(other, &told);
     run_owner_leave(&before); /* before what may fail */
@@ -236,12 +236,12 @@ static void acting_as_an_account_is_a_thread_s_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(accounts_are_those_of_the_machine),
-        in_temporary_folder(runs_belong_to_the_account_of_their_owner),
-        in_temporary_folder(what_keeps_an_account_out_is_named),
-        in_temporary_folder(all_in_a_folder_is_given_and_nothing_else),
-        in_temporary_folder(a_folder_without_end_is_not_given),
-        in_temporary_folder(acting_as_an_account_is_a_thread_s_own),
+        in_temporary_directory(accounts_are_those_of_the_machine),
+        in_temporary_directory(runs_belong_to_the_account_of_their_owner),
+        in_temporary_directory(what_keeps_an_account_out_is_named),
+        in_temporary_directory(all_in_a_directory_is_given_and_nothing_else),
+        in_temporary_directory(a_directory_without_end_is_not_given),
+        in_temporary_directory(acting_as_an_account_is_a_thread_s_own),
     };
     return cmocka_run_group_tests_name("run_owner", tests, NULL, NULL);
 }

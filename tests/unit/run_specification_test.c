@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is, as JSON: what comes back, what is filled in, and what is refused with which sentence. */
+/* What a run is, as JSON: what comes back, what is filled in, and what is refused with which message. */
 #include "platform/registry/run_specification.h"
 
 #include <setjmp.h>
@@ -124,7 +124,7 @@ static void hostile_input_is_refused(void **state)
         assert_int_equal(run_specification_parse(cases[i].text, strlen(cases[i].text), "the request", &run, &error),
                          WEFT_ERROR_DATA);
         if (!strstr(error.text, cases[i].word) || !strstr(error.text, "the request"))
-            fail_msg("%s: an odd sentence: %s", cases[i].text, error.text);
+            fail_msg("%s: an odd message: %s", cases[i].text, error.text);
         assert_int_equal(run.nodes, 77);
     }
 }

@@ -7,7 +7,7 @@
 
 #define BEGIN INT64_C(1700000000) /* seconds since 1970 */
 
-static const char *folder;
+static const char *directory;
 static struct database *registry;
 static struct run_use *use;
 static struct metric_line line;
@@ -64,11 +64,11 @@ static void a_run_that_does_nothing_is_told_of_once(void **state)
     assert_int_equal(told.run, run);
     assert_int_equal(told.epoch, 1);
     assert_int_equal(told.verdict, USAGE_ZOMBIE);
-    assert_non_null(strstr(told.sentence, "of its 4 CPU slots"));
+    assert_non_null(strstr(told.message, "of its 4 CPU slots"));
     assert_false(go_on(run, 1, 0, 600 + 3700, 20000, IDLE, &told));
     assert_true(go_on(run, 1, 0, 20000, 21000, AT_WORK, &told));
     assert_int_equal(told.verdict, USAGE_FINE);
-    assert_string_equal(told.sentence, "");
+    assert_string_equal(told.message, "");
     assert_false(go_on(run, 1, 0, 21000, 24000, AT_WORK, &told));
 }
 
@@ -88,7 +88,7 @@ static void gpus_count_and_processors_do_not(void **state)
                       "{\"step\":1,\"system/node/cpu\":2,\"system/gpu/0/used\":0,\"system/gpu/1/used\":0.02,"
                       "\"system/gpu/1/memory/used\":1e9}",
                       &told));
-    assert_non_null(strstr(told.sentence, "of its 2 GPUs"));
+    assert_non_null(strstr(told.message, "of its 2 GPUs"));
     assert_false(go_on(works, 1, 0, 0, 9000,
                        "{\"step\":1,\"system/node/cpu\":0,\"system/gpu/0/used\":0,\"system/gpu/1/used\":0.5}", &told));
 }
@@ -143,7 +143,7 @@ static void a_policy_may_stop(void **state)
     const int64_t run = start_run("cpu", 1, 4);
     assert_true(go_on(run, 1, 0, 0, 800, IDLE, &told));
     assert_int_equal(told.verdict, USAGE_ZOMBIE);
-    assert_non_null(strstr(told.sentence, "it is stopped in"));
+    assert_non_null(strstr(told.message, "it is stopped in"));
     assert_true(go_on(run, 1, 0, 800, 1200, IDLE, &told));
     assert_int_equal(told.verdict, USAGE_STOP);
     run_use_forget(use, (uint64_t)(BEGIN + 9000) * 1000000, 3600);
@@ -188,7 +188,7 @@ static void the_clock_goes_on_where_another_watch_began_it(void **state)
     struct run_use_told told;
     struct metric_store *store;
     char path[300];
-    snprintf(path, sizeof path, "%s/metrics.db", folder);
+    snprintf(path, sizeof path, "%s/metrics.db", directory);
     assert_int_equal(metric_store_open(path, &(struct metric_options){0}, &store, NULL), WEFT_OK);
     const int64_t idle = start_run("cpu", 2, 4), works = start_run("cpu", 1, 4), gpus = start_run("gpu", 1, 2);
     const int64_t flagged = start_run("cpu", 1, 4);
@@ -209,10 +209,10 @@ static void the_clock_goes_on_where_another_watch_began_it(void **state)
     assert_true(go_on(gpus, 1, 0, 3900, 4300, "{\"step\":1,\"system/gpu/0/used\":0,\"system/gpu/1/used\":0}", &told));
     /* It was told of already, and is when it works again. */
     assert_false(go_on(flagged, 1, 0, 5000, 5100, IDLE, &told));
-    char sentence[RUN_USE_SENTENCE_BYTES];
-    assert_true(run_use_say(use, flagged, 1, sentence));
-    assert_non_null(strstr(sentence, "of its 4 CPU slots"));
-    assert_false(run_use_say(use, works, 1, sentence));
+    char message[RUN_USE_SENTENCE_BYTES];
+    assert_true(run_use_say(use, flagged, 1, message));
+    assert_non_null(strstr(message, "of its 4 CPU slots"));
+    assert_false(run_use_say(use, works, 1, message));
     assert_true(go_on(flagged, 1, 0, 5100, 6000, AT_WORK, &told));
     assert_int_equal(told.verdict, USAGE_FINE);
     assert_int_equal(metric_store_close(store, NULL), WEFT_OK);
@@ -244,10 +244,10 @@ int main(void)
         WATCHED(a_run_that_has_ended_is_watched_no_more),
         WATCHED(the_clock_goes_on_where_another_watch_began_it),
     };
-    folder = temporary_folder();
-    registry = registry_with_people(folder);
+    directory = temporary_directory();
+    registry = registry_with_people(directory);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     database_close(registry);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

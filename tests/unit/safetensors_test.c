@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 
 /* A safetensors file in memory: header text, then `data` zero bytes. */
 static uint64_t make_file(uint8_t *bytes, const char *header, uint64_t told, uint64_t data)
@@ -53,7 +53,7 @@ static void every_type_and_shape_reads_back(void **state)
     tensors[WEFT_TYPES + 2] = (struct named_tensor){"deep", WEFT_U8, 8, {1, 2, 1, 2, 1, 2, 1, 2}, 0, 0, data};
     struct file_digest digest;
     struct error error = {0};
-    const char *path = temporary_path(folder, "all.safetensors");
+    const char *path = temporary_path(directory, "all.safetensors");
     if (safetensors_write(path, tensors, WEFT_TYPES + 3, &digest, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     struct safetensors *file = NULL;
@@ -89,7 +89,7 @@ static void no_tensors_at_all(void **state)
 {
     struct file_digest digest;
     struct safetensors *file = NULL;
-    const char *path = temporary_path(folder, "none.safetensors");
+    const char *path = temporary_path(directory, "none.safetensors");
     assert_int_equal(safetensors_write(path, NULL, 0, &digest, NULL), WEFT_OK);
     assert_int_equal(safetensors_open(path, &file, NULL), WEFT_OK);
     assert_int_equal(safetensors_count(file), 0);
@@ -105,7 +105,7 @@ static void pieces_know_their_place(void **state)
     };
     struct file_digest digest;
     struct safetensors *file = NULL;
-    const char *path = temporary_path(folder, "piece.safetensors");
+    const char *path = temporary_path(directory, "piece.safetensors");
     assert_int_equal(safetensors_write(path, pieces, 2, &digest, NULL), WEFT_OK);
     assert_int_equal(safetensors_open(path, &file, NULL), WEFT_OK);
     const struct named_tensor *got = safetensors_tensor(file, 0);
@@ -139,7 +139,7 @@ static void bad_tensors_are_not_written(void **state)
         struct named_tensor tensors[2] = {bad[i].tensor, {"double", WEFT_I32, 1, {4}, 0, 0, data}};
         struct error error = {0};
         struct file_digest digest;
-        const char *path = temporary_path(folder, "bad.safetensors");
+        const char *path = temporary_path(directory, "bad.safetensors");
         assert_int_equal(safetensors_write(path, tensors, 2, &digest, &error), WEFT_ERROR_ARGUMENT);
         if (!strstr(error.text, bad[i].word))
             fail_msg("'%s' is not in: %s", bad[i].word, error.text);
@@ -266,13 +266,13 @@ static void a_missing_file_is_named(void **state)
 {
     struct error error = {0};
     struct safetensors *file = NULL;
-    assert_int_equal(safetensors_open(temporary_path(folder, "nowhere"), &file, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(safetensors_open(temporary_path(directory, "nowhere"), &file, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "nowhere"));
 }
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_shape_reads_back),
         cmocka_unit_test(no_tensors_at_all),
@@ -284,6 +284,6 @@ int main(void)
         cmocka_unit_test(a_missing_file_is_named),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

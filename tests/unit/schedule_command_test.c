@@ -56,7 +56,7 @@ static void plans_are_proved(void **state)
     assert_non_null(strstr(output, "7 to 7 ranks"));
 }
 
-static void mistakes_get_a_sentence(void **state)
+static void mistakes_get_a_message(void **state)
 {
     static const struct {
         const char *line, *tells;
@@ -85,7 +85,7 @@ int main(void)
         cmocka_unit_test(a_plan_is_shown),
         cmocka_unit_test(without_an_algorithm_they_are_listed),
         cmocka_unit_test(plans_are_proved),
-        cmocka_unit_test(mistakes_get_a_sentence),
+        cmocka_unit_test(mistakes_get_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

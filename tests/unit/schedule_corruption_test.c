@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans with random bytes in their steps: each is refused by a sentence or runs on the verifier's machine without
+ * Plans with random bytes in their steps: each is refused by a message or runs on the verifier's machine without
  * touching what is not its own (the address sanitizer watches).
  */
 #include "../support/verify_chaos.h"
@@ -49,19 +49,19 @@ static weft_status corrupt_some(const struct algorithm *algorithm, const struct 
         struct step *steps = malloc(plan->step_count * sizeof *steps);
         memcpy(steps, plan->steps, plan->step_count * sizeof *steps);
         corrupt(plan, tally);
-        struct error sentence = {0};
-        if (plan_check(plan, &sentence) != WEFT_OK) {
+        struct error message = {0};
+        if (plan_check(plan, &message) != WEFT_OK) {
             tally->unchecked++;
-            assert_true(strlen(sentence.text) > 20);
+            assert_true(strlen(message.text) > 20);
         } else {
             uint32_t count;
             const struct verify_binding *bindings = verify_bindings(plans, shape->ranks, shape, &count);
             bool right = true;
             for (uint32_t k = 0; k < count && right; k++)
-                right = verify_run(plans, shape->ranks, shape, &bindings[k], NULL, &sentence) == WEFT_OK;
+                right = verify_run(plans, shape->ranks, shape, &bindings[k], NULL, &message) == WEFT_OK;
             tally->passed += right;
             if (!right)
-                assert_true(strlen(sentence.text) > 20);
+                assert_true(strlen(message.text) > 20);
             verify_chaos(plans, shape->ranks, shape, &bindings[0], i, NULL);
         }
         memcpy(plan->steps, steps, plan->step_count * sizeof *steps);

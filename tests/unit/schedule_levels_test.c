@@ -161,7 +161,7 @@ static void units_that_are_subtrees_keep_the_canonical_order(void **state)
     assert_non_null(algorithm_only_on_request(algorithm, &shape));
 }
 
-static void shapes_without_leaves_are_refused_by_a_sentence(void **state)
+static void shapes_without_leaves_are_refused_by_a_message(void **state)
 {
     const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, "multi-level", NULL);
     struct place place = {.ranks = 8, .node = 2, .leaf = 4};
@@ -208,7 +208,7 @@ int main(void)
         cmocka_unit_test(two_levels_carry_more_over_the_spine),
         cmocka_unit_test(one_root_needs_each_link_once),
         cmocka_unit_test(units_that_are_subtrees_keep_the_canonical_order),
-        cmocka_unit_test(shapes_without_leaves_are_refused_by_a_sentence),
+        cmocka_unit_test(shapes_without_leaves_are_refused_by_a_message),
         cmocka_unit_test(odd_and_large_hierarchies_are_proved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

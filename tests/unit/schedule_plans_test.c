@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What plans promise: parts that cover a block, the canonical order, the fewest bytes; sentences for what cannot be. */
+/* What plans promise: parts that cover a block, the canonical order, the fewest bytes; messages for what cannot be. */
 #include "core/schedule/simulate/simulate.h"
 #include "core/schedule/verify/sweep.h"
 #include "core/schedule/verify/verify.h"
@@ -135,7 +135,7 @@ static void two_levels_carry_the_least_bytes(void **state)
     }
 }
 
-static void corrupt_plans_are_refused_by_a_sentence(void **state)
+static void corrupt_plans_are_refused_by_a_message(void **state)
 {
     struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .block_bytes = 4096};
     struct plan *plan;
@@ -170,7 +170,7 @@ static void names_are_found_and_mistyped_ones_corrected(void **state)
     assert_int_equal(collective, COLLECTIVE_REDUCE_SCATTER);
 }
 
-static void shapes_that_make_no_sense_get_a_sentence(void **state)
+static void shapes_that_make_no_sense_get_a_message(void **state)
 {
     struct error error = {0};
     struct plan *plan;
@@ -212,9 +212,9 @@ int main(void)
         cmocka_unit_test(exceptions_are_made_on_request_only),
         cmocka_unit_test(two_levels_carry_the_least_bytes),
         cmocka_unit_test(plans_that_do_not_fit_together_are_refused),
-        cmocka_unit_test(corrupt_plans_are_refused_by_a_sentence),
+        cmocka_unit_test(corrupt_plans_are_refused_by_a_message),
         cmocka_unit_test(names_are_found_and_mistyped_ones_corrected),
-        cmocka_unit_test(shapes_that_make_no_sense_get_a_sentence),
+        cmocka_unit_test(shapes_that_make_no_sense_get_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,7 +167,7 @@ static void a_claim_ends_with_what_it_is_for(void **state)
     scheduler_free(stream.scheduler);
 }
 
-/* With checkpoints it takes a day: until then hosts are only emptied of what may be displaced. Who has claimed them
+/* With checkpoints it takes a day: until then hosts are only emptied of what may be preempted. Who has claimed them
  * stays. */
 static void the_whole_cluster_is_had_in_the_end(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler's rules, whatever comes: gangs, Pods, ages, slots; who goes first; no two runs that displace each
+/* The scheduler's rules, whatever comes: gangs, Pods, ages, slots; who goes first; no two runs that preempt each
  * other. */
 #include "base/random.h"
 #include "platform/scheduler/outlook.h"
@@ -318,7 +318,7 @@ static void a_run_without_checkpoints_stays(void **state)
     scheduler_free(scheduler);
 }
 
-static void a_short_run_displaces_one_that_has_run_for_days(void **state)
+static void a_short_run_preempts_one_that_has_run_for_days(void **state)
 {
     struct scheduler *scheduler = cluster(1, 1, 1);
     double now = 0;
@@ -488,11 +488,11 @@ static void what_can_never_fit_is_refused(void **state)
     scheduler_free(scheduler);
 }
 
-/* A run that many short ones displace in turn has its peace after some times. */
-static void a_run_that_was_displaced_often_is_safe_for_longer(void **state)
+/* A run that many short ones preempt in turn has its peace after some times. */
+static void a_run_that_was_preempted_often_is_safe_for_longer(void **state)
 {
     struct scheduler *scheduler = cluster(1, 1, 1);
-    double now = 0, displaced_at[64];
+    double now = 0, preempted_at[64];
     for (int i = 0; i < 200; i++) { /* the history: most runs end within minutes */
         uint32_t run = submit(scheduler, 1, 1, now);
         pass(scheduler, now, SCHEDULER_START, run);
@@ -503,10 +503,10 @@ static void a_run_that_was_displaced_often_is_safe_for_longer(void **state)
     pass(scheduler, now, SCHEDULER_START, old);
     now += 100 * HOUR;
     /* One short run after another waits, as long as it takes. */
-    for (uint32_t new = submit(scheduler, 1, 1, now); times < policy.displace_often + 3; now += 60) {
+    for (uint32_t new = submit(scheduler, 1, 1, now); times < policy.preempt_often + 3; now += 60) {
         if (!pass(scheduler, now, SCHEDULER_DISPLACE, old))
             continue;
-        displaced_at[times++] = now;
+        preempted_at[times++] = now;
         assert_int_equal(scheduler_finish(scheduler, new, now + 30, NULL), WEFT_OK);
         new = submit(scheduler, 1, 1, now + 31);
         assert_int_equal(pass(scheduler, now + 32, SCHEDULER_START, old), 0); /* the new one is better: it runs first */
@@ -515,9 +515,9 @@ static void a_run_that_was_displaced_often_is_safe_for_longer(void **state)
         new = submit(scheduler, 1, 1, now + 42);
     }
     for (uint32_t i = 1; i < times; i++) {
-        double safe = policy.least_age * (i <= policy.displace_often ? 1 : 1u << (i - (uint32_t)policy.displace_often));
-        assert_true(displaced_at[i] - displaced_at[i - 1] >= safe);
-        assert_true(displaced_at[i] - displaced_at[i - 1] < safe + 600);
+        double safe = policy.least_age * (i <= policy.preempt_often ? 1 : 1u << (i - (uint32_t)policy.preempt_often));
+        assert_true(preempted_at[i] - preempted_at[i - 1] >= safe);
+        assert_true(preempted_at[i] - preempted_at[i - 1] < safe + 600);
     }
     scheduler_free(scheduler);
 }
@@ -531,7 +531,7 @@ struct player {
     bool running;
 };
 
-/* Four runs on two hosts of two slots; shapes and durations by the digits of `code`. How often who displaced whom:
+/* Four runs on two hosts of two slots; shapes and durations by the digits of `code`. How often who preempted whom:
  * `pairs`. */
 static void play(unsigned code, unsigned pairs[JOBS][JOBS])
 {
@@ -576,9 +576,9 @@ static void play(unsigned code, unsigned pairs[JOBS][JOBS])
 }
 
 /* Runs may take turns a few times; each time after that is twice as far away, so that nothing goes round for ever. */
-static void no_two_runs_displace_each_other_for_ever(void **state)
+static void no_two_runs_preempt_each_other_for_ever(void **state)
 {
-    unsigned displaced = 0, most = 0;
+    unsigned preempted = 0, most = 0;
     for (unsigned code = 0; code < 6 * 6 * 6 * 6; code++) {
         unsigned pairs[JOBS][JOBS] = {{0}};
         play(code, pairs);
@@ -586,13 +586,13 @@ static void no_two_runs_displace_each_other_for_ever(void **state)
             unsigned times = 0;
             for (int by = 0; by < JOBS; by++)
                 times += pairs[by][run];
-            displaced += times;
+            preempted += times;
             most = times > most ? times : most;
         }
     }
-    print_message("%u displacements, %u of one run at most\n", displaced, most);
-    assert_true(displaced > 10); /* else this has shown nothing */
-    assert_true(most <= policy.displace_often);
+    print_message("%u preemptions, %u of one run at most\n", preempted, most);
+    assert_true(preempted > 10); /* else this has shown nothing */
+    assert_true(most <= policy.preempt_often);
 }
 
 int main(void)
@@ -603,7 +603,7 @@ int main(void)
         cmocka_unit_test(holes_are_filled_and_whole_hosts_kept),
         cmocka_unit_test(runs_move_to_make_a_host_whole),
         cmocka_unit_test(a_run_without_checkpoints_stays),
-        cmocka_unit_test(a_short_run_displaces_one_that_has_run_for_days),
+        cmocka_unit_test(a_short_run_preempts_one_that_has_run_for_days),
         cmocka_unit_test(a_wide_run_is_served_in_the_end),
         cmocka_unit_test(a_run_spans_pods_only_where_it_must),
         cmocka_unit_test(a_run_is_tried_elsewhere),
@@ -611,8 +611,8 @@ int main(void)
         cmocka_unit_test(a_clock_that_is_set_back_puts_nobody_first),
         cmocka_unit_test(nobody_has_waited_less_for_a_clock_that_is_set),
         cmocka_unit_test(what_can_never_fit_is_refused),
-        cmocka_unit_test(a_run_that_was_displaced_often_is_safe_for_longer),
-        cmocka_unit_test(no_two_runs_displace_each_other_for_ever),
+        cmocka_unit_test(a_run_that_was_preempted_often_is_safe_for_longer),
+        cmocka_unit_test(no_two_runs_preempt_each_other_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

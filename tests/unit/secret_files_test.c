@@ -58,11 +58,11 @@ static void knows_names(void **state)
     secret_names_close(&names);
 }
 
-static const char *content(const char *folder, const char *text, size_t size, size_t before,
+static const char *content(const char *directory, const char *text, size_t size, size_t before,
                            const struct secret_kind *kind)
 {
     static uint8_t piece[4096];
-    const char *path = temporary_path(folder, "file");
+    const char *path = temporary_path(directory, "file");
     FILE *file = fopen(path, "w");
     for (size_t i = 0; i < before; i++)
         fputc(i % 70 ? 'x' : '\n', file);
@@ -103,18 +103,18 @@ static void knows_keys(void **state)
         "A key begins with -----BEGIN PRIVATE KEY-----\nand ends later.",
         "#define HEADER \"PuTTY-User-Key-File-2\"\n",
     };
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (size_t before = 0; before < 20000; before += before == 0 ? 3600 : before < 4300 ? 21 : 5000)
-            if (!content(folder, keys[i], strlen(keys[i]), before, NULL) && !(before && (uint8_t)keys[i][0] == 0xEF))
+            if (!content(directory, keys[i], strlen(keys[i]), before, NULL) && !(before && (uint8_t)keys[i][0] == 0xEF))
                 fail_msg("no key after %zu bytes: %s", before, keys[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (content(folder, others[i], strlen(others[i]), 0, NULL))
+        if (content(directory, others[i], strlen(others[i]), 0, NULL))
             fail_msg("taken for a key: %s", others[i]);
     const struct secret_kind npm = {".npmrc", "npm token", {"_auth"}};
-    assert_string_equal(content(folder, "//r/:_authToken=1\n", 18, 0, &npm), "npm token");
-    assert_null(content(folder, "registry=https://r\n", 19, 0, &npm));
-    file_remove_tree(folder, NULL);
+    assert_string_equal(content(directory, "//r/:_authToken=1\n", 18, 0, &npm), "npm token");
+    assert_null(content(directory, "registry=https://r\n", 19, 0, &npm));
+    file_remove_tree(directory, NULL);
 }
 
 int main(void)

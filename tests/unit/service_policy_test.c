@@ -64,7 +64,7 @@ static void what_is_left_out_has_a_default(void **state)
 static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     static const struct {
-        const char *text, *sentence;
+        const char *text, *message;
     } wrong[] = {
         {"personel: {share: 1}\n", "line 1: a policy has no 'personel'; the nearest is 'personal'"},
         {"personal:\n  share: 1.5\n", "line 2"},
@@ -88,7 +88,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         struct service_policy policy;
         struct error error = {0};
         assert_int_equal(parse(wrong[i].text, &policy, &error), WEFT_ERROR_DATA);
-        if (!strstr(error.text, wrong[i].sentence) || !strstr(error.text, "policy.yaml"))
+        if (!strstr(error.text, wrong[i].message) || !strstr(error.text, "policy.yaml"))
             fail_msg("%s: %s", wrong[i].text, error.text);
     }
 }

@@ -24,7 +24,7 @@ static void put(const char *name, const char *content)
 {
     char path[1200];
     snprintf(path, sizeof path, "%s/%s", tree, name);
-    assert_int_equal(file_make_folder_of(path, NULL), WEFT_OK);
+    assert_int_equal(file_make_directory_of(path, NULL), WEFT_OK);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(content, file);
@@ -33,7 +33,7 @@ static void put(const char *name, const char *content)
 
 static int begin(void **state)
 {
-    top = temporary_folder();
+    top = temporary_directory();
     snprintf(tree, sizeof tree, "%s/tree", top);
     snprintf(store, sizeof store, "%s/store", top);
     setenv("XDG_CONFIG_HOME", temporary_path(top, "settings"), 1);
@@ -47,8 +47,8 @@ static int end(void **state)
     return file_remove_tree(top, NULL) == WEFT_OK ? 0 : -1;
 }
 
-/* The paths that a snapshot of `folder` has, with newlines around each. */
-static void take(const char *folder, char *paths, size_t room, struct snapshot_omissions *omissions)
+/* The paths that a snapshot of `directory` has, with newlines around each. */
+static void take(const char *directory, char *paths, size_t room, struct snapshot_omissions *omissions)
 {
     struct snapshot snapshot;
     struct error error = {0};
@@ -58,7 +58,7 @@ static void take(const char *folder, char *paths, size_t room, struct snapshot_o
     size_t size, used = (size_t)snprintf(paths, room, "\n");
     bool found = true;
     const struct snapshot_options options = {.outside = true, .omissions = omissions};
-    if (snapshot_take_with(store, folder, &options, &snapshot, &error) != WEFT_OK)
+    if (snapshot_take_with(store, directory, &options, &snapshot, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     assert_int_equal(snapshot_list_load(store, snapshot.id, path, &text, &size, NULL), WEFT_OK);
     assert_int_equal(snapshot_list_open(&list, text, size, "list", NULL), WEFT_OK);
@@ -77,10 +77,10 @@ static bool has(const char *paths, const char *path)
 
 /* ---- as git has it ---------------------------------------------------------------------------------------------- */
 
-static const char *const folders[] = {"", "a/", "b/", "ab/", "a/b/", "a/a/", "b/ab/", "a/b/a/", "a b/"};
+static const char *const directories[] = {"", "a/", "b/", "ab/", "a/b/", "a/a/", "b/ab/", "a/b/a/", "a b/"};
 static const char *const names[] = {"a", "b", "x.log", "a1", "B_", "[c]"};
-#define FOLDERS (sizeof folders / sizeof *folders)
-#define NAMES   (sizeof names / sizeof *names)
+#define DIRECTORIES (sizeof directories / sizeof *directories)
+#define NAMES       (sizeof names / sizeof *names)
 
 static void draw_pattern(uint64_t seed, char *text)
 {
@@ -115,7 +115,7 @@ static void draw_patterns(uint64_t seed, const char *name)
 
 static void compare(uint64_t round, const char *below, int *compared, int *left_out)
 {
-    char command[2048], ours[8192], folder[700], ignored[8192] = "\n";
+    char command[2048], ours[8192], directory[700], ignored[8192] = "\n";
     snprintf(command, sizeof command,
              "cd '%s' && git -c core.quotePath=false check-ignore --no-index --stdin <'%s/paths' >'%s/ignored'", tree,
              top, top);
@@ -126,11 +126,11 @@ static void compare(uint64_t round, const char *below, int *compared, int *left_
     ignored[1 + size] = '\0';
     if (*below && has(ignored, below)) /* git leaves out the top itself: another matter */
         return;
-    snprintf(folder, sizeof folder, "%s%s%s", tree, *below ? "/" : "", below);
-    take(folder, ours, sizeof ours, NULL);
-    for (size_t i = 0; i < FOLDERS * NAMES; i++) {
+    snprintf(directory, sizeof directory, "%s%s%s", tree, *below ? "/" : "", below);
+    take(directory, ours, sizeof ours, NULL);
+    for (size_t i = 0; i < DIRECTORIES * NAMES; i++) {
         char path[300];
-        snprintf(path, sizeof path, "%sf-%s", folders[i / NAMES], names[i % NAMES]);
+        snprintf(path, sizeof path, "%sf-%s", directories[i / NAMES], names[i % NAMES]);
         size_t skip = strlen(below) + (*below != '\0');
         if (*below && (strncmp(path, below, skip - 1) != 0 || path[skip - 1] != '/'))
             continue;
@@ -156,18 +156,18 @@ static void agrees_with_git(void **state)
     snprintf(command, sizeof command, "git init -q '%s' 2>/dev/null && mkdir -p '%s/settings/git'", tree, top);
     assert_int_equal(system(command), 0);
     FILE *list = fopen(temporary_path(top, "paths"), "w");
-    for (size_t i = 0; i < FOLDERS * NAMES; i++) {
+    for (size_t i = 0; i < DIRECTORIES * NAMES; i++) {
         char path[300];
-        snprintf(path, sizeof path, "%sf-%s", folders[i / NAMES], names[i % NAMES]);
+        snprintf(path, sizeof path, "%sf-%s", directories[i / NAMES], names[i % NAMES]);
         put(path, "x");
         fprintf(list, "%s\n", path);
     }
     fprintf(list, "a\n");
     fclose(list);
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        for (size_t i = 0; i < FOLDERS; i++) {
+        for (size_t i = 0; i < DIRECTORIES; i++) {
             char name[300];
-            snprintf(name, sizeof name, "%s.gitignore", folders[i]);
+            snprintf(name, sizeof name, "%s.gitignore", directories[i]);
             if (i == 0 || random_below(round, i, 3) == 0)
                 draw_patterns(round * 64 + i, name);
             else
@@ -217,7 +217,7 @@ static void weftignore_overrules(void **state)
 /* A home that is a repository which leaves everything out says nothing of a project in it. */
 static void a_repository_that_leaves_out_the_top_says_nothing(void **state)
 {
-    char paths[4096], command[1024], folder[700];
+    char paths[4096], command[1024], directory[700];
     if (system("command -v git >/dev/null 2>&1") != 0)
         skip();
     snprintf(command, sizeof command, "git init -q '%s' 2>/dev/null", tree);
@@ -226,26 +226,26 @@ static void a_repository_that_leaves_out_the_top_says_nothing(void **state)
     put("project/train.py", "x");
     put("project/.gitignore", "*.o\n");
     put("project/x.o", "x");
-    snprintf(folder, sizeof folder, "%s/project", tree);
-    take(folder, paths, sizeof paths, NULL);
+    snprintf(directory, sizeof directory, "%s/project", tree);
+    take(directory, paths, sizeof paths, NULL);
     assert_string_equal(paths, "\n.gitignore\ntrain.py\n");
 }
 
 /* Its own place counts, too: from within ~/.config or ~/.aws, the same files are secrets. */
 static void secrets_are_known_from_within_their_directory(void **state)
 {
-    char paths[4096], folder[700];
+    char paths[4096], directory[700];
     (void)state;
     put(".config/gh/hosts.yml", "x");
     put(".config/other.yml", "x");
     put(".config/gcloud/db", "x");
     put(".aws/credentials", "x");
     put(".aws/config", "x");
-    snprintf(folder, sizeof folder, "%s/.config", tree);
-    take(folder, paths, sizeof paths, NULL);
+    snprintf(directory, sizeof directory, "%s/.config", tree);
+    take(directory, paths, sizeof paths, NULL);
     assert_string_equal(paths, "\ngh\nother.yml\n");
-    snprintf(folder, sizeof folder, "%s/.aws", tree);
-    take(folder, paths, sizeof paths, NULL);
+    snprintf(directory, sizeof directory, "%s/.aws", tree);
+    take(directory, paths, sizeof paths, NULL);
     assert_string_equal(paths, "\nconfig\n");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots of folders: what comes out is what went in; twice costs nothing; damage and bad input are seen. */
+/* Snapshots of directories: what comes out is what went in; twice costs nothing; damage and bad input are seen. */
 #include "platform/snapshot/list.h"
 #include "platform/snapshot/snapshot.h"
 
@@ -15,28 +15,28 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 static char store[700], tree[512], out[512];
 
 static int begin(void **state)
 {
-    folder = temporary_folder();
-    snprintf(store, sizeof store, "%s/store", folder);
-    snprintf(tree, sizeof tree, "%s/tree", folder);
-    snprintf(out, sizeof out, "%s/out", folder);
+    directory = temporary_directory();
+    snprintf(store, sizeof store, "%s/store", directory);
+    snprintf(tree, sizeof tree, "%s/tree", directory);
+    snprintf(out, sizeof out, "%s/out", directory);
     return mkdir(tree, 0777);
 }
 
 static int end(void **state)
 {
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 static void put(const char *name, const char *content)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", tree, name);
-    assert_int_equal(file_make_folder_of(path, NULL), WEFT_OK);
+    assert_int_equal(file_make_directory_of(path, NULL), WEFT_OK);
     FILE *file = fopen(path, "w");
     fputs(content, file);
     fclose(file);
@@ -80,7 +80,7 @@ static void comes_out_as_it_went_in(void **state)
     make_tree();
     assert_int_equal(snapshot_take(store, tree, NULL, &snapshot, &error), WEFT_OK);
     assert_int_equal(snapshot.files, 7);
-    assert_int_equal(snapshot.folders, 3);
+    assert_int_equal(snapshot.directories, 3);
     assert_int_equal(snapshot.links, 2);
     assert_int_equal(snapshot.left_out, 2);
     assert_int_equal(snapshot.special, 1);
@@ -184,7 +184,7 @@ static void is_made_whole_or_not_at_all(void **state)
     struct snapshot snapshot;
     int lists = 0;
     for (int i = 0; i < 60; i++) {
-        snprintf(name, sizeof name, "folder-%d/file-%d", i % 7, i);
+        snprintf(name, sizeof name, "directory-%d/file-%d", i % 7, i);
         snprintf(content, sizeof content, "content of %d", i);
         put(name, content);
     }

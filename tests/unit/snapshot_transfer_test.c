@@ -18,21 +18,21 @@
 
 #include <cmocka.h>
 
-static const char *folder;
+static const char *directory;
 static char own[700], far[700], tree[700];
 
 static int begin(void **state)
 {
-    folder = temporary_folder();
-    snprintf(own, sizeof own, "%s/own", folder);
-    snprintf(far, sizeof far, "%s/far/vision", folder);
-    snprintf(tree, sizeof tree, "%s/tree", folder);
+    directory = temporary_directory();
+    snprintf(own, sizeof own, "%s/own", directory);
+    snprintf(far, sizeof far, "%s/far/vision", directory);
+    snprintf(tree, sizeof tree, "%s/tree", directory);
     return mkdir(tree, 0777);
 }
 
 static int end(void **state)
 {
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+    return file_remove_tree(directory, NULL) == WEFT_OK ? 0 : -1;
 }
 
 static struct snapshot take(void)
@@ -102,7 +102,7 @@ static unsigned files_below(const char *path)
         char inner[FILE_PATH_BYTES];
         if (entry->d_name[0] == '.' || file_join(inner, path, entry->d_name, NULL) != WEFT_OK)
             continue;
-        count += file_is_folder(inner) ? files_below(inner) : 1;
+        count += file_is_directory(inner) ? files_below(inner) : 1;
     }
     if (listing)
         closedir(listing);
@@ -120,7 +120,7 @@ static void grow_old(const char *path)
             continue;
         clock_gettime(CLOCK_REALTIME, &now);
         times[0] = times[1] = (struct timespec){now.tv_sec - 3600, 0};
-        if (file_is_folder(inner))
+        if (file_is_directory(inner))
             grow_old(inner);
         else
             assert_int_equal(utimensat(AT_FDCWD, inner, times, 0), 0);
@@ -148,7 +148,7 @@ static void what_is_missing_is_sent(void **state)
     temporary_file(tree, "train.py", "print(2)", 8);
     struct snapshot second = take();
     assert_int_equal(send_snapshot(second.id), 1);
-    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(out, sizeof out, "%s/out", directory);
     assert_int_equal(snapshot_check_out(far, second.id, out, NULL), WEFT_OK);
     char *content;
     size_t size;
@@ -254,7 +254,7 @@ static void what_nobody_names_goes(void **state)
     assert_int_equal(collected.bytes, 25);
     assert_false(snapshot_is_there(far, first.id));
     char out[800];
-    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(out, sizeof out, "%s/out", directory);
     assert_int_equal(snapshot_check_out(far, second.id, out, NULL), WEFT_OK);
     /* What an upload in progress was told is there stays for it. */
     assert_int_equal(send_snapshot(first.id), 1);
@@ -271,7 +271,7 @@ static void what_nobody_names_goes(void **state)
     free(list);
     assert_int_equal(snapshot_collect(far, half_an_hour_ago(), NULL, NULL, &collected, &error), WEFT_OK);
     assert_true(snapshot_is_there(far, first.id));
-    assert_int_equal(snapshot_check_out(far, first.id, temporary_path(folder, "out2"), NULL), WEFT_OK);
+    assert_int_equal(snapshot_check_out(far, first.id, temporary_path(directory, "out2"), NULL), WEFT_OK);
     /* And so does what an upload that has not come to its end was told: its snapshot is not there yet. */
     temporary_file(tree, "b", "only the third one has this", 27);
     struct snapshot third = take();

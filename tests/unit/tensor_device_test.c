@@ -16,7 +16,7 @@ static void every_device_opens_by_its_name(void **state)
     }
 }
 
-static void a_wrong_name_or_number_of_threads_gets_a_sentence(void **state)
+static void a_wrong_name_or_number_of_threads_gets_a_message(void **state)
 {
     struct device *device = NULL;
     struct error error = {0};
@@ -42,7 +42,7 @@ static void threads_that_openmp_refuses_are_no_device(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* What that second program does: 0 if 2 threads are given, and 3 refused with a sentence. */
+/* What that second program does: 0 if 2 threads are given, and 3 refused with a message. */
 static int open_limited(void)
 {
     struct device *device = NULL;
@@ -55,7 +55,7 @@ static int open_limited(void)
     return 0;
 }
 
-static void memory_is_zeroed_aligned_and_refused_with_a_sentence(void **state)
+static void memory_is_zeroed_aligned_and_refused_with_a_message(void **state)
 {
     for (size_t i = 0; device_names[i]; i++) {
         struct device *device = open_device(device_names[i], 1);
@@ -123,9 +123,9 @@ int main(int argc, char **argv)
         return open_limited();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_device_opens_by_its_name),
-        cmocka_unit_test(a_wrong_name_or_number_of_threads_gets_a_sentence),
+        cmocka_unit_test(a_wrong_name_or_number_of_threads_gets_a_message),
         cmocka_unit_test(threads_that_openmp_refuses_are_no_device),
-        cmocka_unit_test(memory_is_zeroed_aligned_and_refused_with_a_sentence),
+        cmocka_unit_test(memory_is_zeroed_aligned_and_refused_with_a_message),
         cmocka_unit_test(the_first_failure_of_a_kernel_waits_for_finish),
         cmocka_unit_test(hundreds_of_shapes_are_kept_at_once),
     };

@@ -16,7 +16,7 @@
 
 #define SCALARS_MOST 5000
 
-static const char *folder;
+static const char *directory;
 
 static struct {
     char name[EVENTS_NAME_MOST + 1];
@@ -103,7 +103,7 @@ static const char *our_file(int steps)
 {
     struct event_file file;
     static char path[FILE_PATH_BYTES];
-    assert_int_equal(event_file_open(&file, folder, 1700000000, false, NULL), WEFT_OK);
+    assert_int_equal(event_file_open(&file, directory, 1700000000, false, NULL), WEFT_OK);
     for (int step = 1; step <= steps; step++) {
         const struct event_value values[] = {{"train/loss", 1.0 / step}, {"train/rate", 0.5}};
         assert_int_equal(event_file_put(&file, 1700000000 + step, (uint64_t)step, values, 2, NULL), WEFT_OK);
@@ -148,7 +148,7 @@ static void a_growing_file_is_read_as_it_grows(void **state)
 {
     size_t size, whole = 0;
     char *bytes = content(our_file(20), &size);
-    const char *path = temporary_file(folder, "growing.tfevents", "", 0);
+    const char *path = temporary_file(directory, "growing.tfevents", "", 0);
     struct events_reader reader = open_reader(path);
     FILE *file = fopen(path, "ab");
     assert_non_null(file);
@@ -179,7 +179,7 @@ static void damage_is_told_and_passed_by(void **state)
     const size_t length = 16 + (uint8_t)bytes[begin] + ((size_t)(uint8_t)bytes[begin + 1] << 8);
     for (size_t i = 0; i < length; i++) {
         bytes[begin + i] ^= 0x10;
-        struct events_reader reader = open_reader(temporary_file(folder, "damaged.tfevents", bytes, size));
+        struct events_reader reader = open_reader(temporary_file(directory, "damaged.tfevents", bytes, size));
         read_on(&reader);
         assert_int_equal(count, 38);
         assert_int_equal(reader.damaged, 1);
@@ -193,7 +193,7 @@ static void damage_is_told_and_passed_by(void **state)
     assert_non_null(longer);
     memcpy(longer, bytes, size);
     memcpy(longer + size + 100000, bytes, size);
-    struct events_reader reader = open_reader(temporary_file(folder, "zeros.tfevents", longer, 2 * size + 100000));
+    struct events_reader reader = open_reader(temporary_file(directory, "zeros.tfevents", longer, 2 * size + 100000));
     read_on(&reader);
     assert_int_equal(count, 80);
     assert_int_equal(reader.damaged, 1);
@@ -207,7 +207,7 @@ static void large_records_are_passed_by(void **state)
 {
     size_t size;
     char *bytes = content(our_file(5), &size);
-    const char *path = temporary_file(folder, "large.tfevents", bytes, size);
+    const char *path = temporary_file(directory, "large.tfevents", bytes, size);
     const uint64_t length = EVENTS_RECORD_MOST + 1;
     uint8_t head[12];
     for (int i = 0; i < 8; i++)
@@ -253,10 +253,10 @@ static void files_that_cannot_be_read_are_told(void **state)
 {
     struct events_reader reader;
     struct error error = {0};
-    assert_int_equal(events_open(&reader, temporary_path(folder, "absent"), 0, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(events_open(&reader, temporary_path(directory, "absent"), 0, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "absent"));
-    assert_int_equal(mkfifo(temporary_path(folder, "pipe.tfevents"), 0600), 0);
-    assert_int_equal(events_open(&reader, temporary_path(folder, "pipe.tfevents"), 0, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(mkfifo(temporary_path(directory, "pipe.tfevents"), 0600), 0);
+    assert_int_equal(events_open(&reader, temporary_path(directory, "pipe.tfevents"), 0, NULL), WEFT_ERROR_DATA);
     const char *path = our_file(5);
     reader = open_reader(path);
     read_on(&reader);
@@ -269,7 +269,7 @@ static void files_that_cannot_be_read_are_told(void **state)
 
 int main(void)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_simple_values_are_read),
         cmocka_unit_test(others_tensors_are_read),
@@ -281,6 +281,6 @@ int main(void)
         cmocka_unit_test(files_that_cannot_be_read_are_told),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return failed;
 }

@@ -16,7 +16,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-static const char *folder;
+static const char *directory;
 
 /* Words and lines; from `first` to `end` no line ends; a mark stands at each of `marks` (up to a 0). */
 static char *make_text(size_t size, size_t first, size_t end, const size_t *marks)
@@ -35,7 +35,7 @@ static char *make_text(size_t size, size_t first, size_t end, const size_t *mark
 /* Bytes [from, to) of `text` in a file and in memory. */
 static void must_agree(const char *text, size_t size, size_t from, size_t to)
 {
-    const char *path = temporary_file(folder, "text", text, size);
+    const char *path = temporary_file(directory, "text", text, size);
     struct text_pieces pieces = {.text = (const uint8_t *)text + from, .size = to - from};
     struct text_piece expected, found;
     struct text_reader reader;
@@ -77,7 +77,7 @@ static void a_truncated_file_is_told(void **state)
 {
     static const size_t none[] = {0};
     char *text = make_text(5 * MIB, 0, 0, none);
-    const char *path = temporary_file(folder, "text", text, 5 * MIB);
+    const char *path = temporary_file(directory, "text", text, 5 * MIB);
     struct text_reader reader;
     struct text_piece piece;
     struct error error = {0};
@@ -94,7 +94,7 @@ static void a_truncated_file_is_told(void **state)
 static int begin(void **state)
 {
     int failed = temporary_begin(state);
-    folder = *state;
+    directory = *state;
     return failed;
 }
 

@@ -19,7 +19,7 @@ static void sizes_with_units(void **state)
     assert_int_equal(bytes, 1u << 30);
 }
 
-static void bad_sizes_get_a_sentence_and_leave_the_output_alone(void **state)
+static void bad_sizes_get_a_message_and_leave_the_output_alone(void **state)
 {
     static const char *const bad[] = {"", "-1", "K", "12X", "99999999999999999999", "99999999999T", " 4"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -188,7 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_with_units),
-        cmocka_unit_test(bad_sizes_get_a_sentence_and_leave_the_output_alone),
+        cmocka_unit_test(bad_sizes_get_a_message_and_leave_the_output_alone),
         cmocka_unit_test(integers_within_bounds),
         cmocka_unit_test(durations_with_units),
         cmocka_unit_test(the_nearest_name),

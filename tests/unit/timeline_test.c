@@ -25,9 +25,9 @@
 
 static weft_status read_text(const char *text, struct timeline *timeline, struct error *error)
 {
-    const char *folder = temporary_folder(), *path = temporary_file(folder, "timeline", text, strlen(text));
+    const char *directory = temporary_directory(), *path = temporary_file(directory, "timeline", text, strlen(text));
     weft_status status = timeline_read(path, timeline, error);
-    file_remove_tree(folder, NULL);
+    file_remove_tree(directory, NULL);
     return status;
 }
 

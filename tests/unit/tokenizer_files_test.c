@@ -2,12 +2,12 @@
 /* A tokenizer's two files: read, written again as they were, and every fault told with its place. */
 #include "tokenizer_support.h"
 
-static const char *folder;
+static const char *directory;
 
 #define SOME_TOKENS ((const char *const[]){"th", "the", "<|endoftext|>", NULL})
 #define NO_TOKENS   ((const char *const[]){NULL})
 
-/* Opening fails with a sentence that has all of `words` (up to a NULL). */
+/* Opening fails with a message that has all of `words` (up to a NULL). */
 static void must_fail(const char *path, const char *const *words)
 {
     struct error error = {0};
@@ -18,23 +18,23 @@ static void must_fail(const char *path, const char *const *words)
         if (!strstr(error.text, *words))
             fail_msg("'%s' is not in: %s", *words, error.text);
 }
-#define FAILS(...) must_fail(folder, (const char *const[]){__VA_ARGS__, NULL})
+#define FAILS(...) must_fail(directory, (const char *const[]){__VA_ARGS__, NULL})
 
 static void put_vocabulary(const char *text)
 {
-    temporary_file(folder, TOKENIZER_VOCABULARY, text, strlen(text));
-    temporary_file(folder, TOKENIZER_MERGES, "", 0);
+    temporary_file(directory, TOKENIZER_VOCABULARY, text, strlen(text));
+    temporary_file(directory, TOKENIZER_MERGES, "", 0);
 }
 
 static void what_is_read_is_written_again(void **state)
 {
-    write_tokenizer(folder, SOME_TOKENS, "#version: 0.2\nt h\nth e\n");
-    struct tokenizer *tokenizer = must_open_tokenizer(folder);
+    write_tokenizer(directory, SOME_TOKENS, "#version: 0.2\nt h\nth e\n");
+    struct tokenizer *tokenizer = must_open_tokenizer(directory);
     assert_int_equal(tokenizer_vocabulary(tokenizer), 259);
     assert_int_equal(tokenizer_merges(tokenizer), 2);
     assert_int_equal(tokenizer_end_of_text(tokenizer), 258);
-    const char *copy = temporary_path(folder, "copy");
-    assert_int_equal(file_make_folder(copy, NULL), WEFT_OK);
+    const char *copy = temporary_path(directory, "copy");
+    assert_int_equal(file_make_directory(copy, NULL), WEFT_OK);
     assert_int_equal(tokenizer_write(tokenizer, copy, NULL), WEFT_OK);
     struct tokenizer *again = must_open_tokenizer(copy);
     static const char text[] = "the other <|endoftext|>\n";
@@ -53,11 +53,11 @@ static void what_is_read_is_written_again(void **state)
 
 static void the_other_names_are_known(void **state)
 {
-    write_tokenizer(folder, SOME_TOKENS, "t h\nth e"); /* no version, no last line's end */
-    const char *other = temporary_path(folder, "other");
-    assert_int_equal(file_make_folder(other, NULL), WEFT_OK);
-    rename(temporary_path(folder, "vocab.json"), temporary_path(other, "encoder.json"));
-    rename(temporary_path(folder, "merges.txt"), temporary_path(other, "vocab.bpe"));
+    write_tokenizer(directory, SOME_TOKENS, "t h\nth e"); /* no version, no last line's end */
+    const char *other = temporary_path(directory, "other");
+    assert_int_equal(file_make_directory(other, NULL), WEFT_OK);
+    rename(temporary_path(directory, "vocab.json"), temporary_path(other, "encoder.json"));
+    rename(temporary_path(directory, "merges.txt"), temporary_path(other, "vocab.bpe"));
     struct tokenizer *tokenizer = must_open_tokenizer(other);
     assert_int_equal(tokenizer_merges(tokenizer), 2);
     tokenizer_close(tokenizer);
@@ -65,9 +65,9 @@ static void the_other_names_are_known(void **state)
 
 static void missing_files_are_named(void **state)
 {
-    const char *empty = temporary_path(folder, "empty");
-    must_fail(empty, (const char *const[]){"/empty' is no folder", NULL});
-    assert_int_equal(file_make_folder(empty, NULL), WEFT_OK);
+    const char *empty = temporary_path(directory, "empty");
+    must_fail(empty, (const char *const[]){"/empty' is no directory", NULL});
+    assert_int_equal(file_make_directory(empty, NULL), WEFT_OK);
     must_fail(empty, (const char *const[]){"vocab.json (or encoder.json) and no merges.txt (or vocab.bpe)", NULL});
     temporary_file(empty, "vocab.json", "{}", 2);
     must_fail(empty, (const char *const[]){"it has no merges.txt", NULL});
@@ -109,33 +109,33 @@ static void a_malformed_vocabulary_is_told(void **state)
 
 static void a_malformed_merge_is_told(void **state)
 {
-    write_tokenizer(folder, SOME_TOKENS, "#version: 0.2\nt h\nth\n");
+    write_tokenizer(directory, SOME_TOKENS, "#version: 0.2\nt h\nth\n");
     FAILS("line 3", "merges.txt", "'th'", "two tokens with a space between");
-    write_tokenizer(folder, SOME_TOKENS, "t h\n\nth e\n");
+    write_tokenizer(directory, SOME_TOKENS, "t h\n\nth e\n");
     FAILS("line 2", "''", "two tokens");
-    write_tokenizer(folder, SOME_TOKENS, "t h e\n");
+    write_tokenizer(directory, SOME_TOKENS, "t h e\n");
     FAILS("line 1", "'t h e'");
-    write_tokenizer(folder, SOME_TOKENS, " t\n");
+    write_tokenizer(directory, SOME_TOKENS, " t\n");
     FAILS("line 1");
-    write_tokenizer(folder, SOME_TOKENS, "t h\nth ex\n");
+    write_tokenizer(directory, SOME_TOKENS, "t h\nth ex\n");
     FAILS("line 2", "'ex' is no token");
-    write_tokenizer(folder, SOME_TOKENS, "t h\nth o\n");
+    write_tokenizer(directory, SOME_TOKENS, "t h\nth o\n");
     FAILS("line 2", "'tho' is no token", "belong together");
-    write_tokenizer(folder, SOME_TOKENS, "t h\nth e\nt h\n");
+    write_tokenizer(directory, SOME_TOKENS, "t h\nth e\nt h\n");
     FAILS("line 3", "'t' and 'h'", "merge 1");
-    write_tokenizer(folder, NO_TOKENS, "t \xff\n");
+    write_tokenizer(directory, NO_TOKENS, "t \xff\n");
     FAILS("line 1", "no token");
 }
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
-    folder = temporary_folder();
+    directory = temporary_directory();
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
-    return file_remove_tree(folder, NULL);
+    return file_remove_tree(directory, NULL);
 }
 
 int main(void)
@@ -145,5 +145,5 @@ int main(void)
         cmocka_unit_test(missing_files_are_named),       cmocka_unit_test(a_malformed_vocabulary_is_told),
         cmocka_unit_test(a_malformed_merge_is_told),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

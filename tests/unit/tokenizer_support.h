@@ -13,10 +13,10 @@
 #include <cmocka.h>
 
 /**
- * Write a tokenizer into `folder`: the 256 bytes in GPT-2's order, then `tokens` ("th", "\u0120the"; NULL at the end,
+ * Write a tokenizer into `directory`: the 256 bytes in GPT-2's order, then `tokens` ("th", "\u0120the"; NULL at the end,
  * as written in the byte alphabet) from 256 on, and these merges.
  */
-static inline void write_tokenizer(const char *folder, const char *const *tokens, const char *merges)
+static inline void write_tokenizer(const char *directory, const char *const *tokens, const char *merges)
 {
     char text[16384];
     uint8_t order[256], character[2];
@@ -31,15 +31,15 @@ static inline void write_tokenizer(const char *folder, const char *const *tokens
     for (int i = 0; tokens[i]; i++)
         used += snprintf(text + used, sizeof text - (size_t)used, ",\"%s\":%d", tokens[i], 256 + i);
     used += snprintf(text + used, sizeof text - (size_t)used, "}");
-    temporary_file(folder, TOKENIZER_VOCABULARY, text, (size_t)used);
-    temporary_file(folder, TOKENIZER_MERGES, merges, strlen(merges));
+    temporary_file(directory, TOKENIZER_VOCABULARY, text, (size_t)used);
+    temporary_file(directory, TOKENIZER_MERGES, merges, strlen(merges));
 }
 
-static inline struct tokenizer *must_open_tokenizer(const char *folder)
+static inline struct tokenizer *must_open_tokenizer(const char *directory)
 {
     struct error error = {0};
     struct tokenizer *tokenizer = NULL;
-    if (tokenizer_open(folder, &tokenizer, &error) != WEFT_OK)
+    if (tokenizer_open(directory, &tokenizer, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return tokenizer;
 }

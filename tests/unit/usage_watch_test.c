@@ -157,7 +157,7 @@ static void samples_that_tell_nothing_change_nothing(void **state)
     assert_int_equal(take(3600, 0), USAGE_ZOMBIE);
 }
 
-static void a_sentence_says_what_was_seen(void **state)
+static void a_message_says_what_was_seen(void **state)
 {
     char text[400];
     policy.stops = true;
@@ -340,7 +340,7 @@ int main(void)
         WATCHED(what_was_done_before_a_long_gap_is_no_excuse),
         WATCHED(at_the_start_nothing_is_held_against_it),
         WATCHED(samples_that_tell_nothing_change_nothing),
-        WATCHED(a_sentence_says_what_was_seen),
+        WATCHED(a_message_says_what_was_seen),
         WATCHED(verdicts_are_what_adding_up_again_says),
         WATCHED(who_works_is_never_flagged),
         WATCHED(lost_samples_never_hasten_a_flag),

@@ -5,7 +5,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/train/text/text.h"
 
-static const char *folder;
+static const char *directory;
 
 /* A checkpoint of one tensor after `step`, whose manifest says `identity` of its tokens. */
 static void write_checkpoint(const char *run, uint64_t step, const char *identity)
@@ -33,8 +33,8 @@ static struct text must_open(const char *path, size_t vocabulary)
 
 static void a_tokenizer_beside_weights_is_theirs(void **state)
 {
-    const char *public = temporary_path(folder, "public");
-    assert_int_equal(file_make_folder(public, NULL), WEFT_OK);
+    const char *public = temporary_path(directory, "public");
+    assert_int_equal(file_make_directory(public, NULL), WEFT_OK);
     write_tokenizer(public, (const char *const[]){"th", "<|endoftext|>", NULL}, "t h\n");
     const char *file = temporary_file(public, "model.safetensors", "x", 1);
     for (int i = 0; i < 2; i++) {
@@ -55,7 +55,7 @@ static void a_tokenizer_beside_weights_is_theirs(void **state)
 
 static void the_newest_checkpoint_has_the_tokenizer(void **state)
 {
-    const char *run = temporary_path(folder, "run");
+    const char *run = temporary_path(directory, "run");
     write_checkpoint(run, 1, TEXT_OF_BYTES);
     struct text text = must_open(run, 50257);
     assert_true(text.is_bytes);
@@ -74,7 +74,7 @@ static void the_newest_checkpoint_has_the_tokenizer(void **state)
 
 static void weights_without_a_tokenizer_are_of_bytes_if_there_are_256(void **state)
 {
-    const char *run = temporary_path(folder, "old");
+    const char *run = temporary_path(directory, "old");
     write_checkpoint(run, 1, NULL);
     struct text text = must_open(run, 256);
     assert_true(text.is_bytes);
@@ -91,8 +91,8 @@ static void one_identity_is_one_tokenizer(void **state)
     static const char *const merges[] = {"t h\nh e\n", "#version: 0.2\nt h\nh e\n", "h e\nt h\n"};
     char identities[3][TOKENIZER_IDENTITY_BYTES];
     for (int i = 0; i < 3; i++) {
-        write_tokenizer(folder, tokens, merges[i]);
-        struct tokenizer *tokenizer = must_open_tokenizer(folder);
+        write_tokenizer(directory, tokens, merges[i]);
+        struct tokenizer *tokenizer = must_open_tokenizer(directory);
         assert_int_equal(tokenizer_identify(tokenizer, identities[i], NULL), WEFT_OK);
         tokenizer_close(tokenizer);
     }
@@ -103,7 +103,7 @@ static void one_identity_is_one_tokenizer(void **state)
 static int begin(void **state)
 {
     int failed = temporary_begin(state);
-    folder = *state;
+    directory = *state;
     return failed;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML: what is read, with its lines; what is refused, by a sentence that says where and why. */
+/* YAML: what is read, with its lines; what is refused, by a message that says where and why. */
 #include "base/format/yaml.h"
 
 #include <setjmp.h>
@@ -70,7 +70,7 @@ static void values_are_read_with_their_lines(void **state)
 static void what_is_not_plain_is_refused_with_its_line(void **state)
 {
     static const struct {
-        const char *text, *sentence;
+        const char *text, *message;
     } wrong[] = {
         {"", "text is empty"},
         {"# nothing\n", "text is empty"},
@@ -105,7 +105,7 @@ static void what_is_not_plain_is_refused_with_its_line(void **state)
         struct error error = {0};
         assert_int_equal(yaml_tree_parse(wrong[i].text, strlen(wrong[i].text), "text", &tree, &error), WEFT_ERROR_DATA);
         assert_null(tree);
-        if (!strstr(error.text, wrong[i].sentence))
+        if (!strstr(error.text, wrong[i].message))
             fail_msg("'%s' gives: %s", wrong[i].text, error.text);
     }
 }
@@ -142,7 +142,7 @@ static void values_of_the_wrong_kind_are_told(void **state)
                                    "large: 99999999999999999999\ninf: .inf\nbool: yes\n");
     const struct yaml_value *root = yaml_tree_root(tree);
     static const struct {
-        const char *key, *sentence;
+        const char *key, *message;
     } wholes[] = {
         {"word", "text, line 1: word is 'six', which is no whole number"},
         {"quoted", "text, line 2: 'quoted' is the text \"6\"; it must be a whole number, without quotes"},
@@ -157,7 +157,7 @@ static void values_of_the_wrong_kind_are_told(void **state)
         int64_t whole = 7;
         assert_int_equal(yaml_value_get_whole(yaml_value_find(root, wholes[i].key), 1, 100, &whole, &error),
                          WEFT_ERROR_DATA);
-        assert_string_equal(error.text, wholes[i].sentence);
+        assert_string_equal(error.text, wholes[i].message);
         assert_int_equal(whole, 7);
     }
     struct error error = {0};
@@ -177,18 +177,19 @@ static void values_of_the_wrong_kind_are_told(void **state)
 
 static void files_are_read_or_told_why_not(void **state)
 {
-    const char *folder = temporary_folder();
+    const char *directory = temporary_directory();
     struct yaml_tree *tree = NULL;
     struct error error = {0};
-    assert_int_equal(yaml_tree_read(temporary_file(folder, "a.yaml", "a: b\n", 5), &tree, &error), WEFT_OK);
+    assert_int_equal(yaml_tree_read(temporary_file(directory, "a.yaml", "a: b\n", 5), &tree, &error), WEFT_OK);
     assert_string_equal(yaml_value_find(yaml_tree_root(tree), "a")->text, "b");
     yaml_tree_free(tree);
-    assert_int_equal(yaml_tree_read(temporary_path(folder, "none.yaml"), &tree, &error), WEFT_ERROR_SYSTEM);
+    assert_int_equal(yaml_tree_read(temporary_path(directory, "none.yaml"), &tree, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "none.yaml"));
     error_clear(&error);
-    assert_int_equal(yaml_tree_read(temporary_file(folder, "b.yaml", "a: b\nc\n", 7), &tree, &error), WEFT_ERROR_DATA);
+    assert_int_equal(yaml_tree_read(temporary_file(directory, "b.yaml", "a: b\nc\n", 7), &tree, &error),
+                     WEFT_ERROR_DATA);
     assert_non_null(strstr(error.text, "b.yaml, line "));
-    assert_int_equal(file_remove_tree(folder, NULL), WEFT_OK);
+    assert_int_equal(file_remove_tree(directory, NULL), WEFT_OK);
 }
 
 int main(void)

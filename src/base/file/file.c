@@ -12,18 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-weft_status file_join(char path[FILE_PATH_BYTES], const char *folder, const char *name, struct error *error)
+weft_status file_join(char path[FILE_PATH_BYTES], const char *directory, const char *name, struct error *error)
 {
-    size_t length = strlen(folder);
-    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
-    int written = snprintf(path, FILE_PATH_BYTES, "%s%s%s", folder, slash, name);
+    size_t length = strlen(directory);
+    const char *slash = length && directory[length - 1] == '/' ? "" : "/";
+    int written = snprintf(path, FILE_PATH_BYTES, "%s%s%s", directory, slash, name);
     if (written < 0 || written >= FILE_PATH_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path of '%.200s' in '%.200s...' is longer than %d bytes",
-                         name, folder, FILE_PATH_BYTES - 1);
+                         name, directory, FILE_PATH_BYTES - 1);
     return WEFT_OK;
 }
 
-weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error)
+weft_status file_state_directory(char path[FILE_PATH_BYTES], const char *name, struct error *error)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     const bool chosen = state && *state == '/';
@@ -31,10 +31,10 @@ weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, stru
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "neither XDG_STATE_HOME nor HOME is an absolute path, so there is no place for Weft's %s",
                          name);
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     weft_status status =
-        chosen ? file_join(folder, state, "weft", error) : file_join(folder, home, ".local/state/weft", error);
-    return status == WEFT_OK ? file_join(path, folder, name, error) : status;
+        chosen ? file_join(directory, state, "weft", error) : file_join(directory, home, ".local/state/weft", error);
+    return status == WEFT_OK ? file_join(path, directory, name, error) : status;
 }
 
 const char *file_name(const char *path)
@@ -49,7 +49,7 @@ bool file_exists(const char *path)
     return stat(path, &status) == 0;
 }
 
-bool file_is_folder(const char *path)
+bool file_is_directory(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
@@ -121,10 +121,10 @@ weft_status file_read(const char *path, size_t most, char **content, size_t *siz
     return result;
 }
 
-ssize_t file_read_small(int folder, const char *path, char *text, size_t size)
+ssize_t file_read_small(int directory, const char *path, char *text, size_t size)
 {
     *text = '\0';
-    int descriptor = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int descriptor = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return -1;
     ssize_t length = read_fully(descriptor, text, size - 1);
@@ -146,7 +146,7 @@ weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct 
         result = error_system(error, "cannot look at '%s'", path);
     else if (!S_ISREG(status.st_mode))
         result = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is %s, not a file%s", path,
-                           S_ISDIR(status.st_mode)    ? "a folder"
+                           S_ISDIR(status.st_mode)    ? "a directory"
                            : S_ISFIFO(status.st_mode) ? "a pipe"
                                                       : "a device",
                            S_ISFIFO(status.st_mode) ? "; write what it carries to a file first" : "");
@@ -214,7 +214,7 @@ void file_unmap(struct file_map *map)
     map->size = 0;
 }
 
-/* The sentence for a write, sync or close that failed with errno. */
+/* The message for a write, sync or close that failed with errno. */
 static weft_status write_failed(const struct file_writer *writer, struct error *error)
 {
     if (errno != ENOSPC && errno != EDQUOT)
@@ -223,11 +223,11 @@ static weft_status write_failed(const struct file_writer *writer, struct error *
     if (writer->expected > writer->written)
         return error_set(error, WEFT_ERROR_SYSTEM,
                          "cannot write '%s': %s after %" PRIu64 " of %" PRIu64 " bytes; free %" PRIu64
-                         " bytes more or choose another folder",
+                         " bytes more or choose another directory",
                          writer->path, what, writer->written, writer->expected, writer->expected - writer->written);
     return error_set(error, WEFT_ERROR_SYSTEM,
-                     "cannot write '%s': %s after %" PRIu64 " bytes; free space or choose another folder", writer->path,
-                     what, writer->written);
+                     "cannot write '%s': %s after %" PRIu64 " bytes; free space or choose another directory",
+                     writer->path, what, writer->written);
 }
 
 static weft_status writer_create(struct file_writer *writer, const char *path, uint64_t expected, int flags,
@@ -292,13 +292,13 @@ void file_writer_discard(struct file_writer *writer)
 weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
                                     struct error *error)
 {
-    int folder_bytes = (int)(file_name(path) - path);
+    int directory_bytes = (int)(file_name(path) - path);
     for (int attempt = 0; attempt < 100; attempt++) {
         uint32_t random = 0;
         if (getrandom(&random, sizeof random, 0) != sizeof random)
             return error_system(error, "cannot draw a random name beside '%s'", path);
         char partial[FILE_PATH_BYTES];
-        if (snprintf(partial, sizeof partial, "%.*s.%s.partial-%08" PRIx32, folder_bytes, path, file_name(path),
+        if (snprintf(partial, sizeof partial, "%.*s.%s.partial-%08" PRIx32, directory_bytes, path, file_name(path),
                      random) >= (int)sizeof partial)
             return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
         struct error attempted = {0};
@@ -311,16 +311,16 @@ weft_status file_writer_open_beside(struct file_writer *writer, const char *path
     return error_set(error, WEFT_ERROR_SYSTEM, "cannot find a free temporary name beside '%s'", path);
 }
 
-/* The folder that `path` is in. */
-static void folder_of(const char *path, char folder[FILE_PATH_BYTES])
+/* The directory that `path` is in. */
+static void directory_of(const char *path, char directory[FILE_PATH_BYTES])
 {
     size_t length = (size_t)(file_name(path) - path);
     if (length == 0) {
-        memcpy(folder, ".", 2);
+        memcpy(directory, ".", 2);
         return;
     }
-    memcpy(folder, path, length);
-    folder[length > 1 ? length - 1 : 1] = '\0';
+    memcpy(directory, path, length);
+    directory[length > 1 ? length - 1 : 1] = '\0';
 }
 
 weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error)
@@ -333,9 +333,9 @@ weft_status file_writer_close_as(struct file_writer *writer, const char *path, s
         unlink(writer->path);
         return WEFT_ERROR_SYSTEM;
     }
-    char folder[FILE_PATH_BYTES];
-    folder_of(path, folder);
-    return file_sync_folder(folder, error);
+    char directory[FILE_PATH_BYTES];
+    directory_of(path, directory);
+    return file_sync_directory(directory, error);
 }
 
 weft_status file_write(const char *path, const void *content, size_t size, struct error *error)
@@ -352,12 +352,12 @@ weft_status file_write(const char *path, const void *content, size_t size, struc
     return file_writer_close_as(&writer, path, error);
 }
 
-weft_status file_make_folder(const char *path, struct error *error)
+weft_status file_make_directory(const char *path, struct error *error)
 {
     char part[FILE_PATH_BYTES];
     size_t length = strlen(path);
     if (length == 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the name of the folder to make is empty");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the name of the directory to make is empty");
     if (length >= sizeof part)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is longer than %d bytes", path,
                          FILE_PATH_BYTES - 1);
@@ -367,36 +367,36 @@ weft_status file_make_folder(const char *path, struct error *error)
         memcpy(part, path, i);
         part[i] = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return error_system(error, "cannot make the folder '%s'", part);
+            return error_system(error, "cannot make the directory '%s'", part);
     }
-    if (!file_is_folder(path))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot make the folder '%s': a file of that name is in its place",
-                         path);
+    if (!file_is_directory(path))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "cannot make the directory '%s': a file of that name is in its place", path);
     return WEFT_OK;
 }
 
-weft_status file_make_folder_of(const char *path, struct error *error)
+weft_status file_make_directory_of(const char *path, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     size_t length = (size_t)(file_name(path) - path);
     if (length <= 1)
         return WEFT_OK;
-    if (length >= sizeof folder)
+    if (length >= sizeof directory)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
-    snprintf(folder, sizeof folder, "%.*s", (int)length - 1, path);
-    return file_make_folder(folder, error);
+    snprintf(directory, sizeof directory, "%.*s", (int)length - 1, path);
+    return file_make_directory(directory, error);
 }
 
-weft_status file_sync_folder(const char *path, struct error *error)
+weft_status file_sync_directory(const char *path, struct error *error)
 {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
-        return error_system(error, "cannot open the folder '%s'", path);
+        return error_system(error, "cannot open the directory '%s'", path);
     weft_status result = WEFT_OK;
-    /* Some network file systems cannot sync a folder and say EINVAL; their renames are durable at once or not at all.
+    /* Some network file systems cannot sync a directory and say EINVAL; their renames are durable at once or not at all.
      */
     if (fsync(descriptor) != 0 && errno != EINVAL)
-        result = error_system(error, "cannot sync the folder '%s'", path);
+        result = error_system(error, "cannot sync the directory '%s'", path);
     close(descriptor);
     return result;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Files and folders: read whole, map, write atomically. Thread-safe (a struct belongs to one thread at a time).
+ * Files and directories: read whole, map, write atomically. Thread-safe (a struct belongs to one thread at a time).
  *
- * Whatever is written is either whole or absent after a crash: the content goes to a temporary name in the same folder,
- * is synced, renamed over the final name, and the folder is synced. A full disk is told with path and bytes.
+ * Whatever is written is either whole or absent after a crash: the content goes to a temporary name in the same directory,
+ * is synced, renamed over the final name, and the directory is synced. A full disk is told with path and bytes.
  */
 #ifndef WEFT_BASE_FILE_FILE_H
 #define WEFT_BASE_FILE_FILE_H
@@ -24,17 +24,17 @@
  * ARGUMENT if neither XDG_STATE_HOME nor HOME is an absolute path: a relative one is as none, as its specification has
  * it.
  */
-weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error);
+weft_status file_state_directory(char path[FILE_PATH_BYTES], const char *name, struct error *error);
 
-/** Write "folder/name" to `path`. Errors: ARGUMENT if that is longer than FILE_PATH_BYTES. */
-weft_status file_join(char path[FILE_PATH_BYTES], const char *folder, const char *name, struct error *error);
+/** Write "directory/name" to `path`. Errors: ARGUMENT if that is longer than FILE_PATH_BYTES. */
+weft_status file_join(char path[FILE_PATH_BYTES], const char *directory, const char *name, struct error *error);
 
 /** The part of `path` after its last slash; points into `path`. */
 const char *file_name(const char *path);
 
-/** Whether something is at `path`; whether it is a folder. A path that cannot be looked at counts as absent. */
+/** Whether something is at `path`; whether it is a directory. A path that cannot be looked at counts as absent. */
 bool file_exists(const char *path);
-bool file_is_folder(const char *path);
+bool file_is_directory(const char *path);
 
 /**
  * Read the whole file at `path`, at most `most` bytes, into `*content`, which the caller frees. A NUL byte (not counted
@@ -45,11 +45,11 @@ weft_status file_read(const char *path, size_t most, char **content, size_t *siz
 
 /**
  * Read the beginning of the file at `path`, at most `size` - 1 bytes, and a NUL after it, into `text`: for small files
- * in which the kernel tells of itself, many times a second, without asking for memory. `folder` is the descriptor of
- * the folder that a relative path begins in, or AT_FDCWD. Returns the bytes, or -1 and an empty text, with errno set.
+ * in which the kernel tells of itself, many times a second, without asking for memory. `directory` is the descriptor of
+ * the directory that a relative path begins in, or AT_FDCWD. Returns the bytes, or -1 and an empty text, with errno set.
  * Does not wait for a pipe's other end.
  */
-ssize_t file_read_small(int folder, const char *path, char *text, size_t size);
+ssize_t file_read_small(int directory, const char *path, char *text, size_t size);
 
 /**
  * Open the regular file at `path` for reading; `*size` receives its bytes. Anything else is refused without waiting for
@@ -89,14 +89,14 @@ void file_unmap(struct file_map *map);
 struct file_writer {
     int descriptor;
     uint64_t written;  /**< bytes so far */
-    uint64_t expected; /**< bytes in the end, for the sentence about a full disk; 0: not known */
+    uint64_t expected; /**< bytes in the end, for the message about a full disk; 0: not known */
     char path[FILE_PATH_BYTES];
 };
 
 /** Create or empty the file at `path`. It is not atomic by itself: give a name that no reader looks for, and rename. */
 weft_status file_writer_open(struct file_writer *writer, const char *path, uint64_t expected, struct error *error);
 
-/** Create a file of a name that nothing has (".NAME.partial-" and random digits) in the folder of `path`. */
+/** Create a file of a name that nothing has (".NAME.partial-" and random digits) in the directory of `path`. */
 weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
                                     struct error *error);
 
@@ -106,7 +106,7 @@ weft_status file_writer_append(struct file_writer *writer, const void *bytes, si
 /** Sync to disk and close; on an error the file is removed. */
 weft_status file_writer_close(struct file_writer *writer, struct error *error);
 
-/** The same, and what was written takes the name `path` in the same folder, and the place of what has it. */
+/** The same, and what was written takes the name `path` in the same directory, and the place of what has it. */
 weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error);
 
 /** Close and remove the file; harmless after close. */
@@ -115,18 +115,18 @@ void file_writer_discard(struct file_writer *writer);
 /** Write `size` bytes to `path` atomically: a reader, and a crash, finds the old content or the new, whole. */
 weft_status file_write(const char *path, const void *content, size_t size, struct error *error);
 
-/** Make the folder `path` and the folders above it that are missing. */
-weft_status file_make_folder(const char *path, struct error *error);
+/** Make the directory `path` and the directories above it that are missing. */
+weft_status file_make_directory(const char *path, struct error *error);
 
-/** The same for the folder that the file at `path` lies in. */
-weft_status file_make_folder_of(const char *path, struct error *error);
+/** The same for the directory that the file at `path` lies in. */
+weft_status file_make_directory_of(const char *path, struct error *error);
 
-/** Sync the folder `path`, so that names made, renamed or removed in it survive a power cut. */
-weft_status file_sync_folder(const char *path, struct error *error);
+/** Sync the directory `path`, so that names made, renamed or removed in it survive a power cut. */
+weft_status file_sync_directory(const char *path, struct error *error);
 
 /**
- * Remove the file or the folder `path` with all that is in it; nothing there is no error. Links are not followed, nor
- * any that others put in the place of a folder meanwhile. Folders more than 2048 deep are an error.
+ * Remove the file or the directory `path` with all that is in it; nothing there is no error. Links are not followed, nor
+ * any that others put in the place of a directory meanwhile. Directories more than 2048 deep are an error.
  */
 weft_status file_remove_tree(const char *path, struct error *error);
 

@@ -60,11 +60,11 @@ static weft_status held_by_another(int descriptor, const char *use, struct error
 {
     char owner[OWNER_BYTES];
     read_owner(descriptor, owner);
-    return error_set(error, WEFT_ERROR_STATE, "another process%s%s%s is %s; stop it or choose another folder",
+    return error_set(error, WEFT_ERROR_STATE, "another process%s%s%s is %s; stop it or choose another directory",
                      owner[0] ? " (" : "", owner, owner[0] ? ")" : "", use);
 }
 
-/* Say who we are, for the sentence that another process would print. What was there is written over, so that a full
+/* Say who we are, for the message that another process would print. What was there is written over, so that a full
  * disk has room for it. */
 static weft_status sign(int descriptor, const char *path, struct error *error)
 {

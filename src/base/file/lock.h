@@ -14,8 +14,8 @@
  * close() of *descriptor gives the lock back; the file stays. The descriptor is behind that line: the caller may write
  * more, and syncs the file where others are to read it after a crash.
  *
- * `use` is what the lock is for, as in "another process (process 12 on host) is USE; stop it or choose another folder":
- * the sentence of WEFT_ERROR_STATE, when another one has it. WEFT_ERROR_SYSTEM if the file cannot be made, locked or
+ * `use` is what the lock is for, as in "another process (process 12 on host) is USE; stop it or choose another directory":
+ * the message of WEFT_ERROR_STATE, when another one has it. WEFT_ERROR_SYSTEM if the file cannot be made, locked or
  * written.
  */
 weft_status lock_take(const char *path, unsigned mode, const char *use, int *descriptor, struct error *error);

@@ -23,8 +23,8 @@ static weft_status follow_links(char path[FILE_PATH_BYTES], struct error *error)
         if (size < 0)
             return WEFT_OK;
         target[size] = '\0';
-        const int folder_bytes = *target == '/' ? 0 : (int)(file_name(path) - path);
-        if (snprintf(joined, sizeof joined, "%.*s%s", folder_bytes, path, target) >= (int)sizeof joined)
+        const int directory_bytes = *target == '/' ? 0 : (int)(file_name(path) - path);
+        if (snprintf(joined, sizeof joined, "%.*s%s", directory_bytes, path, target) >= (int)sizeof joined)
             return error_set(error, WEFT_ERROR_ARGUMENT, "what the link '%.200s...' leads to has too long a name",
                              path);
         memcpy(path, joined, sizeof joined);

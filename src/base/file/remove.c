@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removing a folder with all that is in it, by descriptors: whoever changes it meanwhile leads nobody out of it. */
+/* Removing a directory with all that is in it, by descriptors: whoever changes it meanwhile leads nobody out of it. */
 #include "base/file/file.h"
 
 #include <dirent.h>
@@ -12,13 +12,13 @@
 #define DEPTH_MOST 2048 /* each costs a descriptor: no deeper than a path can name */
 #define TRIES      8
 
-/* Remove what is called `name` in an open folder; false, with errno: it is there still. */
+/* Remove what is called `name` in an open directory; false, with errno: it is there still. */
 static bool remove_entry(int parent, const char *name, int depth);
 
-/* Remove everything in an open folder, and close it. */
-static bool empty_folder(int folder, int depth)
+/* Remove everything in an open directory, and close it. */
+static bool empty_directory(int directory, int depth)
 {
-    DIR *listing = fdopendir(folder);
+    DIR *listing = fdopendir(directory);
     bool good = listing != NULL, any = good;
     while (good && any) { /* again, as what is removed may hide what comes behind it */
         any = false;
@@ -34,7 +34,7 @@ static bool empty_folder(int folder, int depth)
     if (listing)
         closedir(listing);
     else
-        close(folder);
+        close(directory);
     errno = code;
     return good;
 }
@@ -53,7 +53,7 @@ static bool try_to_remove(int parent, const char *name, int depth)
         return false;
     }
     int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return inner >= 0 && empty_folder(inner, depth + 1) &&
+    return inner >= 0 && empty_directory(inner, depth + 1) &&
            (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
 }
 

@@ -84,7 +84,7 @@ weft_status json_read(const char *path, cJSON **root, struct error *error)
     return result;
 }
 
-/* The item of `key` if it is there and of the kind that `is` tests; else NULL and the sentence (WEFT_ERROR_DATA). */
+/* The item of `key` if it is there and of the kind that `is` tests; else NULL and the message (WEFT_ERROR_DATA). */
 static const cJSON *get(const cJSON *object, const char *key, const char *where, cJSON_bool (*is)(const cJSON *),
                         const char *kind, struct error *error)
 {

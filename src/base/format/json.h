@@ -3,7 +3,7 @@
  * JSON, read through cJSON and written by a small builder.
  *
  * Reading: json_parse() gives a cJSON tree; the getters below take a key out of an object, check its kind and range,
- * and say in a sentence which key of which file is wrong. `where` names the object for that sentence ("manifest.json",
+ * and say in a message which key of which file is wrong. `where` names the object for that message ("manifest.json",
  * "peer's hello").
  *
  * Writing: struct json_writer appends values to a growing text, one line (JSON lines) or indented. It is used instead

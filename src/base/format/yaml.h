@@ -51,7 +51,7 @@ struct yaml_value {
     struct yaml_value *next;  /**< the entry behind this one */
 };
 
-/** Parse `size` bytes; `where` names them in sentences. yaml_tree_free() frees `*tree`. */
+/** Parse `size` bytes; `where` names them in messages. yaml_tree_free() frees `*tree`. */
 weft_status yaml_tree_parse(const char *text, size_t size, const char *where, struct yaml_tree **tree,
                             struct error *error);
 

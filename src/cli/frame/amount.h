@@ -11,7 +11,7 @@
 
 /**
  * Read "1200" (slot-minutes), or slots times a duration: "20h" is 1200, "8x6h" is 2880 (8 slots for 6 hours). `least`
- * is the smallest that it may be; a minus sign may stand before it where that is below 0. `what` names it in sentences.
+ * is the smallest that it may be; a minus sign may stand before it where that is below 0. `what` names it in messages.
  * Errors: ARGUMENT.
  */
 weft_status amount_parse(const char *text, const char *what, double least, double *minutes, struct error *error);

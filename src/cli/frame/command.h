@@ -17,7 +17,7 @@
  *         .run = run,
  *     };
  *
- * Exit codes: 0 success; 1 a failure, told in one sentence `weft: ...` on stderr; 2 a command line that cannot be
+ * Exit codes: 0 success; 1 a failure, told in one message `weft: ...` on stderr; 2 a command line that cannot be
  * understood, told in the same way with the nearest name there is.
  */
 #ifndef WEFT_CLI_FRAME_COMMAND_H

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Whether a sentence ends before the blank at `text` and another begins behind it: mdoc wants each on a line of its
+/* Whether a message ends before the blank at `text` and another begins behind it: mdoc wants each on a line of its
  * own. */
 static bool between_sentences(const char *begin, const char *text)
 {
@@ -169,7 +169,7 @@ void help_manual(FILE *output, const struct command *const *table, size_t count)
     }
     man_environment(output);
     fputs(".Sh EXIT STATUS\n"
-          "0 on success; 1 on a failure, told in one sentence on standard error; 2 if the command line cannot be "
+          "0 on success; 1 on a failure, one error message on standard error; 2 if the command line cannot be "
           "understood.\n"
           "A command that starts a program passes the program's exit status on.\n"
           "One that follows a run (weft logs --follow, weft submit --follow) exits with 125 if the server was gone for "

@@ -13,7 +13,7 @@
 #define INTEGER_RANGE_MOST 1024 /* ranges of integers are shown up to this */
 #define BOUND_CHARACTERS   4    /* "0.99", "1024" */
 
-/* The option as sentences name it. */
+/* The option as messages name it. */
 static const char *option_title(const char *command, const struct cli_option *option, char *buffer, size_t size)
 {
     snprintf(buffer, size, "%s: --%s", command, option->name);

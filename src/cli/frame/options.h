@@ -123,9 +123,9 @@ struct cli_rest {
 };
 
 /**
- * Set every destination to its default, then read argv[0..argc). `command` ("weft run") is named in the sentences.
+ * Set every destination to its default, then read argv[0..argc). `command` ("weft run") is named in the messages.
  * With `takes_program` the options end at the first positional word or at "--", and what follows is the program.
- * Errors: ARGUMENT with a sentence that names the option, and the nearest one for an unknown option.
+ * Errors: ARGUMENT with a message that names the option, and the nearest one for an unknown option.
  */
 weft_status cli_options_parse(const char *command, const struct cli_option *options, size_t count, bool takes_program,
                               int argc, char **argv, struct cli_rest *rest, struct error *error);

@@ -150,12 +150,12 @@ static void write_record(const struct sweep_record *sweep, struct json_writer *w
 
 weft_status sweep_record_save(const struct sweep_record *sweep, struct error *error)
 {
-    char path[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];
+    char path[FILE_PATH_BYTES], directory[FILE_PATH_BYTES];
     weft_status status = sweep_record_path(path, error);
     if (status != WEFT_OK)
         return status;
-    snprintf(folder, sizeof folder, "%.*s", (int)(file_name(path) - path) - 1, path);
-    status = file_make_folder(folder, error);
+    snprintf(directory, sizeof directory, "%.*s", (int)(file_name(path) - path) - 1, path);
+    status = file_make_directory(directory, error);
     if (status != WEFT_OK)
         return status;
     cJSON *root;

@@ -38,7 +38,7 @@ struct sweep_record {
 /** The kind of this machine, for a place. */
 void sweep_record_kind_here(char kind[SWEEP_KIND_BYTES]);
 
-/** Where the file is. Errors: ARGUMENT where there is no folder for it. */
+/** Where the file is. Errors: ARGUMENT where there is no directory for it. */
 weft_status sweep_record_path(char path[FILE_PATH_BYTES], struct error *error);
 
 /** Add a figure, in place of one for the same size and algorithm. */

@@ -15,8 +15,8 @@ static struct {
     const char *output, *type;
 } chosen;
 
-#define DIR_DESCRIPTION                                                                                                \
-    "DIR is a checkpoint (a folder like step-00000200) or a run folder, whose newest checkpoint is taken. Every byte " \
+#define DIR_DESCRIPTION                                                                                                      \
+    "DIR is a checkpoint (a directory like step-00000200) or a run directory, whose newest checkpoint is taken. Every byte " \
     "of it is verified first."
 
 /* ---- hash ------------------------------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void print_checkpoint(FILE *output, const struct checkpoint *checkpoint)
     const struct named_tensor *tensors = checkpoint_tensors(checkpoint, &tensor_count);
     struct totals totals = add_up(tensors, tensor_count);
     char text[256], digest[SHA256_TEXT_BYTES];
-    fprintf(output, "%s: whole, every byte verified\n", checkpoint_folder(checkpoint));
+    fprintf(output, "%s: whole, every byte verified\n", checkpoint_directory(checkpoint));
     fprintf(output, "  %-12s%" PRIu64 "\n", "step", state->step);
     fprintf(output, "  %-12s%" PRIu64 " samples read\n", "position", state->position);
     fprintf(output, "  %-12s%" PRIu64 "\n", "seed", state->seed);
@@ -134,7 +134,7 @@ static void put_checkpoint(struct json_writer *writer, const struct checkpoint *
     size_t file_count;
     const struct checkpoint_record *files = checkpoint_files(checkpoint, &file_count);
     const struct checkpoint_state *state = checkpoint_get_state(checkpoint);
-    json_put_text(writer, "folder", checkpoint_folder(checkpoint));
+    json_put_text(writer, "folder", checkpoint_directory(checkpoint));
     json_put_unsigned(writer, "step", state->step);
     json_put_unsigned(writer, "position", state->position);
     json_put_unsigned(writer, "seed", state->seed);
@@ -236,21 +236,21 @@ static weft_status run_export(struct command_call *call, struct error *error)
     static const weft_type types[] = {WEFT_F32, WEFT_F16, WEFT_BF16};
     struct checkpoint *checkpoint;
     if (!chosen.output)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "weft checkpoint export needs --output: the folder to make");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "weft checkpoint export needs --output: the directory to make");
     weft_status status = checkpoint_open(call->words[0], &checkpoint, error);
     if (status != WEFT_OK)
         return status;
     status = public_export(checkpoint, chosen.output, types[cli_choice_index(chosen.type, export_types)], error);
     if (status == WEFT_OK)
         fprintf(call->output, "%s: the weights of %s as %s, and config.json\n", chosen.output,
-                checkpoint_folder(checkpoint), chosen.type);
+                checkpoint_directory(checkpoint), chosen.type);
     checkpoint_close(checkpoint);
     return status;
 }
 
 static const struct cli_option export_options[] = {
     CLI_TEXT("output", 'o', "FOLDER", &chosen.output, NULL,
-             "the folder to make; it must not be there yet, or be empty"),
+             "the directory to make; it must not be there yet, or be empty"),
     CLI_CHOICE("type", 0, "TYPE", &chosen.type, "f32", export_types, "of the elements; f16 and bf16 are rounded"),
 };
 

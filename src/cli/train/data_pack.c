@@ -38,7 +38,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (!chosen.tokenizer || !chosen.output)
         return error_set(
             error, WEFT_ERROR_ARGUMENT, "%s needs --%s: %s", call->name, chosen.tokenizer ? "output" : "tokenizer",
-            chosen.tokenizer ? "the folder to make"
+            chosen.tokenizer ? "the directory to make"
                              : "a directory with vocab.json and merges.txt; weft data tokenizer makes one");
     const struct pack_options pack = {
         .tokenizer = chosen.tokenizer,
@@ -65,9 +65,9 @@ const struct command command_data_pack = {
     .name = "pack",
     .summary = "turn texts into token shards, once, for training to read",
     .description =
-        "Reads each TEXT (a file, or a folder of .txt files) and writes a folder for weft train --data: token shards "
+        "Reads each TEXT (a file, or a directory of .txt files) and writes a directory for weft train --data: token shards "
         "as llm.c has them, of 16 bits where the vocabulary fits and of 32 otherwise, the tokenizer beside them, and "
-        "dataset.json, which says how many tokens and bytes there are. The folder appears whole or not at all.\n\n"
+        "dataset.json, which says how many tokens and bytes there are. The directory appears whole or not at all.\n\n"
         "Texts are split and encoded as GPT-2 does. The tokenizer's <|endoftext|> is put before each file, and stands "
         "where a text has these letters.\n\n"
         "Held out for evaluation are the files that have the word val in their name; where none has, the last tenth of "

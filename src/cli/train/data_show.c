@@ -88,15 +88,15 @@ static weft_status show_files(FILE *output, const struct data_files *files, cons
 }
 
 /* What lies beside token shards. */
-static weft_status show_company(FILE *output, const char *folder, struct tokenizer **tokenizer, struct error *error)
+static weft_status show_company(FILE *output, const char *directory, struct tokenizer **tokenizer, struct error *error)
 {
     struct packed packed;
     weft_status status = WEFT_OK;
-    if (packed_is_in(folder) && (status = packed_read(folder, &packed, error)) == WEFT_OK)
+    if (packed_is_in(directory) && (status = packed_read(directory, &packed, error)) == WEFT_OK)
         print_packed(output, &packed);
-    if (status != WEFT_OK || !tokenizer_is_in(folder))
+    if (status != WEFT_OK || !tokenizer_is_in(directory))
         return status;
-    status = tokenizer_open(folder, tokenizer, error);
+    status = tokenizer_open(directory, tokenizer, error);
     if (status == WEFT_OK)
         fprintf(output, "tokenizer: %" PRIu32 " tokens, %" PRIu32 " merges\n", tokenizer_vocabulary(*tokenizer),
                 tokenizer_merges(*tokenizer));
@@ -106,13 +106,13 @@ static weft_status show_company(FILE *output, const char *folder, struct tokeniz
 static weft_status run(struct command_call *call, struct error *error)
 {
     const char *path = call->words[0];
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct data_files files = {0};
     struct tokenizer *tokenizer = NULL;
     bool are_tokens;
-    weft_status status = packed_find(path, folder, &are_tokens, error);
+    weft_status status = packed_find(path, directory, &are_tokens, error);
     if (status == WEFT_OK && are_tokens)
-        status = show_company(call->output, folder, &tokenizer, error);
+        status = show_company(call->output, directory, &tokenizer, error);
     if (status == WEFT_OK)
         status = data_files_find(&path, 1, &files, error);
     if (status == WEFT_OK)
@@ -125,7 +125,8 @@ static weft_status run(struct command_call *call, struct error *error)
 const struct command command_data_show = {
     .name = "show",
     .summary = "show what a dataset is: tokens, format, tokenizer, its beginning",
-    .description = "PATH is what weft train --data takes: a folder of shards, as weft data pack writes it, or a file.",
+    .description =
+        "PATH is what weft train --data takes: a directory of shards, as weft data pack writes it, or a file.",
     .examples = "weft data show data/bible-gpt2\n",
     .words = "PATH",
     .least_words = 1,

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "cli/frame/interrupts.h"
 #include "cli/train/data.h"
-#include "training/data/new_folder.h"
+#include "training/data/new_directory.h"
 #include "training/data/text_reader.h"
 #include "training/data/texts.h"
 #include "training/data/tokenizer/train.h"
@@ -58,22 +58,22 @@ static weft_status learn(const struct texts *texts, const volatile sig_atomic_t 
     return status;
 }
 
-static weft_status write_folder(const struct tokenizer *tokenizer, struct error *error)
+static weft_status write_directory(const struct tokenizer *tokenizer, struct error *error)
 {
-    struct new_folder folder;
-    weft_status status = new_folder_open(&folder, chosen.output, error);
+    struct new_directory directory;
+    weft_status status = new_directory_open(&directory, chosen.output, error);
     if (status == WEFT_OK)
-        status = tokenizer_write(tokenizer, folder.partial, error);
+        status = tokenizer_write(tokenizer, directory.partial, error);
     if (status == WEFT_OK)
-        return new_folder_close(&folder, error);
-    new_folder_discard(&folder);
+        return new_directory_close(&directory, error);
+    new_directory_discard(&directory);
     return status;
 }
 
 static weft_status run(struct command_call *call, struct error *error)
 {
     if (!chosen.output)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the folder to make", call->name);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the directory to make", call->name);
     const volatile sig_atomic_t *stop = interrupts_catch();
     uint64_t begin = clock_now();
     struct texts texts;
@@ -84,7 +84,7 @@ static weft_status run(struct command_call *call, struct error *error)
         return status;
     status = learn(&texts, stop, &tokenizer, &words, error);
     if (status == WEFT_OK)
-        status = write_folder(tokenizer, error);
+        status = write_directory(tokenizer, error);
     if (status == WEFT_OK) {
         char bytes[32], took[32];
         uint32_t tokens = tokenizer_vocabulary(tokenizer);
@@ -104,7 +104,7 @@ const struct command command_data_tokenizer = {
     .name = "tokenizer",
     .summary = "learn a tokenizer from texts",
     .description =
-        "Learns byte-pair merges from each TEXT (a file, or a folder of .txt files) and writes a folder with "
+        "Learns byte-pair merges from each TEXT (a file, or a directory of .txt files) and writes a directory with "
         "vocab.json and merges.txt, in the forms of GPT-2's. Tokens 0 to 255 are the bytes, the last one is "
         "<|endoftext|>.\n\n"
         "The same texts give the same tokenizer: the pair that occurs most often is merged next; among equals the one "

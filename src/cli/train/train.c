@@ -164,8 +164,8 @@ static const struct cli_option options[] = {
 
 static const char *name_of_run(const struct train_config *config)
 {
-    const char *folder = config->checkpoint_dir ? file_name(config->checkpoint_dir) : "";
-    return config->run_name ? config->run_name : *folder ? folder : config->model;
+    const char *directory = config->checkpoint_dir ? file_name(config->checkpoint_dir) : "";
+    return config->run_name ? config->run_name : *directory ? directory : config->model;
 }
 
 /* What is not the model's shape. */
@@ -174,7 +174,7 @@ static weft_status resolve(struct error *error)
     struct train_config *config = &chosen.config;
     if (!config->data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "weft train needs --data: a text file, a token shard or a folder of shards");
+                         "weft train needs --data: a text file, a token shard or a directory of shards");
     weft_status status;
     if (!*config->prompt)
         return error_set(error, WEFT_ERROR_ARGUMENT,

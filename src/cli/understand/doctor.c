@@ -115,7 +115,7 @@ const struct command command_doctor = {
     .summary = "look for what would keep a job from running well, and say what to do",
     .description =
         "One line for each check: ok, warning (a job runs, but slower or less surely than it could) or problem (it "
-        "will fail, or cannot start), and a sentence. The exit code is 1 when there is a problem.\n\n"
+        "will fail, or cannot start), and a message. The exit code is 1 when there is a problem.\n\n"
         "Of a machine: free memory, control-group limits, address space, locked memory, /dev/shm, huge pages, cores "
         "against ranks, processor quota, open files, whether ranks may read each other's memory, the clock, the WEFT_ "
         "variables, network interfaces, libfabric's providers. Across hosts (--hosts): whether the remote shell "

@@ -172,7 +172,7 @@ static const struct command command_cluster = {
     .description =
         "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became of them. The "
         "scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get GPUs of one "
-        "host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be displaced or "
+        "host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be preempted or "
         "moved, which costs them the restart cost. All jobs are preemptible unless --preemptible says otherwise; what "
         "'weft submit' makes by default is --preemptible 0 --limits default. Hosts are numbered through the Pods, from "
         "0.\n\n"

@@ -87,16 +87,16 @@ static bool has_host(const struct cluster_file *cluster, const char *name)
 
 void topo_print_links(FILE *output, const struct machine *machine)
 {
-    char path[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];
+    char path[FILE_PATH_BYTES], directory[FILE_PATH_BYTES];
     fprintf(output, "Links\n");
     print_near(output, machine);
-    if (cluster_file_cache_path(0, folder, NULL) != WEFT_OK)
+    if (cluster_file_cache_path(0, directory, NULL) != WEFT_OK)
         return;
-    folder[file_name(folder) - folder] = '\0';
-    DIR *clusters = opendir(folder);
+    directory[file_name(directory) - directory] = '\0';
+    DIR *clusters = opendir(directory);
     for (struct dirent *entry; clusters && (entry = readdir(clusters));) {
         struct cluster_file cluster;
-        if (entry->d_name[0] == '.' || file_join(path, folder, entry->d_name, NULL) != WEFT_OK ||
+        if (entry->d_name[0] == '.' || file_join(path, directory, entry->d_name, NULL) != WEFT_OK ||
             cluster_file_load(path, &cluster, NULL) != WEFT_OK)
             continue;
         if (has_host(&cluster, machine->host)) {

@@ -52,7 +52,7 @@ struct call {
 
 /**
  * Check what the caller passed, as rank `rank` of `ranks`: types, root, peer, overflow of sizes, missing buffers,
- * buffers that overlap where they must not. Errors: ARGUMENT, with a sentence that names the value. Thread-safe.
+ * buffers that overlap where they must not. Errors: ARGUMENT, with a message that names the value. Thread-safe.
  */
 weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error);
 

@@ -59,13 +59,13 @@ void context_mend(weft_context *context)
     atomic_store_explicit(&context->broken, WEFT_OK, memory_order_release);
 }
 
-weft_status weft_note_error(weft_context *context, weft_status status, const char *sentence)
+weft_status weft_note_error(weft_context *context, weft_status status, const char *message)
 {
     if (status == WEFT_OK)
         return WEFT_OK;
     thread.was_given_null = false;
     if (context_status(context) == WEFT_OK)
-        keep_message(context, sentence);
+        keep_message(context, message);
     return status;
 }
 

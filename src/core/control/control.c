@@ -204,11 +204,11 @@ void plane_route(struct control *control, uint16_t kind, const void *payload, si
 
 /* ---- failure ---------------------------------------------------------------------------------------------------- */
 
-void plane_fail(struct control *control, weft_status status, const char *sentence, const struct link *except)
+void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except)
 {
     if (control->failure.status != WEFT_OK)
         return;
-    error_set(&control->failure, status, "%s", sentence);
+    error_set(&control->failure, status, "%s", message);
     struct buffer payload = {0};
     buffer_put_u32(&payload, (uint32_t)status);
     buffer_put_text(&payload, control->failure.text);
@@ -244,10 +244,10 @@ weft_status control_failure(const struct control *control, struct error *error)
     return error_set(error, control->failure.status, "%s", control->failure.text);
 }
 
-void control_abort(struct control *control, weft_status status, const char *sentence)
+void control_abort(struct control *control, weft_status status, const char *message)
 {
     pthread_mutex_lock(&control->lock);
-    plane_fail(control, status, sentence, NULL);
+    plane_fail(control, status, message, NULL);
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -276,19 +276,19 @@ bool control_left(struct control *control, uint32_t rank)
     return left;
 }
 
-/* A neighbour is dead: the sentence names the victim alone, so that all its neighbours find the same. */
+/* A neighbour is dead: the message names the victim alone, so that all its neighbours find the same. */
 static void fail_dead(struct control *control, const struct link *link, const char *how)
 {
     const struct card *card = &control->cards[link->rank];
-    char sentence[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 128] = "";
+    char message[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 128] = "";
     if (link->told)
         snprintf(doing, sizeof doing, "; by its last heartbeat, %.2f s before, it %s%s",
                  (double)(clock_now() - link->told) * 1e-9,
                  *link->doing ? "was " : "had not begun any operation; what it did after that is not known",
                  link->doing);
-    snprintf(sentence, sizeof sentence, "rank %u on host %s (process %d) %s%s", link->rank, card->host, card->process,
+    snprintf(message, sizeof message, "rank %u on host %s (process %d) %s%s", link->rank, card->host, card->process,
              how, doing);
-    plane_fail(control, WEFT_ERROR_PEER, sentence, NULL);
+    plane_fail(control, WEFT_ERROR_PEER, message, NULL);
 }
 
 /* ---- receiving -------------------------------------------------------------------------------------------------- */
@@ -362,7 +362,7 @@ static bool handle_routed(struct control *control, const struct frame *frame)
 static bool handle(struct control *control, struct link *link, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     uint32_t status;
     switch (frame->kind) {
     case CONTROL_HEARTBEAT:
@@ -371,10 +371,10 @@ static bool handle(struct control *control, struct link *link, const struct fram
         return !reader.bad;
     case CONTROL_FAILURE:
         status = reader_u32(&reader);
-        reader_text(&reader, sentence, sizeof sentence);
-        if (reader.bad || !*sentence)
+        reader_text(&reader, message, sizeof message);
+        if (reader.bad || !*message)
             return false;
-        plane_fail(control, stream_failure(status), sentence, link);
+        plane_fail(control, stream_failure(status), message, link);
         return true;
     case CONTROL_LEAVING:
         return note_left(control, link, frame);

@@ -70,7 +70,7 @@ int control_progress(struct control *control);
 /** Whether the job has failed: polled everywhere. */
 bool control_failed(const struct control *control);
 
-/** The status and sentence of the failure; WEFT_OK when there is none. */
+/** The status and message of the failure; WEFT_OK when there is none. */
 weft_status control_failure(const struct control *control, struct error *error);
 
 /**
@@ -79,8 +79,8 @@ weft_status control_failure(const struct control *control, struct error *error);
  */
 bool control_left(struct control *control, uint32_t rank);
 
-/** Make the job fail everywhere with this status and sentence (unless it has failed already). Does not block. */
-void control_abort(struct control *control, weft_status status, const char *sentence);
+/** Make the job fail everywhere with this status and message (unless it has failed already). Does not block. */
+void control_abort(struct control *control, weft_status status, const char *message);
 
 /** Called once, from the helper thread, when the job has failed (to ring the doorbell of a sleeper). */
 void control_on_failure(struct control *control, void (*callback)(void *context), void *context);

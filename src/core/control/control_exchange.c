@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define HURRY_SECONDS 0.5 /* for what others hold of their subtrees to come, when the time is over */
-#define GRACE_SECONDS 2.0 /* members wait a little longer than who gathers: that one's sentence says who is missing */
+#define GRACE_SECONDS 2.0 /* members wait a little longer than who gathers: that one's message says who is missing */
 
 /* An exchange in which this rank takes part, or for which a blob has come before this rank has called. */
 struct exchange {
@@ -170,16 +170,16 @@ bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t ke
 
 bool exchange_receive_table(struct control *control, struct reader reader)
 {
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     uint64_t key = reader_u64(&reader);
     uint32_t status = reader_u32(&reader);
-    reader_text(&reader, sentence, sizeof sentence);
+    reader_text(&reader, message, sizeof message);
     struct exchange *exchange = find(control, key);
-    if (reader.bad || (status != WEFT_OK && !*sentence))
+    if (reader.bad || (status != WEFT_OK && !*message))
         return false;
     if (!exchange && status != WEFT_OK && (exchange = find_or_make(control, key, 1, 0)) != NULL) {
         /* It has failed before this rank has come to it: kept until then. */
-        error_set(&exchange->outcome, stream_failure(status), "%s", sentence);
+        error_set(&exchange->outcome, stream_failure(status), "%s", message);
         exchange->ended = true;
     }
     if (!exchange || exchange->ended)
@@ -193,7 +193,7 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     if (table)
         memcpy(exchange->table, table, size);
     else
-        error_set(&exchange->outcome, stream_failure(status), "%s", sentence);
+        error_set(&exchange->outcome, stream_failure(status), "%s", message);
     exchange->ended = true;
     pthread_cond_broadcast(&control->changed);
     return true;

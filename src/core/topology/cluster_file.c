@@ -318,7 +318,8 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
         write_hosts(cluster, &writer);
     json_close(&writer);
     const char *text = json_text(&writer);
-    weft_status status = text ? file_make_folder_of(path, error) : error_memory(error, writer.length, "a cluster file");
+    weft_status status =
+        text ? file_make_directory_of(path, error) : error_memory(error, writer.length, "a cluster file");
     if (status == WEFT_OK)
         status = file_write(path, text, strlen(text), error);
     json_end(&writer);

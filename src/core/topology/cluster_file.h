@@ -53,11 +53,11 @@ struct cluster_file {
 /** Read a file; cluster_file_free() frees what it points to. Errors: SYSTEM, DATA, with the key and value at fault. */
 weft_status cluster_file_load(const char *path, struct cluster_file *cluster, struct error *error);
 
-/** The same from `size` bytes of text; `where` names them in sentences. */
+/** The same from `size` bytes of text; `where` names them in messages. */
 weft_status cluster_file_parse(const char *text, size_t size, const char *where, struct cluster_file *cluster,
                                struct error *error);
 
-/** Write it to `path`, atomically, making its folder. */
+/** Write it to `path`, atomically, making its directory. */
 weft_status cluster_file_save(const struct cluster_file *cluster, const char *path, struct error *error);
 
 void cluster_file_free(struct cluster_file *cluster);

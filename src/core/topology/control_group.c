@@ -13,32 +13,32 @@
 #define FILE_MOST        (64u << 10)
 #define VERSION_1_NO_END ((uint64_t)1 << 62) /* version 1 writes "no limit" as the largest page-aligned number */
 
-/* The content of folder/name, which the caller frees; NULL if there is none. */
-static char *read_text(const char *folder, const char *name)
+/* The content of directory/name, which the caller frees; NULL if there is none. */
+static char *read_text(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES];
     char *content = NULL;
     size_t size = 0;
-    if (file_join(path, folder, name, NULL) != WEFT_OK || !file_exists(path) ||
+    if (file_join(path, directory, name, NULL) != WEFT_OK || !file_exists(path) ||
         file_read(path, FILE_MOST, &content, &size, NULL) != WEFT_OK)
         return NULL;
     return content;
 }
 
-/* The number in folder/name; false if there is none or it says "max". */
-static bool read_number(const char *folder, const char *name, int64_t *number)
+/* The number in directory/name; false if there is none or it says "max". */
+static bool read_number(const char *directory, const char *name, int64_t *number)
 {
-    char *text = read_text(folder, name);
+    char *text = read_text(directory, name);
     bool found = text && sscanf(text, "%" SCNd64, number) == 1;
     free(text);
     return found;
 }
 
-/* The value of a line "key number" of folder/memory.stat; 0 if there is none. */
-static uint64_t read_statistic(const char *folder, const char *key)
+/* The value of a line "key number" of directory/memory.stat; 0 if there is none. */
+static uint64_t read_statistic(const char *directory, const char *key)
 {
     uint64_t value = 0;
-    char *text = read_text(folder, "memory.stat");
+    char *text = read_text(directory, "memory.stat");
     size_t length = strlen(key);
     for (char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
@@ -56,14 +56,14 @@ struct memory_files {
     const char *limit, *used, *reclaimable;
 };
 
-static void take_memory(const char *folder, const struct memory_files *files, struct control_group *group)
+static void take_memory(const char *directory, const struct memory_files *files, struct control_group *group)
 {
     int64_t limit, used;
-    if (!read_number(folder, files->limit, &limit) || limit < 0 || (uint64_t)limit >= VERSION_1_NO_END)
+    if (!read_number(directory, files->limit, &limit) || limit < 0 || (uint64_t)limit >= VERSION_1_NO_END)
         return;
-    uint64_t reclaimable = read_statistic(folder, files->reclaimable);
+    uint64_t reclaimable = read_statistic(directory, files->reclaimable);
     uint64_t available = (uint64_t)limit;
-    if (read_number(folder, files->used, &used) && used >= 0) {
+    if (read_number(directory, files->used, &used) && used >= 0) {
         uint64_t held = (uint64_t)used > reclaimable ? (uint64_t)used - reclaimable : 0;
         available = held < (uint64_t)limit ? (uint64_t)limit - held : 0;
     }
@@ -82,25 +82,25 @@ static void take_quota(double quota, double period, struct control_group *group)
         group->processor_quota = processors;
 }
 
-static void take_memory_1(const char *folder, struct control_group *group)
+static void take_memory_1(const char *directory, struct control_group *group)
 {
     static const struct memory_files files = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-    take_memory(folder, &files, group);
+    take_memory(directory, &files, group);
 }
 
-static void take_processors_1(const char *folder, struct control_group *group)
+static void take_processors_1(const char *directory, struct control_group *group)
 {
     int64_t quota, period;
-    if (read_number(folder, "cpu.cfs_quota_us", &quota) && read_number(folder, "cpu.cfs_period_us", &period))
+    if (read_number(directory, "cpu.cfs_quota_us", &quota) && read_number(directory, "cpu.cfs_period_us", &period))
         take_quota((double)quota, (double)period, group);
 }
 
-static void take_all_2(const char *folder, struct control_group *group)
+static void take_all_2(const char *directory, struct control_group *group)
 {
     static const struct memory_files files = {"memory.max", "memory.current", "inactive_file"};
     double quota, period;
-    take_memory(folder, &files, group);
-    char *text = read_text(folder, "cpu.max");
+    take_memory(directory, &files, group);
+    char *text = read_text(directory, "cpu.max");
     if (text && sscanf(text, "%lf %lf", &quota, &period) == 2)
         take_quota(quota, period, group);
     free(text);
@@ -110,14 +110,14 @@ static void take_all_2(const char *folder, struct control_group *group)
 static void walk_up(const char *mount, const char *path, void (*take)(const char *, struct control_group *),
                     struct control_group *group)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     size_t base = strlen(mount);
-    int length = snprintf(folder, sizeof folder, "%s%s", mount, path);
-    if (length < 0 || (size_t)length >= sizeof folder)
+    int length = snprintf(directory, sizeof directory, "%s%s", mount, path);
+    if (length < 0 || (size_t)length >= sizeof directory)
         return;
     while (true) {
-        take(folder, group);
-        char *slash = strrchr(folder + base, '/');
+        take(directory, group);
+        char *slash = strrchr(directory + base, '/');
         if (!slash)
             return;
         *slash = '\0';
@@ -137,7 +137,7 @@ static bool list_has(const char *list, const char *name)
 /* One line of /proc/self/cgroup: "number:controllers:path"; no controllers means version 2. */
 static void take_line(const char *root, char *line, struct control_group *group)
 {
-    char folder[FILE_PATH_BYTES], mount[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES], mount[FILE_PATH_BYTES];
     char *controllers = strchr(line, ':');
     char *path = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!path)
@@ -146,22 +146,22 @@ static void take_line(const char *root, char *line, struct control_group *group)
     *path++ = '\0';
     if (!controllers[0] && file_join(mount, root, "sys/fs/cgroup", NULL) == WEFT_OK)
         walk_up(mount, path, take_all_2, group);
-    if (file_join(folder, root, "sys/fs/cgroup", NULL) != WEFT_OK)
+    if (file_join(directory, root, "sys/fs/cgroup", NULL) != WEFT_OK)
         return;
-    if (list_has(controllers, "memory") && file_join(mount, folder, "memory", NULL) == WEFT_OK)
+    if (list_has(controllers, "memory") && file_join(mount, directory, "memory", NULL) == WEFT_OK)
         walk_up(mount, path, take_memory_1, group);
-    if (list_has(controllers, "cpu") && file_join(mount, folder, controllers, NULL) == WEFT_OK)
+    if (list_has(controllers, "cpu") && file_join(mount, directory, controllers, NULL) == WEFT_OK)
         walk_up(mount, path, take_processors_1, group);
 }
 
 void control_group_read(const char *root, struct control_group *group)
 {
     *group = (struct control_group){.memory_limit = LIMITS_NONE, .memory_available = LIMITS_NONE};
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     char *rest = NULL;
-    if (file_join(folder, root, "proc/self", NULL) != WEFT_OK)
+    if (file_join(directory, root, "proc/self", NULL) != WEFT_OK)
         return;
-    char *text = read_text(folder, "cgroup");
+    char *text = read_text(directory, "cgroup");
     if (!text)
         return;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))

@@ -42,7 +42,7 @@ uint32_t limits_processors(const struct limits *limits);
 
 /**
  * Say up front whether `bytes` can be mapped, and `touched` of them used, for `what` ("the shared heap"). Errors:
- * MEMORY with a sentence that names the limit that is too small, its value, and what to do.
+ * MEMORY with a message that names the limit that is too small, its value, and what to do.
  */
 weft_status limits_check(const struct limits *limits, uint64_t bytes, uint64_t touched, const char *what,
                          struct error *error);

@@ -19,16 +19,16 @@ const char *link_level_name(enum link_level level)
 
 weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     if (cache && cache[0] == '/')
         return file_join(path, cache, "weft/links.json", error);
     if (!home || home[0] != '/')
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "there is no place to keep measured links: set HOME or XDG_CACHE_HOME to a folder");
-    weft_status status = file_join(folder, home, ".cache", error);
-    return status == WEFT_OK ? file_join(path, folder, "weft/links.json", error) : status;
+                         "there is no place to keep measured links: set HOME or XDG_CACHE_HOME to a directory");
+    weft_status status = file_join(directory, home, ".cache", error);
+    return status == WEFT_OK ? file_join(path, directory, "weft/links.json", error) : status;
 }
 
 static weft_status add(struct links *links, const struct link_entry *entry, struct error *error)
@@ -198,7 +198,7 @@ weft_status links_save(const struct links *links, const char *path, struct error
         path = standard;
     }
     if (status == WEFT_OK)
-        status = file_make_folder_of(path, error);
+        status = file_make_directory_of(path, error);
     if (status != WEFT_OK)
         return status;
     links_load(path, &others, NULL);

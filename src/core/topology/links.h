@@ -6,7 +6,7 @@
  * machine (machine_kind()), for far links the provider and the kinds at both ends. (What joins the nodes of a
  * particular cluster is kept in a file of its own: core/topology/cluster_file.h.) The file is
  * ${XDG_CACHE_HOME:-~/.cache}/weft/links.json. It is a cache: one that is missing, corrupt or of another version counts
- * as empty, with a sentence about it as a warning, never as an error. A struct links belongs to one thread at a time.
+ * as empty, with a message about it as a warning, never as an error. A struct links belongs to one thread at a time.
  */
 #ifndef WEFT_CORE_TOPOLOGY_LINKS_H
 #define WEFT_CORE_TOPOLOGY_LINKS_H
@@ -56,7 +56,7 @@ const char *link_level_name(enum link_level level);
 weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error);
 
 /**
- * Load the file at `path` (NULL: the default). A file that cannot be used leaves `*links` empty and its sentence in
+ * Load the file at `path` (NULL: the default). A file that cannot be used leaves `*links` empty and its message in
  * `warning` (may be NULL), whose status is then not WEFT_OK; a missing file is no warning. links_free() frees it.
  */
 void links_load(const char *path, struct links *links, struct error *warning);
@@ -83,7 +83,7 @@ weft_status links_improve(struct links *links, enum link_level level, const char
                           struct error *error);
 
 /**
- * Write to `path` (NULL: the default), atomically, making its folder. Entries that another process saved since, for
+ * Write to `path` (NULL: the default), atomically, making its directory. Entries that another process saved since, for
  * other keys, are kept.
  */
 weft_status links_save(const struct links *links, const char *path, struct error *error);

@@ -135,7 +135,7 @@ void machine_write(const struct machine *machine, struct json_writer *writer, co
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A reader goes on after the first error without harm: every getter returns a zero from then on, and the sentence of
+ * A reader goes on after the first error without harm: every getter returns a zero from then on, and the message of
  * the first error stays. That keeps the lists of members below readable.
  */
 struct reader {

@@ -12,7 +12,7 @@ void machine_write(const struct machine *machine, struct json_writer *writer, co
 /** Write the members of `machine` into the object that is open, so that a caller can add its own. */
 void machine_write_members(const struct machine *machine, struct json_writer *writer);
 
-/** Read an object as machine_write() wrote it. `where` names it in sentences. `*machine` is the caller's. Errors: DATA.
+/** Read an object as machine_write() wrote it. `where` names it in messages. `*machine` is the caller's. Errors: DATA.
  */
 weft_status machine_read(const cJSON *object, const char *where, struct machine **machine, struct error *error);
 

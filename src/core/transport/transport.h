@@ -27,7 +27,7 @@ enum transfer_state {
     TRANSFER_ACTIVE,
     TRANSFER_COMPLETE,
     TRANSFER_MISMATCH, /**< the peer's message has another tag (peer_tag) or size (peer_bytes) */
-    TRANSFER_FAILED,   /**< the transport's error has the sentence */
+    TRANSFER_FAILED,   /**< the transport's error has the message */
 };
 
 /** One message in flight. The caller fills the first group, the transport the second. */

@@ -34,11 +34,11 @@ struct output {
 };
 
 /**
- * For `ranks` ranks. With `folder`, their output goes to the files rank-N.out and rank-N.err there (made if it is
+ * For `ranks` ranks. With `directory`, their output goes to the files rank-N.out and rank-N.err there (made if it is
  * missing) and nothing to the terminal; otherwise with `prefix` each line begins with "[rank N] " or, if hosts is not
  * NULL, "[rank N hosts[N]] ".
  */
-weft_status output_open(struct output *output, uint32_t ranks, const char *folder, bool prefix,
+weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix,
                         const char *const *hosts, struct error *error);
 
 /** Columns that a line of progress from any rank may have on standard output; 0: none is shown there. */

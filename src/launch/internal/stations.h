@@ -26,7 +26,7 @@ struct station {
     bool local;
     struct agent_process agent;
     struct buffer in, out;
-    char words[STATION_WORDS_BYTES]; /**< what the agent said last, for the sentence if it fails */
+    char words[STATION_WORDS_BYTES]; /**< what the agent said last, for the message if it fails */
     uint32_t cores;                  /**< that its helper may use */
     bool greeted, ordered, done;
 };
@@ -39,7 +39,7 @@ struct stations {
     struct station *all;
     uint32_t count, open; /**< stations, and those that are not done */
     bool remote;          /**< one of them is on another machine */
-    char *folder;         /**< the ranks' working directory: ours */
+    char *directory;      /**< the ranks' working directory: ours */
     uint64_t deadline;    /**< for every host's answer; 0: all have */
     uint32_t threads;     /**< compute threads a rank */
     size_t input_window;  /**< bytes of input that may be on their way to rank 0 */

@@ -24,7 +24,7 @@ struct verdict {
     uint32_t last;        /**< rank that ended last */
     int64_t culprit;      /**< rank that failed first; -1: none */
     uint64_t judge_at;    /**< when the first failure is judged; 0: there is none, or it has been */
-    char reason[512];     /**< the sentence about it */
+    char reason[512];     /**< the message about it */
     uint64_t next_blow;   /**< when the ranks that are left get the next signal; 0: never */
     int blows;            /**< so many of SIGTERM, then SIGKILL, have been sent */
     int user_signal;      /**< the last one that the user has had passed on */
@@ -40,10 +40,10 @@ void verdict_close(struct verdict *verdict);
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end);
 
 /** The whole job fails for a reason that is no rank's end; the first one counts. */
-void verdict_fail(struct verdict *verdict, weft_status status, const char *sentence);
+void verdict_fail(struct verdict *verdict, weft_status status, const char *message);
 
-/** A host was lost: nobody will tell of its ranks any more, they count as killed. verdict_fail() with `sentence`. */
-void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *sentence);
+/** A host was lost: nobody will tell of its ranks any more, they count as killed. verdict_fail() with `message`. */
+void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *message);
 
 /** The user has sent the job signal `number`: who has not ended within `seconds` is made to. */
 void verdict_user_signal(struct verdict *verdict, int number, double seconds);

@@ -4,7 +4,7 @@
  *
  * A check of this machine asks the system, and tries things where it can: maps a heap, has one process read another's
  * memory. Checks across hosts start a doctor on each by the remote shell that weft run uses, compare what they tell,
- * and have every host connect to every other. Findings are sentences; levels:
+ * and have every host connect to every other. Findings are messages; levels:
  *
  *     ok        fine, or of no concern here
  *     warning   a job runs, but slower or less surely than it could
@@ -27,7 +27,7 @@ struct doctor_finding {
     enum doctor_level level;
     char host[64];
     char check[24]; /**< "memory", "cores", "reachability": a word */
-    char text[512]; /**< a sentence: what was found, and what to do */
+    char text[512]; /**< a message: what was found, and what to do */
 };
 
 struct doctor_report {

@@ -251,14 +251,14 @@ static void check_settings(struct doctor_report *report)
 {
     weft_config config;
     struct error error;
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     error_clear(&error);
     if (configuration_complete(NULL, &config, &error) != WEFT_OK)
         doctor_find(report, DOCTOR_PROBLEM, "settings", "%s", error.text);
     else
         doctor_find(report, DOCTOR_OK, "settings", "the WEFT_ variables that are set can be understood");
     error_clear(&error);
-    if (run_records_folder(folder, &error) != WEFT_OK || file_make_folder(folder, &error) != WEFT_OK)
+    if (run_records_directory(directory, &error) != WEFT_OK || file_make_directory(directory, &error) != WEFT_OK)
         doctor_find(report, DOCTOR_WARNING, "records", "runs cannot be recorded: %s", error.text);
 }
 

@@ -84,7 +84,7 @@ struct inspected_job {
     uint32_t waiting;                    /**< ranks that wait */
     uint32_t straggler;                  /**< whom they wait for in the end; INSPECTION_NOBODY */
     bool cycle;                          /**< they wait for one another */
-    char verdict[INSPECTION_TEXT_BYTES]; /**< a sentence: who holds up whom, and what to do */
+    char verdict[INSPECTION_TEXT_BYTES]; /**< a message: who holds up whom, and what to do */
 };
 
 struct inspection {

@@ -87,16 +87,16 @@ weft_status process_walk(int root, process_walk_visit *visit, void *context, str
 {
     weft_status status = WEFT_OK;
     const int descriptor = openat(root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
-    if (!folder) {
+    DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
+    if (!directory) {
         if (descriptor >= 0)
             close(descriptor);
         return WEFT_OK;
     }
-    for (struct dirent *name; status == WEFT_OK && (name = readdir(folder));)
+    for (struct dirent *name; status == WEFT_OK && (name = readdir(directory));)
         if (name->d_name[0] >= '1' && name->d_name[0] <= '9')
-            status = visit(context, dirfd(folder), name->d_name, error);
-    closedir(folder);
+            status = visit(context, dirfd(directory), name->d_name, error);
+    closedir(directory);
     return status;
 }
 
@@ -218,7 +218,7 @@ static const struct kernel_process *find_known(const struct walk *walk, int32_t 
     return walk->before ? bsearch(&key, walk->known, walk->before->count, sizeof key, by_number) : NULL;
 }
 
-static weft_status take_process(void *context, int folder, const char *number, struct error *error)
+static weft_status take_process(void *context, int directory, const char *number, struct error *error)
 {
     struct walk *walk = context;
     char path[64], text[TEXT_BYTES];
@@ -232,7 +232,7 @@ static weft_status take_process(void *context, int folder, const char *number, s
         *process = *known;
     } else {
         snprintf(path, sizeof path, "%.16s/stat", number);
-        if (file_read_small(folder, path, text, sizeof text) <= 0 || !kernel_process_parse(text, process) ||
+        if (file_read_small(directory, path, text, sizeof text) <= 0 || !kernel_process_parse(text, process) ||
             process->process != wanted)
             return WEFT_OK;
     }

@@ -154,14 +154,14 @@ static bool read_again(int descriptor, char text[TEXT_BYTES])
 }
 
 /* Read one for the first time, and keep its file where it is to be read `often`. */
-static bool read_first(struct process_times *times, int folder, const char *number, bool often, char text[TEXT_BYTES],
-                       int *kept)
+static bool read_first(struct process_times *times, int directory, const char *number, bool often,
+                       char text[TEXT_BYTES], int *kept)
 {
     char path[64];
     snprintf(path, sizeof path, "%.16s/stat", number);
     if (!often || times->kept >= KEPT_MOST)
-        return file_read_small(folder, path, text, TEXT_BYTES) > 0;
-    *kept = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        return file_read_small(directory, path, text, TEXT_BYTES) > 0;
+    *kept = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*kept < 0)
         return false;
     times->kept++;
@@ -172,7 +172,7 @@ static bool read_first(struct process_times *times, int folder, const char *numb
  * Fill `entry` with the process called `number`; false: there is none. One of no set is read the first time, and then
  * only now and then, by turns: what it uses is of use when it ends, and its parent, of some set, is handed its time.
  */
-static bool read_process(struct process_times *times, int folder, const char *number, const struct process_set *sets,
+static bool read_process(struct process_times *times, int directory, const char *number, const struct process_set *sets,
                          uint32_t count, struct entry *entry)
 {
     char text[TEXT_BYTES];
@@ -193,7 +193,7 @@ static bool read_process(struct process_times *times, int folder, const char *nu
             forget_descriptor(times, entry);
     }
     if (!found)
-        found = read_first(times, folder, number, often, text, &entry->descriptor);
+        found = read_first(times, directory, number, often, text, &entry->descriptor);
     if (found && kernel_process_parse(text, &entry->process) && entry->process.process == wanted)
         return true;
     forget_descriptor(times, entry);
@@ -208,7 +208,7 @@ struct reading {
 };
 
 /* Read the process of that name, if there is one, to the end of the list. */
-static weft_status add_process(void *context, int folder, const char *number, struct error *error)
+static weft_status add_process(void *context, int directory, const char *number, struct error *error)
 {
     const struct reading *reading = context;
     struct process_list *list = &reading->times->now;
@@ -218,7 +218,7 @@ static weft_status add_process(void *context, int folder, const char *number, st
     if (list->count == list->room)
         status = list_grow(list, error);
     if (status == WEFT_OK &&
-        read_process(reading->times, folder, number, reading->sets, reading->count, &list->entries[list->count]))
+        read_process(reading->times, directory, number, reading->sets, reading->count, &list->entries[list->count]))
         list->count++;
     return status;
 }
@@ -343,14 +343,14 @@ static weft_status read_chosen(struct reading *reading, const struct kernel_proc
     struct process_times *times = reading->times;
     struct numbers chosen = {0};
     weft_status status = choose(reading, table, count, &chosen, error);
-    const int folder = status == WEFT_OK ? openat(times->root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    for (uint32_t i = 0; i < chosen.count && folder >= 0 && status == WEFT_OK; i++) {
+    const int directory = status == WEFT_OK ? openat(times->root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (uint32_t i = 0; i < chosen.count && directory >= 0 && status == WEFT_OK; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", chosen.items[i]);
-        status = add_process(reading, folder, number, error);
+        status = add_process(reading, directory, number, error);
     }
-    if (folder >= 0)
-        close(folder);
+    if (directory >= 0)
+        close(directory);
     free(chosen.items);
     times->newest_now = 1;
     for (uint32_t i = 0; i < count; i++)

@@ -46,7 +46,7 @@ struct process_set {
     uint64_t proportional; /**< bytes, shared ones divided among all that share them (PSS); 0: not read */
 };
 
-/** The processes below the folder `root` (its descriptor, kept open by the caller): root/proc/NUMBER. Errors: MEMORY.
+/** The processes below the directory `root` (its descriptor, kept open by the caller): root/proc/NUMBER. Errors: MEMORY.
  */
 weft_status process_times_open(int root, struct process_times **times, struct error *error);
 void process_times_close(struct process_times *times);

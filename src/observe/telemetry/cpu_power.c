@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ZONES_MOST   256    /* packages and memories of a machine */
-#define ZONE_BYTES   64     /* "intel-rapl:0:2" and longer */
-#define POWER_MOST   2000.0 /* watts: a package that took more would have melted */
-#define CLASS_FOLDER "sys/class/powercap"
+#define ZONES_MOST      256    /* packages and memories of a machine */
+#define ZONE_BYTES      64     /* "intel-rapl:0:2" and longer */
+#define POWER_MOST      2000.0 /* watts: a package that took more would have melted */
+#define CLASS_DIRECTORY "sys/class/powercap"
 
 struct zone {
-    char folder[ZONE_BYTES];
+    char directory[ZONE_BYTES];
     char name[MEASURED_PART_BYTES];
     uint64_t range; /* in microjoules: values are below it */
     struct counter energy;
@@ -35,10 +35,10 @@ struct cpu_power {
 
 /* ---- finding ---------------------------------------------------------------------------------------------------- */
 
-static bool read_text(int root, const char *folder, const char *name, char *text, size_t size)
+static bool read_text(int root, const char *directory, const char *name, char *text, size_t size)
 {
     char path[ZONE_BYTES + 64];
-    snprintf(path, sizeof path, CLASS_FOLDER "/%.*s/%s", ZONE_BYTES, folder, name);
+    snprintf(path, sizeof path, CLASS_DIRECTORY "/%.*s/%s", ZONE_BYTES, directory, name);
     const ssize_t length = file_read_small(root, path, text, size);
     text[strcspn(text, "\n")] = '\0';
     errno = length == 0 ? EINVAL : errno;
@@ -46,10 +46,10 @@ static bool read_text(int root, const char *folder, const char *name, char *text
 }
 
 /* errno tells why not. */
-static bool read_number(int root, const char *folder, const char *name, uint64_t *number)
+static bool read_number(int root, const char *directory, const char *name, uint64_t *number)
 {
     char text[32], *end;
-    if (!read_text(root, folder, name, text, sizeof text))
+    if (!read_text(root, directory, name, text, sizeof text))
         return false;
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
@@ -63,18 +63,18 @@ static bool read_number(int root, const char *folder, const char *name, uint64_t
 
 /* "intel-rapl:0" is a package, or the platform; "intel-rapl:0:1" a part of it. What lies elsewhere
  * ("intel-rapl-mmio:0") shows the same packages again. */
-static bool name_zone(int root, const char *folder, char name[MEASURED_PART_BYTES])
+static bool name_zone(int root, const char *directory, char name[MEASURED_PART_BYTES])
 {
     unsigned package, part;
     int end = 0;
     char text[MEASURED_PART_BYTES];
-    if (strlen(folder) >= ZONE_BYTES || !read_text(root, folder, "name", text, sizeof text))
+    if (strlen(directory) >= ZONE_BYTES || !read_text(root, directory, "name", text, sizeof text))
         return false;
-    if (sscanf(folder, "intel-rapl:%3u%n", &package, &end) == 1 && !folder[end]) {
+    if (sscanf(directory, "intel-rapl:%3u%n", &package, &end) == 1 && !directory[end]) {
         measured_name_part(text, name);
         return strncmp(text, "package-", strlen("package-")) == 0;
     }
-    if (sscanf(folder, "intel-rapl:%3u:%3u%n", &package, &part, &end) == 2 && !folder[end] &&
+    if (sscanf(directory, "intel-rapl:%3u:%3u%n", &package, &part, &end) == 2 && !directory[end] &&
         strcmp(text, "dram") == 0) {
         snprintf(name, MEASURED_PART_BYTES, "dram-%u", package);
         return true;
@@ -82,14 +82,14 @@ static bool name_zone(int root, const char *folder, char name[MEASURED_PART_BYTE
     return false;
 }
 
-static weft_status take_zone(struct cpu_power *power, const char *folder, struct error *error)
+static weft_status take_zone(struct cpu_power *power, const char *directory, struct error *error)
 {
     struct zone zone = {0};
     uint64_t range = 0;
-    if (power->count == ZONES_MOST || !name_zone(power->root, folder, zone.name))
+    if (power->count == ZONES_MOST || !name_zone(power->root, directory, zone.name))
         return WEFT_OK;
-    snprintf(zone.folder, sizeof zone.folder, "%s", folder);
-    read_number(power->root, folder, "max_energy_range_uj", &range);
+    snprintf(zone.directory, sizeof zone.directory, "%s", directory);
+    read_number(power->root, directory, "max_energy_range_uj", &range);
     zone.range = range && range < UINT64_MAX ? range + 1 : 0;
     struct zone *larger = realloc(power->zones, (power->count + 1) * sizeof *larger);
     if (!larger)
@@ -99,9 +99,9 @@ static weft_status take_zone(struct cpu_power *power, const char *folder, struct
     return WEFT_OK;
 }
 
-static int by_folder(const void *left, const void *right)
+static int by_directory(const void *left, const void *right)
 {
-    return strcmp(((const struct zone *)left)->folder, ((const struct zone *)right)->folder);
+    return strcmp(((const struct zone *)left)->directory, ((const struct zone *)right)->directory);
 }
 
 weft_status cpu_power_open(const char *root, struct cpu_power **power, struct error *error)
@@ -116,12 +116,12 @@ weft_status cpu_power_open(const char *root, struct cpu_power **power, struct er
         free(made);
         return status;
     }
-    const int descriptor = openat(made->root, CLASS_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
-    for (struct dirent *entry; folder && status == WEFT_OK && (entry = readdir(folder));)
+    const int descriptor = openat(made->root, CLASS_DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
+    for (struct dirent *entry; directory && status == WEFT_OK && (entry = readdir(directory));)
         status = take_zone(made, entry->d_name, error);
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
     else if (descriptor >= 0)
         close(descriptor);
     if (status != WEFT_OK) {
@@ -129,7 +129,7 @@ weft_status cpu_power_open(const char *root, struct cpu_power **power, struct er
         return status;
     }
     if (made->count)
-        qsort(made->zones, made->count, sizeof *made->zones, by_folder);
+        qsort(made->zones, made->count, sizeof *made->zones, by_directory);
     *power = made;
     return WEFT_OK;
 }
@@ -159,12 +159,12 @@ const char *cpu_power_trouble(const struct cpu_power *power)
 static bool read_zone(struct cpu_power *power, struct zone *zone, uint64_t now, struct counter_step *step)
 {
     uint64_t energy;
-    if (!read_number(power->root, zone->folder, "energy_uj", &energy)) {
+    if (!read_number(power->root, zone->directory, "energy_uj", &energy)) {
         if (!*power->trouble)
             snprintf(power->trouble, sizeof power->trouble,
-                     "the processors' energy is counted in /" CLASS_FOLDER
+                     "the processors' energy is counted in /" CLASS_DIRECTORY
                      "/%.*s/energy_uj, which cannot be read: %s%s",
-                     ZONE_BYTES, zone->folder, strerror(errno),
+                     ZONE_BYTES, zone->directory, strerror(errno),
                      errno == EACCES ? "; run Weft as root, or let its group read the file" : "");
         zone->energy.known = false;
         return false;

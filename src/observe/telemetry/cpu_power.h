@@ -20,15 +20,15 @@
 
 struct cpu_power;
 
-/** Find the counters below the folder `root` ("/" for this machine). None is no error. Errors: SYSTEM if there is no
- * such folder; MEMORY. */
+/** Find the counters below the directory `root` ("/" for this machine). None is no error. Errors: SYSTEM if there is no
+ * such directory; MEMORY. */
 weft_status cpu_power_open(const char *root, struct cpu_power **power, struct error *error);
 void cpu_power_close(struct cpu_power *power);
 
 /** How many counters there are; 0: this machine has none. */
 uint32_t cpu_power_count(const struct cpu_power *power);
 
-/** Why counters that there are cannot be read, as a sentence; "". */
+/** Why counters that there are cannot be read, as a message; "". */
 const char *cpu_power_trouble(const struct cpu_power *power);
 
 /** The energy of all packages and their memory between two samples. */

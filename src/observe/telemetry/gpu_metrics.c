@@ -32,7 +32,7 @@ struct library {
 struct gpu_metrics {
     void *loaded;
     bool started;
-    char path[FILE_PATH_BYTES]; /* of the library, for sentences */
+    char path[FILE_PATH_BYTES]; /* of the library, for messages */
     struct library library;
     uint32_t count;
     struct nvml_device **devices; /* NULL where it was not to be had */

@@ -55,7 +55,7 @@ const struct gpu_reading *gpu_metrics_gpus(const struct gpu_metrics *metrics, ui
 /** Add the values above. Errors: MEMORY. */
 weft_status gpu_metrics_tell(const struct gpu_metrics *metrics, struct measured_values *values, struct error *error);
 
-/** What is wrong, and what to do, as a sentence: a library that does not work, or the first GPU that is lost; "". */
+/** What is wrong, and what to do, as a message: a library that does not work, or the first GPU that is lost; "". */
 const char *gpu_metrics_trouble(const struct gpu_metrics *metrics);
 
 #endif

@@ -292,7 +292,7 @@ static bool is_disk(const struct machine_metrics *metrics, const char *name)
     snprintf(path, sizeof path, "sys/block/%s", name);
     for (char *at = path + strlen("sys/block/"); *at; at++)
         *at = *at == '/' ? '!' : *at; /* as the kernel does */
-    /* Where there is no such folder nobody can tell. */
+    /* Where there is no such directory nobody can tell. */
     return faccessat(metrics->root, path, F_OK, 0) == 0 || faccessat(metrics->root, "sys/block", F_OK, 0) != 0;
 }
 

@@ -39,8 +39,8 @@
 
 struct machine_metrics;
 
-/** Sample the machine whose /proc and /sys are below the folder `root`: "/" for this one. Errors: SYSTEM if there is no
- * such folder; MEMORY. */
+/** Sample the machine whose /proc and /sys are below the directory `root`: "/" for this one. Errors: SYSTEM if there is no
+ * such directory; MEMORY. */
 weft_status machine_metrics_open(const char *root, struct machine_metrics **metrics, struct error *error);
 void machine_metrics_close(struct machine_metrics *metrics);
 

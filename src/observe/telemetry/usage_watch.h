@@ -53,7 +53,7 @@ struct usage_sample {
     double at;      /**< moment */
     double used;    /**< share in use of all that the run holds, 0 to 1: the mean over it; NaN: not known, which is as
                          if no sample had been taken */
-    double busiest; /**< share of the one of them that is used most, for the sentence; NaN: not told */
+    double busiest; /**< share of the one of them that is used most, for the message; NaN: not told */
 };
 
 /**
@@ -100,7 +100,7 @@ enum usage_verdict usage_watch_take(struct usage_watch *watch, const struct usag
                                     const struct usage_sample *sample);
 
 /**
- * Say what was seen of a run that is flagged, as a sentence; "" of one that is not. `held` names what it holds: "8
+ * Say what was seen of a run that is flagged, as a message; "" of one that is not. `held` names what it holds: "8
  * GPUs". "it used 1.2 % of its 8 GPUs on average in the 1 h that was seen last, never more than 4 % of one: below 5 %
  * is taken for idle; it is stopped in 23 min unless it works again". Returns `text`.
  */

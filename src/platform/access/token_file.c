@@ -58,7 +58,7 @@ weft_status token_file_read(const char *path, char text[TOKEN_TEXT_BYTES], struc
 weft_status token_file_write(const char *path, const char *text, struct error *error)
 {
     char temporary[FILE_PATH_BYTES + 8];
-    weft_status status = file_make_folder_of(path, error);
+    weft_status status = file_make_directory_of(path, error);
     if (status != WEFT_OK)
         return status;
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);

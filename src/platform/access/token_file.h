@@ -13,7 +13,7 @@ weft_status token_file_path(char path[FILE_PATH_BYTES], struct error *error);
 /** Read it. Errors: SYSTEM: it cannot be read; DATA: others may read or write it, or it holds no token. */
 weft_status token_file_read(const char *path, char text[TOKEN_TEXT_BYTES], struct error *error);
 
-/** Write it, whole or not at all, in a folder that is made where it is missing. */
+/** Write it, whole or not at all, in a directory that is made where it is missing. */
 weft_status token_file_write(const char *path, const char *text, struct error *error);
 
 #endif

@@ -36,7 +36,7 @@
 #define SAMPLE_MOST     4.0 /* seconds between two samples of what the node uses; less where heartbeats are faster */
 
 struct agent {
-    const char *folder;
+    const char *directory;
     char root[FILE_PATH_BYTES];
     struct node_order order;
     struct texts secrets; /* "VARIABLE=VALUE" */
@@ -76,9 +76,9 @@ static void record(struct agent *agent, struct journal_record *what)
         fprintf(stderr, "weft agent: %s\n", error.text);
 }
 
-static void note(struct agent *agent, const char *sentence)
+static void note(struct agent *agent, const char *message)
 {
-    record(agent, &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)strlen(sentence)});
+    record(agent, &(struct journal_record){.kind = JOURNAL_NOTE, .text = message, .size = (uint32_t)strlen(message)});
 }
 
 static void record_sample(void *context, struct journal_record *what)
@@ -127,7 +127,7 @@ static void look_for_stop(struct agent *agent)
     struct node_stop stop;
     bool found;
     char why[128], grace[32];
-    if (node_stop_load(agent->folder, &stop, &found, NULL) != WEFT_OK || !found ||
+    if (node_stop_load(agent->directory, &stop, &found, NULL) != WEFT_OK || !found ||
         (stop.signal == agent->obeyed.signal && stop.grace == agent->obeyed.grace))
         return;
     agent->obeyed = stop;
@@ -139,11 +139,11 @@ static void look_for_stop(struct agent *agent)
 
 static void look_for_remark(struct agent *agent)
 {
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     bool found;
-    (void)node_remark_take(agent->folder, sentence, sizeof sentence, &found, NULL);
+    (void)node_remark_take(agent->directory, message, sizeof message, &found, NULL);
     if (found)
-        note(agent, sentence);
+        note(agent, message);
 }
 
 static void look_for_fence(struct agent *agent)
@@ -154,7 +154,7 @@ static void look_for_fence(struct agent *agent)
     if (agent->cause == JOURNAL_FENCED)
         return;
     if (fstat(agent->lock, &status) == 0 && status.st_nlink == 0)
-        want_end(agent, JOURNAL_FENCED, SIGKILL, 0, "its folder was taken away");
+        want_end(agent, JOURNAL_FENCED, SIGKILL, 0, "its directory was taken away");
     if (node_fence_read(agent->root, agent->order.attempt.run, &epoch, NULL) != WEFT_OK ||
         epoch <= agent->order.attempt.epoch)
         return;
@@ -166,14 +166,14 @@ static void look_for_fence(struct agent *agent)
 static void look_at_limits(struct agent *agent)
 {
     const struct cgroup_events before = agent->limited;
-    char sentence[ERROR_TEXT_BYTES];
-    if (!node_limits_tell(&agent->order, &agent->cgroup, &agent->limited, sentence, sizeof sentence))
+    char message[ERROR_TEXT_BYTES];
+    if (!node_limits_tell(&agent->order, &agent->cgroup, &agent->limited, message, sizeof message))
         return;
     const bool memory = agent->limited.memory_kills > before.memory_kills;
     if (memory || !before.memory_kills) /* a process that was killed says more than one that was not started */
-        snprintf(agent->limit, sizeof agent->limit, "%s", sentence);
+        snprintf(agent->limit, sizeof agent->limit, "%s", message);
     if ((!before.memory_kills && memory) || (!before.forks_denied && agent->limited.forks_denied))
-        note(agent, sentence);
+        note(agent, message);
 }
 
 static void look(struct agent *agent)
@@ -241,7 +241,7 @@ static void hear_end(struct agent *agent, const struct signalfd_siginfo *came)
     snprintf(why, sizeof why, "the run's agent on host %.100s got SIGTERM, by the run itself or its user",
              agent->order.host);
     if (came->ssi_uid == geteuid() && node_process_user(&agent->place) == geteuid() &&
-        node_process_may_be_of(agent->folder, (pid_t)came->ssi_pid))
+        node_process_may_be_of(agent->directory, (pid_t)came->ssi_pid))
         want_end(agent, JOURNAL_AGENT_KILLED, SIGTERM, agent->order.grace, why);
     else
         want_end(agent, JOURNAL_HOST, SIGTERM, agent->order.grace,
@@ -356,7 +356,7 @@ static void begin(struct agent *agent)
     if (agent->ended)
         return;
     start_sampler(agent);
-    node_kills_note(agent->folder);
+    node_kills_note(agent->directory);
     if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
         /* A command that cannot be run is its author's affair, as for a shell; all else is the host's. */
         agent->cause = error.status == WEFT_ERROR_DATA ? JOURNAL_BY_ITSELF : JOURNAL_NOT_STARTED;
@@ -410,7 +410,7 @@ static void finish(struct agent *agent)
     struct error error = {0};
     /* The last word must not be lost: a full disk is waited for. */
     while (journal_append(&agent->journal, &exited, &error) != WEFT_OK && error.status == WEFT_ERROR_SYSTEM &&
-           access(agent->folder, F_OK) == 0) {
+           access(agent->directory, F_OK) == 0) {
         fprintf(stderr, "weft agent: %s\n", error.text);
         error_clear(&error);
         poll(NULL, 0, 1000);
@@ -441,11 +441,11 @@ static weft_status watch_signals(struct agent *agent, struct error *error)
 /* ROOT of ROOT/RUN/EPOCH/NODE. */
 static weft_status find_root(struct agent *agent, struct error *error)
 {
-    snprintf(agent->root, sizeof agent->root, "%s", agent->folder);
+    snprintf(agent->root, sizeof agent->root, "%s", agent->directory);
     for (int i = 0; i < 3; i++) {
         char *slash = strrchr(agent->root, '/');
         if (!slash)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no folder of a node", agent->folder);
+            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no directory of a node", agent->directory);
         *slash = '\0';
     }
     return WEFT_OK;
@@ -461,7 +461,7 @@ static weft_status take_secrets(struct agent *agent, struct error *error)
         struct error trouble = {0};
         char *value = NULL, *variable = NULL;
         size_t size = 0;
-        if (secret_store_get(agent->order.secret_folder, place, &value, &size, &trouble) != WEFT_OK) {
+        if (secret_store_get(agent->order.secret_directory, place, &value, &size, &trouble) != WEFT_OK) {
             journal_append(&agent->journal,
                            &(struct journal_record){
                                .kind = JOURNAL_NOTE, .text = trouble.text, .size = (uint32_t)strlen(trouble.text)},
@@ -495,22 +495,22 @@ static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
 {
     char path[FILE_PATH_BYTES], number[24];
     bool taken, begun;
-    weft_status status = node_lock_take(agent->folder, &agent->lock, &taken, &begun, error);
+    weft_status status = node_lock_take(agent->directory, &agent->lock, &taken, &begun, error);
     *ours = taken && !begun;
     if (status != WEFT_OK || !*ours)
         return status;
     if ((status = find_root(agent, error)) != WEFT_OK || (status = watch_signals(agent, error)) != WEFT_OK ||
-        (status = node_order_load(agent->folder, &agent->order, error)) != WEFT_OK ||
-        (status = file_join(path, agent->folder, "journal", error)) != WEFT_OK)
+        (status = node_order_load(agent->directory, &agent->order, error)) != WEFT_OK ||
+        (status = file_join(path, agent->directory, "journal", error)) != WEFT_OK)
         return status;
     status = journal_writer_open(&agent->journal, path,
                                  &(struct journal_limits){.output_bytes = agent->order.output_bytes}, error);
     if (status != WEFT_OK)
         return status;
-    node_limits_make(&agent->order, agent->folder, &agent->cgroup);
-    agent->place = (struct node_place){&agent->order, agent->folder, &agent->cgroup, &agent->secrets};
+    node_limits_make(&agent->order, agent->directory, &agent->cgroup);
+    agent->place = (struct node_place){&agent->order, agent->directory, &agent->cgroup, &agent->secrets};
     agent->beat_at = after(agent->order.heartbeat);
-    node_output_open(&agent->output, &agent->journal, agent->folder, agent->order.user);
+    node_output_open(&agent->output, &agent->journal, agent->directory, agent->order.user);
     status = take_secrets(agent, error);
     if (status != WEFT_OK)
         return status;
@@ -522,7 +522,7 @@ static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
     return WEFT_OK;
 }
 
-int node_agent_main(const char *folder)
+int node_agent_main(const char *directory)
 {
     struct error error = {0};
     bool ours = false;
@@ -534,7 +534,7 @@ int node_agent_main(const char *folder)
     struct agent *agent = calloc(1, sizeof *agent);
     if (!agent)
         return 1;
-    agent->folder = folder;
+    agent->directory = directory;
     weft_status status = prepare(agent, &ours, &error);
     if (status == WEFT_OK && ours) {
         node_life_end_older(agent->root, &agent->order.attempt);

@@ -19,9 +19,9 @@ weft_status node_connections_open(struct node_connections *connections, const st
 {
     char path[FILE_PATH_BYTES];
     *connections = (struct node_connections){.place = place, .listener = -1, .user = node_process_user(place)};
-    weft_status status = node_listen(place->folder, &connections->listener, error);
+    weft_status status = node_listen(place->directory, &connections->listener, error);
     if (status == WEFT_OK && connections->user != geteuid())
-        status = file_join(path, place->folder, NODE_SOCKET_NAME, error);
+        status = file_join(path, place->directory, NODE_SOCKET_NAME, error);
     if (status == WEFT_OK && connections->user != geteuid() && lchown(path, connections->user, (gid_t)-1) != 0)
         status = error_system(error, "cannot give '%s' to the run's user", path);
     return status;
@@ -89,10 +89,10 @@ static void say(struct node_connection *connection, enum node_frame kind, const 
     buffer_free(&frames);
 }
 
-static void refuse(struct node_connection *connection, const char *sentence, uint32_t code)
+static void refuse(struct node_connection *connection, const char *message, uint32_t code)
 {
     struct buffer payload = {0};
-    buffer_put_text(&payload, sentence);
+    buffer_put_text(&payload, message);
     buffer_put_u32(&payload, code);
     say(connection, NODE_REFUSED, &payload);
     buffer_free(&payload);

@@ -99,18 +99,18 @@ static void take_own(struct growing *growing, const struct passwd *user)
 
 /* ---- where programs are ----------------------------------------------------------------------------------------- */
 
-/* Whether `folders`, as PATH has them, are `folder` too. */
-static bool is_among(const char *folders, const char *folder)
+/* Whether `directories`, as PATH has them, are `directory` too. */
+static bool is_among(const char *directories, const char *directory)
 {
-    const size_t length = strlen(folder);
-    for (const char *at = folders; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL)
-        if (strncmp(at, folder, length) == 0 && (at[length] == ':' || at[length] == '\0'))
+    const size_t length = strlen(directory);
+    for (const char *at = directories; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL)
+        if (strncmp(at, directory, length) == 0 && (at[length] == ':' || at[length] == '\0'))
             return true;
     return false;
 }
 
-/* Let `weft` be found where nobody has installed it: the folder of this executable comes last in PATH. */
-static void add_own_folder(struct growing *growing, struct node_environment *environment)
+/* Let `weft` be found where nobody has installed it: the directory of this executable comes last in PATH. */
+static void add_own_directory(struct growing *growing, struct node_environment *environment)
 {
     char own[PATH_MAX], standard[256] = "", *path;
     const char *before = variable(growing, "PATH");
@@ -167,10 +167,10 @@ weft_status node_environment_make(const struct node_place *place, char *const *m
     snprintf(text, sizeof text, "%.1f", (double)order->grace * 0.8e-3);
     if (!variable(&growing, "WEFT_GRACE"))
         set(&growing, "WEFT_GRACE", text);
-    set(&growing, "WEFT_NODE_FOLDER", place->folder);
-    if (file_join(text, place->folder, "metrics", NULL) == WEFT_OK)
+    set(&growing, "WEFT_NODE_DIRECTORY", place->directory);
+    if (file_join(text, place->directory, "metrics", NULL) == WEFT_OK)
         set(&growing, "WEFT_METRICS", text);
-    add_own_folder(&growing, &made);
+    add_own_directory(&growing, &made);
     if (growing.lacking) {
         node_environment_free(&made);
         return error_set(error, WEFT_ERROR_MEMORY, "out of memory for the environment of a process");
@@ -181,7 +181,7 @@ weft_status node_environment_make(const struct node_place *place, char *const *m
 
 void node_environment_enter(const struct node_environment *environment)
 {
-    /* A folder that this user may not enter would only make every mistyped name a want of permission. */
+    /* A directory that this user may not enter would only make every mistyped name a want of permission. */
     if (environment->own && access(environment->own, X_OK) != 0)
         environment->entries.items[environment->path] = environment->without;
     environ = environment->entries.items;

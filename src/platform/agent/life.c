@@ -33,10 +33,10 @@ static int64_t read_number(int lock)
     return n > 0 ? atoll(text) : 0;
 }
 
-static weft_status read_life(const char *folder, enum node_life *life, int64_t *process, struct error *error)
+static weft_status read_life(const char *directory, enum node_life *life, int64_t *process, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, folder, "lock", error);
+    weft_status status = file_join(path, directory, "lock", error);
     if (status != WEFT_OK)
         return status;
     int lock = open(path, O_RDONLY | O_CLOEXEC);
@@ -55,21 +55,21 @@ static weft_status read_life(const char *folder, enum node_life *life, int64_t *
     return WEFT_OK;
 }
 
-enum node_life node_agent_life(const char *folder, int64_t *process)
+enum node_life node_agent_life(const char *directory, int64_t *process)
 {
     enum node_life life;
     int64_t number = 0;
-    weft_status status = read_life(folder, &life, &number, NULL);
+    weft_status status = read_life(directory, &life, &number, NULL);
     if (process)
         *process = number;
     return status == WEFT_OK ? life : NODE_NOT_BEGUN;
 }
 
-weft_status node_lock_take(const char *folder, int *lock, bool *taken, bool *begun, struct error *error)
+weft_status node_lock_take(const char *directory, int *lock, bool *taken, bool *begun, struct error *error)
 {
     char path[FILE_PATH_BYTES], text[8] = "";
     *taken = *begun = false;
-    weft_status status = file_join(path, folder, "lock", error);
+    weft_status status = file_join(path, directory, "lock", error);
     if (status != WEFT_OK)
         return status;
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -100,21 +100,21 @@ void node_lock_write(int lock, const char *text)
     (void)!ftruncate(lock, (off_t)length);
 }
 
-void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *folder, char *name, size_t room)
+void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *directory, char *name, size_t room)
 {
     snprintf(name, room, "weft-%s-%" PRIu64 "-%" PRIu32 "-%08" PRIx32, attempt->run, attempt->epoch, node,
-             (uint32_t)hash_text(folder, 0));
+             (uint32_t)hash_text(directory, 0));
 }
 
 /* Kill what a node has left. */
-static void kill_rest(const char *folder)
+static void kill_rest(const char *directory)
 {
     struct node_order order;
-    node_process_sweep(folder);
-    if (node_order_load(folder, &order, NULL) != WEFT_OK)
+    node_process_sweep(directory);
+    if (node_order_load(directory, &order, NULL) != WEFT_OK)
         return;
     struct cgroup group;
-    node_limits_find(&order, folder, &group);
+    node_limits_find(&order, directory, &group);
     cgroup_kill(&group, KILL_SECONDS);
     cgroup_remove(&group);
     node_order_free(&order);
@@ -122,16 +122,16 @@ static void kill_rest(const char *folder)
 
 /* End the journal, if it has no end: with JOURNAL_LOST, or, with the order of a run that has killed its agent, with the
  * end of its command. */
-static weft_status write_end(const char *folder, const struct node_order *order, const char *sentence,
+static weft_status write_end(const char *directory, const struct node_order *order, const char *message,
                              struct error *error)
 {
     char path[FILE_PATH_BYTES], killed[256];
     struct journal_writer journal;
-    weft_status status = file_join(path, folder, "journal", error);
+    weft_status status = file_join(path, directory, "journal", error);
     if (status == WEFT_OK)
         status = journal_writer_open(&journal, path, NULL, error);
     if (status == WEFT_OK) {
-        struct journal_record end = {.kind = JOURNAL_LOST, .text = sentence, .size = (uint32_t)strlen(sentence)};
+        struct journal_record end = {.kind = JOURNAL_LOST, .text = message, .size = (uint32_t)strlen(message)};
         if (order) {
             const int length =
                 snprintf(killed, sizeof killed,
@@ -153,14 +153,14 @@ static weft_status write_end(const char *folder, const struct node_order *order,
 }
 
 /* Whether the agent of this order, which is dead, was killed by its run or by the run's user. */
-static bool run_has_killed(const char *folder, const struct node_order *order)
+static bool run_has_killed(const char *directory, const struct node_order *order)
 {
-    const struct node_place place = {.order = order, .folder = folder};
+    const struct node_place place = {.order = order, .directory = directory};
     char path[FILE_PATH_BYTES], text[FILE_PATH_BYTES + 32] = "";
     struct cgroup_kills before = {0}, now;
     if (node_process_user(&place) != geteuid())
         return false;
-    if (file_join(path, folder, "kills", NULL) != WEFT_OK || file_read_small(AT_FDCWD, path, text, sizeof text) <= 0)
+    if (file_join(path, directory, "kills", NULL) != WEFT_OK || file_read_small(AT_FDCWD, path, text, sizeof text) <= 0)
         return false; /* nothing of the run had begun */
     char *end;
     before.count = strtoull(text, &end, 10);
@@ -169,74 +169,75 @@ static bool run_has_killed(const char *folder, const struct node_order *order)
     return !cgroup_kills_read(&now) || now.count == before.count;
 }
 
-void node_kills_note(const char *folder)
+void node_kills_note(const char *directory)
 {
     char path[FILE_PATH_BYTES];
     struct cgroup_kills kills;
     if (!cgroup_kills_find("", &kills))
         kills = (struct cgroup_kills){0};
     const int file =
-        file_join(path, folder, "kills", NULL) == WEFT_OK ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+        file_join(path, directory, "kills", NULL) == WEFT_OK ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (file < 0)
         return;
     dprintf(file, "%" PRIu64 " %s", kills.count, kills.file); /* not synced: it is of no use after a crash */
     close(file);
 }
 
-static weft_status bury(const char *folder, const struct node_order *killed, const char *sentence, struct error *error)
+static weft_status bury(const char *directory, const struct node_order *killed, const char *message,
+                        struct error *error)
 {
     bool taken, begun;
     int lock;
-    weft_status status = node_lock_take(folder, &lock, &taken, &begun, error);
+    weft_status status = node_lock_take(directory, &lock, &taken, &begun, error);
     if (status != WEFT_OK || !taken)
         return status;
-    kill_rest(folder);
-    status = write_end(folder, killed, sentence, error);
+    kill_rest(directory);
+    status = write_end(directory, killed, message, error);
     if (status == WEFT_OK)
         node_lock_write(lock, "ended\n");
     close(lock);
     return status;
 }
 
-weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+weft_status node_agent_bury(const char *directory, const char *message, struct error *error)
 {
-    return bury(folder, NULL, sentence, error);
+    return bury(directory, NULL, message, error);
 }
 
-weft_status node_agent_bury_killed(const char *folder, struct error *error)
+weft_status node_agent_bury_killed(const char *directory, struct error *error)
 {
     struct node_order order;
-    const bool known = node_order_load(folder, &order, NULL) == WEFT_OK;
-    const weft_status status = bury(folder, known && run_has_killed(folder, &order) ? &order : NULL,
+    const bool known = node_order_load(directory, &order, NULL) == WEFT_OK;
+    const weft_status status = bury(directory, known && run_has_killed(directory, &order) ? &order : NULL,
                                     "its agent was killed, and everything with it", error);
     if (known)
         node_order_free(&order);
     return status;
 }
 
-weft_status node_agent_gone(const char *folder, bool kill_it, bool *gone, struct error *error)
+weft_status node_agent_gone(const char *directory, bool kill_it, bool *gone, struct error *error)
 {
     enum node_life life;
     int64_t process = 0;
     bool taken, begun;
     int lock;
-    weft_status status = read_life(folder, &life, &process, error);
+    weft_status status = read_life(directory, &life, &process, error);
     if (status != WEFT_OK)
         return status;
-    *gone = life == NODE_HAS_ENDED || (life == NODE_NOT_BEGUN && !file_is_folder(folder));
+    *gone = life == NODE_HAS_ENDED || (life == NODE_NOT_BEGUN && !file_is_directory(directory));
     if (*gone || (life == NODE_NOT_BEGUN && !kill_it))
         return WEFT_OK;
     if (life == NODE_LIVES) {
         if (kill_it && process > 1 && kill((pid_t)process, SIGKILL) != 0 && errno != ESRCH)
-            return error_system(error, "cannot kill the agent of '%s'", folder);
+            return error_system(error, "cannot kill the agent of '%s'", directory);
         return WEFT_OK;
     }
-    status = node_lock_take(folder, &lock, &taken, &begun, error);
+    status = node_lock_take(directory, &lock, &taken, &begun, error);
     if (status != WEFT_OK || !taken)
         return status;
-    kill_rest(folder);
+    kill_rest(directory);
     if (kill_it) { /* whether its journal takes it or not */
-        (void)write_end(folder, NULL, "it was killed, as nothing could be heard of it", NULL);
+        (void)write_end(directory, NULL, "it was killed, as nothing could be heard of it", NULL);
         node_lock_write(lock, "ended\n");
     }
     close(lock);
@@ -246,49 +247,50 @@ weft_status node_agent_gone(const char *folder, bool kill_it, bool *gone, struct
 
 /* ---- older attempts --------------------------------------------------------------------------------------------- */
 
-/* See that the node in `folder`, of an older attempt, has ended. */
-static void end_older_node(const char *folder)
+/* See that the node in `directory`, of an older attempt, has ended. */
+static void end_older_node(const char *directory)
 {
     uint64_t end = clock_after(OLDER_SECONDS);
     int64_t process = 0;
     enum node_life life;
-    (void)node_wake(folder, NULL);
-    while ((life = node_agent_life(folder, &process)) == NODE_LIVES && clock_now() < end)
+    (void)node_wake(directory, NULL);
+    while ((life = node_agent_life(directory, &process)) == NODE_LIVES && clock_now() < end)
         poll(NULL, 0, 5);
     if (life == NODE_LIVES && process > 1) {
         kill((pid_t)process, SIGKILL); /* stopped, or stuck: it has had its time */
         end = clock_after(OLDER_SECONDS);
-        while ((life = node_agent_life(folder, NULL)) == NODE_LIVES && clock_now() < end)
+        while ((life = node_agent_life(directory, NULL)) == NODE_LIVES && clock_now() < end)
             poll(NULL, 0, 5);
     }
     if (life == NODE_IS_DEAD)
-        node_agent_bury(folder, "its agent had to be killed, as a newer attempt of the run was started", NULL);
+        node_agent_bury(directory, "its agent had to be killed, as a newer attempt of the run was started", NULL);
 }
 
-/* Each entry of a folder whose name is a number below `bound`. */
-static void each_number(const char *folder, uint64_t bound, void (*visit)(const char *path))
+/* Each entry of a directory whose name is a number below `bound`. */
+static void each_number(const char *directory, uint64_t bound, void (*visit)(const char *path))
 {
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(directory);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         char path[FILE_PATH_BYTES], *end;
         uint64_t number = strtoull(entry->d_name, &end, 10);
-        if (end != entry->d_name && !*end && number < bound && file_join(path, folder, entry->d_name, NULL) == WEFT_OK)
+        if (end != entry->d_name && !*end && number < bound &&
+            file_join(path, directory, entry->d_name, NULL) == WEFT_OK)
             visit(path);
     }
     if (listing)
         closedir(listing);
 }
 
-static void end_older_attempt(const char *folder)
+static void end_older_attempt(const char *directory)
 {
-    each_number(folder, UINT64_MAX, end_older_node);
+    each_number(directory, UINT64_MAX, end_older_node);
 }
 
 void node_life_end_older(const char *root, const struct attempt *attempt)
 {
     struct attempt run = *attempt;
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     run.epoch = 0;
-    if (node_folder(folder, root, &run, 0, NULL) == WEFT_OK)
-        each_number(folder, attempt->epoch, end_older_attempt);
+    if (node_directory(directory, root, &run, 0, NULL) == WEFT_OK)
+        each_number(directory, attempt->epoch, end_older_attempt);
 }

@@ -18,20 +18,20 @@
 #define OOM_ABOVE 500 /* a node's processes over its agent's */
 #define OOM_MOST  1000
 
-static void make_group(const struct node_order *order, const char *folder, const struct cgroup_limits *limits,
+static void make_group(const struct node_order *order, const char *directory, const struct cgroup_limits *limits,
                        struct cgroup *group)
 {
     struct cgroup_place place;
     char name[ATTEMPT_RUN_BYTES + 64];
-    node_cgroup_name(&order->attempt, order->node, folder, name, sizeof name);
+    node_cgroup_name(&order->attempt, order->node, directory, name, sizeof name);
     cgroup_find("", &place);
     cgroup_make(&place, name, limits, group);
 }
 
-void node_limits_make(const struct node_order *order, const char *folder, struct cgroup *group)
+void node_limits_make(const struct node_order *order, const char *directory, struct cgroup *group)
 {
     const struct node_limits *limits = &order->limits;
-    make_group(order, folder,
+    make_group(order, directory,
                &(struct cgroup_limits){.memory = limits->memory,
                                        .memory_of_all = limits->memory_of_all,
                                        .processes = limits->processes,
@@ -41,9 +41,9 @@ void node_limits_make(const struct node_order *order, const char *folder, struct
                group);
 }
 
-void node_limits_find(const struct node_order *order, const char *folder, struct cgroup *group)
+void node_limits_find(const struct node_order *order, const char *directory, struct cgroup *group)
 {
-    make_group(order, folder, &(struct cgroup_limits){0}, group);
+    make_group(order, directory, &(struct cgroup_limits){0}, group);
 }
 
 /* ---- in a child ------------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ bool node_limits_enter(const struct node_order *order, const struct cgroup *grou
 
 /* ---- what has happened ------------------------------------------------------------------------------------------ */
 
-static void tell_memory(const struct node_order *order, const struct cgroup_events *events, char *sentence, size_t size)
+static void tell_memory(const struct node_order *order, const struct cgroup_events *events, char *message, size_t size)
 {
     char limit[48], peak[48], all[48], most[80] = "";
     const struct node_limits *limits = &order->limits;
@@ -136,30 +136,30 @@ static void tell_memory(const struct node_order *order, const struct cgroup_even
         snprintf(most, sizeof most, " (peak %s)", peak);
     /* Not its own limit, but that of all runs: they share what the machine has. */
     if (events->memory_peak && events->memory_peak < limits->memory - limits->memory / 8)
-        snprintf(sentence, size,
+        snprintf(message, size,
                  "all runs together used more than the %s of memory that host %s has for them, and processes of run %s "
                  "were killed%s",
                  all, order->host, order->attempt.run, most);
     else if (limits->memory_asked)
-        snprintf(sentence, size, "run %s used more than its %s of memory on host %s%s: ask for more with --memory",
+        snprintf(message, size, "run %s used more than its %s of memory on host %s%s: ask for more with --memory",
                  order->attempt.run, limit, order->host, most);
     else
-        snprintf(sentence, size,
+        snprintf(message, size,
                  "run %s used more than the %s of memory that come with its slots on host %s%s: ask for more slots",
                  order->attempt.run, limit, order->host, most);
 }
 
 bool node_limits_tell(const struct node_order *order, const struct cgroup *group, struct cgroup_events *seen,
-                      char *sentence, size_t size)
+                      char *message, size_t size)
 {
     struct cgroup_events now;
     cgroup_events_read(group, &now);
     const bool memory = order->limits.memory && now.memory_kills > seen->memory_kills;
     const bool processes = now.forks_denied > seen->forks_denied;
     if (memory)
-        tell_memory(order, &now, sentence, size);
+        tell_memory(order, &now, message, size);
     else if (processes)
-        snprintf(sentence, size,
+        snprintf(message, size,
                  "run %s has reached its limit of %" PRIu64
                  " processes and threads on host %s, and could start no more: ask for more with --processes",
                  order->attempt.run, order->limits.processes, order->host);
@@ -171,7 +171,7 @@ bool node_limits_tell(const struct node_order *order, const struct cgroup *group
 
 static bool can_limit(const struct cgroup_place *place, enum cgroup_controller controller)
 {
-    return *place->folders[controller] != '\0';
+    return *place->directories[controller] != '\0';
 }
 
 char *node_limits_describe(char text[NODE_LIMITS_TEXT_BYTES])

@@ -18,23 +18,23 @@
 #include "platform/agent/order.h"
 
 /** Make the node's control group; one without any tree is harmless. */
-void node_limits_make(const struct node_order *order, const char *folder, struct cgroup *group);
+void node_limits_make(const struct node_order *order, const char *directory, struct cgroup *group);
 
-/** Find the group that a node of this folder may have left, without setting limits. */
-void node_limits_find(const struct node_order *order, const char *folder, struct cgroup *group);
+/** Find the group that a node of this directory may have left, without setting limits. */
+void node_limits_find(const struct node_order *order, const char *directory, struct cgroup *group);
 
 /** In a child, after fork() and before it changes its user: apply the limits. False: the group has limits but cannot be
  * entered. */
 bool node_limits_enter(const struct node_order *order, const struct cgroup *group, bool other_user);
 
 /**
- * Write to `sentence` which limits the node has reached since `seen`, and update `seen`: "run 3
+ * Write to `message` which limits the node has reached since `seen`, and update `seen`: "run 3
  * used more than its 1 GiB of memory on host a ...". False: nothing.
  */
 bool node_limits_tell(const struct node_order *order, const struct cgroup *group, struct cgroup_events *seen,
-                      char *sentence, size_t size);
+                      char *message, size_t size);
 
-/** Which limits are enforced on this machine, as a sentence for people; returns `text`. */
+/** Which limits are enforced on this machine, as a message for people; returns `text`. */
 #define NODE_LIMITS_TEXT_BYTES 512
 char *node_limits_describe(char text[NODE_LIMITS_TEXT_BYTES]);
 

@@ -18,15 +18,15 @@
 #define SEND_SECONDS 5 /* an agent that does not listen for so long is not waited for */
 
 /*
- * A socket of the folder, and its address. The address has room for 107 letters only, so the folder is named by its
+ * A socket of the directory, and its address. The address has room for 107 letters only, so the directory is named by its
  * descriptor, which stays open in `*place`.
  */
-static weft_status make_socket(const char *folder, int *place, int *descriptor, struct sockaddr_un *address,
+static weft_status make_socket(const char *directory, int *place, int *descriptor, struct sockaddr_un *address,
                                struct error *error)
 {
-    *place = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *place = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (*place < 0)
-        return error_system(error, "cannot open the folder '%s'", folder);
+        return error_system(error, "cannot open the directory '%s'", directory);
     *descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*descriptor < 0) {
         error_system(error, "cannot make a socket");
@@ -38,18 +38,18 @@ static weft_status make_socket(const char *folder, int *place, int *descriptor, 
     return WEFT_OK;
 }
 
-weft_status node_listen(const char *folder, int *descriptor, struct error *error)
+weft_status node_listen(const char *directory, int *descriptor, struct error *error)
 {
     struct sockaddr_un address;
     int place = -1, made = -1;
-    weft_status status = make_socket(folder, &place, &made, &address, error);
+    weft_status status = make_socket(directory, &place, &made, &address, error);
     if (status != WEFT_OK)
         return status;
     unlinkat(place, NODE_SOCKET_NAME, 0);
     if (bind(made, (struct sockaddr *)&address, sizeof address) != 0 ||
         fchmodat(place, NODE_SOCKET_NAME, 0600, 0) != 0 || listen(made, WAITING_MOST) != 0 ||
         fcntl(made, F_SETFL, O_NONBLOCK) != 0)
-        status = error_system(error, "cannot listen at '%s/" NODE_SOCKET_NAME "'", folder);
+        status = error_system(error, "cannot listen at '%s/" NODE_SOCKET_NAME "'", directory);
     close(place);
     if (status != WEFT_OK)
         close(made);
@@ -58,17 +58,17 @@ weft_status node_listen(const char *folder, int *descriptor, struct error *error
     return status;
 }
 
-weft_status node_connect(const char *folder, int *descriptor, struct error *error)
+weft_status node_connect(const char *directory, int *descriptor, struct error *error)
 {
     struct sockaddr_un address;
     const struct timeval limit = {.tv_sec = SEND_SECONDS};
     int place = -1, made = -1;
-    weft_status status = make_socket(folder, &place, &made, &address, error);
+    weft_status status = make_socket(directory, &place, &made, &address, error);
     if (status != WEFT_OK)
         return status;
     setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also for connecting */
     if (connect(made, (struct sockaddr *)&address, sizeof address) != 0)
-        status = error_system(error, "cannot reach the agent of '%s'", folder);
+        status = error_system(error, "cannot reach the agent of '%s'", directory);
     close(place);
     if (status != WEFT_OK)
         close(made);
@@ -94,11 +94,11 @@ static weft_status send_all(int descriptor, const struct buffer *frames, struct 
 }
 
 /* Connect, and say one thing. */
-static weft_status say(const char *folder, enum node_frame kind, int *descriptor, struct error *error)
+static weft_status say(const char *directory, enum node_frame kind, int *descriptor, struct error *error)
 {
     struct buffer frames = {0};
     int made;
-    weft_status status = node_connect(folder, &made, error);
+    weft_status status = node_connect(directory, &made, error);
     if (status != WEFT_OK)
         return status;
     frame_put(&frames, (uint16_t)kind, NULL, 0);
@@ -111,18 +111,18 @@ static weft_status say(const char *folder, enum node_frame kind, int *descriptor
     return status;
 }
 
-weft_status node_wake(const char *folder, struct error *error)
+weft_status node_wake(const char *directory, struct error *error)
 {
     int descriptor;
-    weft_status status = say(folder, NODE_WAKE, &descriptor, error);
+    weft_status status = say(directory, NODE_WAKE, &descriptor, error);
     if (status == WEFT_OK)
         close(descriptor);
     return status;
 }
 
-weft_status node_watch(const char *folder, int *descriptor, struct error *error)
+weft_status node_watch(const char *directory, int *descriptor, struct error *error)
 {
-    return say(folder, NODE_WATCH, descriptor, error);
+    return say(directory, NODE_WATCH, descriptor, error);
 }
 
 bool node_watch_take(int descriptor)
@@ -172,7 +172,7 @@ static weft_status send_with(int descriptor, struct buffer *frames, const int de
     return send_all(descriptor, frames, error);
 }
 
-weft_status node_exec_begin(const char *folder, const struct node_exec_order *order, struct node_exec *exec,
+weft_status node_exec_begin(const char *directory, const struct node_exec_order *order, struct node_exec *exec,
                             struct error *error)
 {
     struct buffer payload = {0}, frames = {0};
@@ -182,7 +182,7 @@ weft_status node_exec_begin(const char *folder, const struct node_exec_order *or
     if (status == WEFT_OK)
         status = put_list(&payload, order->environment, error);
     if (status == WEFT_OK)
-        status = node_connect(folder, &made, error);
+        status = node_connect(directory, &made, error);
     if (status == WEFT_OK) {
         frame_put(&frames, NODE_EXEC, buffer_begin(&payload), buffer_size(&payload));
         status = payload.failed || frames.failed ? error_memory(error, NODE_FRAME_MOST, "a command")
@@ -200,7 +200,7 @@ weft_status node_exec_begin(const char *folder, const struct node_exec_order *or
 static weft_status hear_frame(struct node_exec *exec, const struct frame *frame, struct error *error)
 {
     struct reader reader = {frame->payload, frame->size, false};
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     if (frame->kind == NODE_STARTED) {
         exec->process = (int64_t)reader_u64(&reader);
     } else if (frame->kind == NODE_EXITED) {
@@ -208,9 +208,9 @@ static weft_status hear_frame(struct node_exec *exec, const struct frame *frame,
         exec->signal = (int)reader_u32(&reader);
         exec->ended = true;
     } else if (frame->kind == NODE_REFUSED) {
-        reader_text(&reader, sentence, sizeof sentence);
+        reader_text(&reader, message, sizeof message);
         exec->code = reader.left > 0 ? (int)reader_u32(&reader) : 0; /* older agents say nothing of it */
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s", sentence);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s", message);
     }
     return WEFT_OK;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How one reaches the agent of a node: the UNIX socket in the node's folder, which takes connections of the agent's
+ * How one reaches the agent of a node: the UNIX socket in the node's directory, which takes connections of the agent's
  * user, of root, and of the user whose processes the node runs; that one may say NODE_EXEC and NODE_SIGNAL alone, as
  * `weft run` does on another node of the attempt. What is said are frames (core/control/wire/frame.h):
  *
  *     to the agent      NODE_WATCH      say when something was appended to the journal; counts as contact for the lease
- *                       NODE_WAKE       look at the orders in the folder now
+ *                       NODE_WAKE       look at the orders in the directory now
  *                       NODE_EXEC       terminal (4), command (texts), environment (texts); three descriptors with it
  *                       NODE_SIGNAL     number (4): for what NODE_EXEC has started
  *     from the agent    NODE_NUDGE      something was appended; once for what came since the last look
  *                       NODE_STARTED    process (8)
- *                       NODE_REFUSED    sentence (text), exit code (4): NODE_NOT_RUN where it is the command that
+ *                       NODE_REFUSED    message (text), exit code (4): NODE_NOT_RUN where it is the command that
  * cannot be run, else 0 NODE_EXITED     exit code (4), signal (4; 0: none)
  *
  * A connection carries one NODE_EXEC at most; when it closes, what that has started gets SIGHUP, and SIGKILL two
@@ -40,20 +40,20 @@ enum node_frame {
     NODE_EXITED,
 };
 
-/** Listen at, or connect to, the socket of a node's folder, whatever the length of its path. Errors: SYSTEM. */
-weft_status node_listen(const char *folder, int *descriptor, struct error *error);
-weft_status node_connect(const char *folder, int *descriptor, struct error *error);
+/** Listen at, or connect to, the socket of a node's directory, whatever the length of its path. Errors: SYSTEM. */
+weft_status node_listen(const char *directory, int *descriptor, struct error *error);
+weft_status node_connect(const char *directory, int *descriptor, struct error *error);
 
 /** Have the agent look at its orders now. Errors: SYSTEM, mostly because it does not live. */
-weft_status node_wake(const char *folder, struct error *error);
+weft_status node_wake(const char *directory, struct error *error);
 
 /** A descriptor that becomes readable when something was appended, and at its end when the agent is gone. */
-weft_status node_watch(const char *folder, int *descriptor, struct error *error);
+weft_status node_watch(const char *directory, int *descriptor, struct error *error);
 
 /** Take away the nudges that have come; false: the agent is gone. */
 bool node_watch_take(int descriptor);
 
-/** A command to run in a node's context: its folder, environment, user and cgroup. */
+/** A command to run in a node's context: its directory, environment, user and cgroup. */
 struct node_exec_order {
     char *const *command;     /**< ends with NULL */
     char *const *environment; /**< "NAME=VALUE", over the node's; ends with NULL, or is NULL */
@@ -71,12 +71,12 @@ struct node_exec {
 };
 
 /** Ask for it. node_exec_close() ends what was begun. Errors: SYSTEM; ARGUMENT for too long a command. */
-weft_status node_exec_begin(const char *folder, const struct node_exec_order *order, struct node_exec *exec,
+weft_status node_exec_begin(const char *directory, const struct node_exec_order *order, struct node_exec *exec,
                             struct error *error);
 
 /**
  * Hear what has come, with `wait` until something has: exec->process and then exec->ended are set. Errors: ARGUMENT
- * with the agent's sentence if the command could not be run; PEER if the agent is gone.
+ * with the agent's message if the command could not be run; PEER if the agent is gone.
  */
 weft_status node_exec_hear(struct node_exec *exec, bool wait, struct error *error);
 

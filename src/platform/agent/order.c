@@ -52,7 +52,7 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
 {
     const uint64_t numbers[] = {order->attempt.epoch, order->node,  order->nodes,     order->gpus,        order->grace,
                                 order->time_limit,    order->lease, order->heartbeat, order->output_bytes};
-    const char *const texts[] = {order->attempt.run, order->boot,  order->folder, order->host,
+    const char *const texts[] = {order->attempt.run, order->boot,  order->directory, order->host,
                                  order->slots,       order->hosts, order->user};
     buffer_put(buffer, MAGIC, sizeof MAGIC - 1);
     buffer_put_text(buffer, order->platform);
@@ -61,7 +61,7 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         buffer_put_text(buffer, texts[i] ? texts[i] : "");
     put_limits(buffer, &order->limits);
-    buffer_put_text(buffer, order->secret_folder ? order->secret_folder : "");
+    buffer_put_text(buffer, order->secret_directory ? order->secret_directory : "");
     texts_put(buffer, &order->secrets);
     texts_put(buffer, &order->environment);
     texts_put(buffer, &order->command);
@@ -71,7 +71,7 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
 static bool is_sound(const struct node_order *order)
 {
     if (!attempt_is_valid(&order->attempt) || order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST ||
-        order->node >= order->nodes || order->folder[0] != '/')
+        order->node >= order->nodes || order->directory[0] != '/')
         return false;
     for (uint32_t i = 0; i < order->secrets.count; i++) {
         const char *equals = strchr(order->secrets.items[i], '=');
@@ -108,7 +108,7 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     uint64_t small[3] = {0};
     uint64_t *const numbers[] = {&read.attempt.epoch, &small[0],   &small[1],       &small[2],         &read.grace,
                                  &read.time_limit,    &read.lease, &read.heartbeat, &read.output_bytes};
-    char **const texts[] = {&read.folder, &read.host, &read.slots, &read.hosts, &read.user};
+    char **const texts[] = {&read.directory, &read.host, &read.slots, &read.hosts, &read.user};
     const int version = read_head(&reader, read.platform);
     bool good = version > 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -120,7 +120,7 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     if (good && version >= 3)
         good = take_limits(&reader, &read.limits);
     if (good && version >= 4)
-        good = (read.secret_folder = reader_text_copy(&reader)) != NULL && texts_take(&reader, &read.secrets);
+        good = (read.secret_directory = reader_text_copy(&reader)) != NULL && texts_take(&reader, &read.secrets);
     good = good && texts_take(&reader, &read.environment) && texts_take(&reader, &read.command) && reader.left == 0 &&
            small[0] < UINT32_MAX && small[1] < UINT32_MAX && small[2] <= 1;
     read.node = (uint32_t)small[0];
@@ -138,25 +138,25 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
 
 void node_order_free(struct node_order *order)
 {
-    free(order->folder);
+    free(order->directory);
     free(order->host);
     free(order->slots);
     free(order->hosts);
     free(order->user);
     free(order->limits.processors);
-    free(order->secret_folder);
+    free(order->secret_directory);
     texts_free(&order->secrets);
     texts_free(&order->environment);
     texts_free(&order->command);
     *order = (struct node_order){0};
 }
 
-weft_status node_order_save(const struct node_order *order, const char *folder, struct error *error)
+weft_status node_order_save(const struct node_order *order, const char *directory, struct error *error)
 {
     struct buffer bytes = {0};
     char path[FILE_PATH_BYTES];
     node_order_pack(order, &bytes);
-    weft_status status = file_join(path, folder, "order", error);
+    weft_status status = file_join(path, directory, "order", error);
     if (status == WEFT_OK && bytes.failed)
         status = error_memory(error, NODE_ORDER_MOST, "an order");
     if (status == WEFT_OK && buffer_size(&bytes) > NODE_ORDER_MOST)
@@ -169,11 +169,11 @@ weft_status node_order_save(const struct node_order *order, const char *folder, 
     return status;
 }
 
-weft_status node_order_load(const char *folder, struct node_order *order, struct error *error)
+weft_status node_order_load(const char *directory, struct node_order *order, struct error *error)
 {
     char path[FILE_PATH_BYTES], *bytes;
     size_t size;
-    weft_status status = file_join(path, folder, "order", error);
+    weft_status status = file_join(path, directory, "order", error);
     if (status == WEFT_OK)
         status = file_read(path, NODE_ORDER_MOST, &bytes, &size, error);
     if (status != WEFT_OK)
@@ -183,11 +183,11 @@ weft_status node_order_load(const char *folder, struct node_order *order, struct
     return status;
 }
 
-weft_status node_order_platform(const char *folder, char platform[NODE_PLATFORM_BYTES], struct error *error)
+weft_status node_order_platform(const char *directory, char platform[NODE_PLATFORM_BYTES], struct error *error)
 {
     char path[FILE_PATH_BYTES];
     uint8_t bytes[sizeof MAGIC + 2 * NODE_PLATFORM_BYTES];
-    weft_status status = file_join(path, folder, "order", error);
+    weft_status status = file_join(path, directory, "order", error);
     if (status != WEFT_OK)
         return status;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -204,8 +204,8 @@ weft_status node_order_platform(const char *folder, char platform[NODE_PLATFORM_
                : error_set(error, WEFT_ERROR_DATA, "%s is damaged, or of another version of Weft", path);
 }
 
-weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,
-                        struct error *error)
+weft_status node_directory(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,
+                           struct error *error)
 {
     char inner[ATTEMPT_RUN_BYTES + 48];
     if (attempt->epoch == 0)
@@ -219,20 +219,20 @@ weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const stru
 
 /* ---- stops ------------------------------------------------------------------------------------------------------ */
 
-weft_status node_stop_reserve(const char *folder, struct error *error)
+weft_status node_stop_reserve(const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES], blanks[STOP_BYTES];
     memset(blanks, '\n', sizeof blanks);
-    weft_status status = file_join(path, folder, "stop.spare", error);
+    weft_status status = file_join(path, directory, "stop.spare", error);
     return status == WEFT_OK ? file_write(path, blanks, sizeof blanks, error) : status;
 }
 
 /* Write the order over the spare file, and give that the name of the order: neither takes space. An order that is there
  * already becomes the spare file. */
-static bool use_spare(const char *path, const char *folder, const char *text, size_t size)
+static bool use_spare(const char *path, const char *directory, const char *text, size_t size)
 {
     char spare[FILE_PATH_BYTES];
-    if (file_join(spare, folder, "stop.spare", NULL) != WEFT_OK)
+    if (file_join(spare, directory, "stop.spare", NULL) != WEFT_OK)
         return false;
     const int file = open(spare, O_WRONLY | O_CLOEXEC);
     if (file < 0)
@@ -242,30 +242,30 @@ static bool use_spare(const char *path, const char *folder, const char *text, si
     return written && (renameat2(AT_FDCWD, spare, AT_FDCWD, path, RENAME_EXCHANGE) == 0 || rename(spare, path) == 0);
 }
 
-weft_status node_stop_save(const struct node_stop *stop, const char *folder, struct error *error)
+weft_status node_stop_save(const struct node_stop *stop, const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES], text[STOP_BYTES + 1];
     /* As long as the spare file, whose length then need not be changed. */
     snprintf(text, sizeof text, "%d %" PRIu64, stop->signal, stop->grace);
     const size_t length = strlen(text);
     memset(text + length, '\n', STOP_BYTES - length);
-    weft_status status = file_join(path, folder, "stop", error);
+    weft_status status = file_join(path, directory, "stop", error);
     if (status == WEFT_OK)
         status = file_write(path, text, STOP_BYTES, error);
-    if (status != WEFT_OK && use_spare(path, folder, text, STOP_BYTES)) {
+    if (status != WEFT_OK && use_spare(path, directory, text, STOP_BYTES)) {
         error_clear(error);
         return WEFT_OK;
     }
     return status;
 }
 
-weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *found, struct error *error)
+weft_status node_stop_load(const char *directory, struct node_stop *stop, bool *found, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
     size_t size;
     int64_t number, grace;
     *found = false;
-    weft_status status = file_join(path, folder, "stop", error);
+    weft_status status = file_join(path, directory, "stop", error);
     if (status != WEFT_OK || access(path, F_OK) != 0)
         return status;
     status = file_read(path, 64, &text, &size, error);
@@ -290,25 +290,25 @@ weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *fou
 
 /* ---- remarks ---------------------------------------------------------------------------------------------------- */
 
-weft_status node_remark_save(const char *sentence, const char *folder, struct error *error)
+weft_status node_remark_save(const char *message, const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, folder, "remark", error);
-    return status == WEFT_OK ? file_write(path, sentence, strlen(sentence), error) : status;
+    weft_status status = file_join(path, directory, "remark", error);
+    return status == WEFT_OK ? file_write(path, message, strlen(message), error) : status;
 }
 
-weft_status node_remark_take(const char *folder, char *sentence, size_t size, bool *found, struct error *error)
+weft_status node_remark_take(const char *directory, char *message, size_t size, bool *found, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
     size_t length;
     *found = false;
-    weft_status status = file_join(path, folder, "remark", error);
+    weft_status status = file_join(path, directory, "remark", error);
     if (status != WEFT_OK || access(path, F_OK) != 0)
         return status;
     status = file_read(path, REMARK_MOST, &text, &length, error);
     if (status != WEFT_OK)
         return status;
-    snprintf(sentence, size, "%s", text);
+    snprintf(message, size, "%s", text);
     free(text);
     *found = true;
     return unlink(path) == 0 ? WEFT_OK : error_system(error, "cannot remove '%s'", path);
@@ -319,13 +319,13 @@ weft_status node_remark_take(const char *folder, char *sentence, size_t size, bo
 weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, struct error *error)
 {
     struct attempt attempt = {0};
-    char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *text;
+    char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *text;
     size_t size;
     int64_t number;
     snprintf(attempt.run, sizeof attempt.run, "%s", run);
-    weft_status status = node_folder(folder, root, &attempt, 0, error);
+    weft_status status = node_directory(directory, root, &attempt, 0, error);
     if (status == WEFT_OK)
-        status = file_join(path, folder, "fence", error);
+        status = file_join(path, directory, "fence", error);
     if (status != WEFT_OK)
         return status;
     if (access(path, F_OK) != 0 && errno == ENOENT) {
@@ -347,17 +347,17 @@ weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, 
 weft_status node_fence_raise(const char *root, const struct attempt *attempt, struct error *error)
 {
     struct attempt run = *attempt;
-    char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES], text[32];
+    char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES], text[32];
     uint64_t now = 0;
     run.epoch = 0;
-    weft_status status = node_folder(folder, root, &run, 0, error);
+    weft_status status = node_directory(directory, root, &run, 0, error);
     if (status == WEFT_OK)
-        status = file_make_folder(folder, error);
+        status = file_make_directory(directory, error);
     if (status != WEFT_OK)
         return status;
-    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0 || flock(lock, LOCK_EX) != 0) {
-        error_system(error, "cannot lock '%s'", folder);
+        error_system(error, "cannot lock '%s'", directory);
         if (lock >= 0)
             close(lock);
         return WEFT_ERROR_SYSTEM;
@@ -369,7 +369,7 @@ weft_status node_fence_raise(const char *root, const struct attempt *attempt, st
                            attempt->epoch, attempt->run, now);
     if (status == WEFT_OK && now < attempt->epoch) {
         int length = snprintf(text, sizeof text, "%" PRIu64 "\n", attempt->epoch);
-        status = file_join(path, folder, "fence", error);
+        status = file_join(path, directory, "fence", error);
         if (status == WEFT_OK)
             status = file_write(path, text, (size_t)length, error);
     }

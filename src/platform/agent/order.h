@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the agent of a node is told, and where: a folder for each node of each attempt,
+ * What the agent of a node is told, and where: a directory for each node of each attempt,
  *
  *     ROOT/RUN/fence               the newest epoch of the run: agents of older ones end what they have
  *     ROOT/RUN/EPOCH/NODE/order    what to run (below), written once, before the agent is started
  *                        /stop     how to end, once that was ordered; the last one counts
  *                        /stop.spare  space for the same if the disk is full
- *                        /remark   a sentence for the journal, until the agent has put it there
+ *                        /remark   a message for the journal, until the agent has put it there
  *                        /lock     held by the agent for as long as it lives, with its process number in it
  *                        /kills    processes killed for want of memory when the agent began, and where that is counted
  *                        /socket   where it is woken and asked (platform/agent/link.h)
@@ -64,13 +64,13 @@ struct node_order {
     uint64_t output_bytes;              /**< of output that the journal keeps (platform/agent/journal/file.h) */
     char platform[NODE_PLATFORM_BYTES]; /**< whose it is; "": not known */
     char boot[NODE_BOOT_BYTES];         /**< of the machine, when it was written */
-    char *folder;                       /**< where the command runs; every path is absolute */
+    char *directory;                    /**< where the command runs; every path is absolute */
     char *host;                         /**< its own name among `hosts` */
     char *slots;                        /**< "0,1,2": numbers of slots on the host */
     char *hosts; /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
     char *user;  /**< whose processes they are; "": the agent's */
     struct node_limits limits;
-    char *secret_folder;      /**< the store of `secrets` (secret_store.h); "": none */
+    char *secret_directory;   /**< the store of `secrets` (secret_store.h); "": none */
     struct texts secrets;     /**< "VARIABLE=PLACE": the agent has their values, and no order has */
     struct texts environment; /**< "NAME=VALUE", over what the agent has */
     struct texts command;     /**< empty: none is run; the node is there for `exec` until it is stopped */
@@ -82,16 +82,16 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
                               struct error *error);
 void node_order_free(struct node_order *order);
 
-/** Write it to, and read it from, a node's folder. */
-weft_status node_order_save(const struct node_order *order, const char *folder, struct error *error);
-weft_status node_order_load(const char *folder, struct node_order *order, struct error *error);
+/** Write it to, and read it from, a node's directory. */
+weft_status node_order_save(const struct node_order *order, const char *directory, struct error *error);
+weft_status node_order_load(const char *directory, struct node_order *order, struct error *error);
 
-/** Whose the order in a node's folder is, by its first bytes alone. Errors: SYSTEM where there is none; DATA. */
-weft_status node_order_platform(const char *folder, char platform[NODE_PLATFORM_BYTES], struct error *error);
+/** Whose the order in a node's directory is, by its first bytes alone. Errors: SYSTEM where there is none; DATA. */
+weft_status node_order_platform(const char *directory, char platform[NODE_PLATFORM_BYTES], struct error *error);
 
-/** The folder of a node; with `node` ATTEMPT_NODES_MOST that of the attempt, with epoch 0 that of the run. */
-weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,
-                        struct error *error);
+/** The directory of a node; with `node` ATTEMPT_NODES_MOST that of the attempt, with epoch 0 that of the run. */
+weft_status node_directory(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,
+                           struct error *error);
 
 /** How a node is to end. */
 struct node_stop {
@@ -99,15 +99,15 @@ struct node_stop {
     uint64_t grace; /**< milliseconds until what is left is killed */
 };
 
-/** Leave the order in the node's folder; look for one (`*found`). Where the disk is full, the order is written to the
+/** Leave the order in the node's directory; look for one (`*found`). Where the disk is full, the order is written to the
  * file that node_stop_reserve() has made there before, which takes no further space. */
-weft_status node_stop_reserve(const char *folder, struct error *error);
-weft_status node_stop_save(const struct node_stop *stop, const char *folder, struct error *error);
-weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *found, struct error *error);
+weft_status node_stop_reserve(const char *directory, struct error *error);
+weft_status node_stop_save(const struct node_stop *stop, const char *directory, struct error *error);
+weft_status node_stop_load(const char *directory, struct node_stop *stop, bool *found, struct error *error);
 
-/** Leave a sentence for the journal in the node's folder; take it (`*found`), cut to `size` bytes. */
-weft_status node_remark_save(const char *sentence, const char *folder, struct error *error);
-weft_status node_remark_take(const char *folder, char *sentence, size_t size, bool *found, struct error *error);
+/** Leave a message for the journal in the node's directory; take it (`*found`), cut to `size` bytes. */
+weft_status node_remark_save(const char *message, const char *directory, struct error *error);
+weft_status node_remark_take(const char *directory, char *message, size_t size, bool *found, struct error *error);
 
 /** Raise the fence of the run in `root` to `epoch`; read it (0: there is none). STATE if it is higher already. */
 weft_status node_fence_raise(const char *root, const struct attempt *attempt, struct error *error);

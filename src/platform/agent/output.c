@@ -51,10 +51,10 @@ static bool append_record(struct node_output *output, enum journal_kind kind, ui
         return false;
     }
     if (output->refused > 0) {
-        char sentence[128];
-        int length = snprintf(sentence, sizeof sentence,
+        char message[128];
+        int length = snprintf(message, sizeof message,
                               "%" PRIu64 " bytes of output are lost: the disk did not take them", output->refused);
-        struct journal_record note = {.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)length};
+        struct journal_record note = {.kind = JOURNAL_NOTE, .text = message, .size = (uint32_t)length};
         if (journal_append(output->journal, &note, NULL) == WEFT_OK)
             output->refused = 0;
     }
@@ -333,25 +333,26 @@ static bool take_metrics(struct node_output *output)
 /* Nothing more comes, but a file can have more in it than anybody wants to wait for. */
 static void take_last_metrics(struct node_output *output)
 {
-    static const char sentence[] = "the last of its file of metrics is lost: there was too much to read";
+    static const char message[] = "the last of its file of metrics is lost: there was too much to read";
     const uint64_t end = clock_after(METRICS_LAST);
     do
         take_metrics(output);
     while (output->metrics_more && clock_now() < end);
     if (output->metrics_more)
         journal_append(output->journal,
-                       &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = sizeof sentence - 1},
+                       &(struct journal_record){.kind = JOURNAL_NOTE, .text = message, .size = sizeof message - 1},
                        NULL);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
-void node_output_open(struct node_output *output, struct journal_writer *journal, const char *folder, const char *user)
+void node_output_open(struct node_output *output, struct journal_writer *journal, const char *directory,
+                      const char *user)
 {
     char path[FILE_PATH_BYTES];
     *output =
         (struct node_output){.journal = journal, .streams = {{.descriptor = -1}, {.descriptor = -1}}, .metrics = -1};
-    if (file_join(path, folder, "metrics", NULL) == WEFT_OK)
+    if (file_join(path, directory, "metrics", NULL) == WEFT_OK)
         output->metrics = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     const struct passwd *owner = user && *user ? getpwnam(user) : NULL;
     if (output->metrics >= 0 && owner)

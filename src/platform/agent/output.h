@@ -55,8 +55,9 @@ struct node_output {
     struct redactor redactor; /**< of the secrets of the run; filled by the caller of open, freed by close */
 };
 
-/** With no streams yet. `folder` is the node's; the file of metrics is made there, for `user` (NULL: this one) too. */
-void node_output_open(struct node_output *output, struct journal_writer *journal, const char *folder, const char *user);
+/** With no streams yet. `directory` is the node's; the file of metrics is made there, for `user` (NULL: this one) too. */
+void node_output_open(struct node_output *output, struct journal_writer *journal, const char *directory,
+                      const char *user);
 
 /** Read what has come on stream 0 or 1; at its end the descriptor is closed. True if the journal has more now. */
 bool node_output_read(struct node_output *output, int stream);

@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOLDER_VARIABLE  "WEFT_NODE_FOLDER="
-#define ENVIRONMENT_MOST ((size_t)8 << 20)
+#define DIRECTORY_VARIABLE "WEFT_NODE_DIRECTORY="
+#define ENVIRONMENT_MOST   ((size_t)8 << 20)
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
 
@@ -116,7 +116,7 @@ static void become(const struct node_place *place, char *const *command, const s
     if (beginning->user)
         become_user(beginning, report, parent);
     node_environment_enter(&beginning->environment);
-    if (chdir(place->order->folder) != 0)
+    if (chdir(place->order->directory) != 0)
         give_up(report, 'f');
     execvp(command[0], command);
     give_up(report, 'p');
@@ -134,9 +134,10 @@ static weft_status hear_report(const struct node_place *place, const char *progr
         return WEFT_OK;
     memcpy(&code, message + 1, sizeof code);
     const char *host = place->order->host;
-    if (message[0] == 'f') /* what an account has made of its own folder is its affair, and no fault of the host */
+    if (message[0] == 'f') /* what an account has made of its own directory is its affair, and no fault of the host */
         return error_set(error, *place->order->user ? WEFT_ERROR_DATA : WEFT_ERROR_ARGUMENT,
-                         "cannot enter the folder '%s' on host %s: %s", place->order->folder, host, strerror(code));
+                         "cannot enter the directory '%s' on host %s: %s", place->order->directory, host,
+                         strerror(code));
     if (message[0] == 'l')
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot enter the control group of the run on host %s: %s", host,
                          strerror(code));
@@ -146,7 +147,7 @@ static weft_status hear_report(const struct node_place *place, const char *progr
     if (code == ENOENT && !strchr(program, '/'))
         return error_set(error, WEFT_ERROR_DATA,
                          "cannot run '%s' on host %s: no program of that name is in PATH; write ./%s if it is in the "
-                         "folder that was submitted",
+                         "directory that was submitted",
                          program, host, program);
     return error_set(error, WEFT_ERROR_DATA, "cannot run '%s' on host %s: %s", program, host, strerror(code));
 }
@@ -211,21 +212,21 @@ static bool has_entry(const char *process, const char *wanted)
     return found;
 }
 
-bool node_process_may_be_of(const char *folder, pid_t process)
+bool node_process_may_be_of(const char *directory, pid_t process)
 {
-    char wanted[FILE_PATH_BYTES + sizeof FOLDER_VARIABLE], number[24], path[64], first[2];
-    snprintf(wanted, sizeof wanted, FOLDER_VARIABLE "%s", folder);
+    char wanted[FILE_PATH_BYTES + sizeof DIRECTORY_VARIABLE], number[24], path[64], first[2];
+    snprintf(wanted, sizeof wanted, DIRECTORY_VARIABLE "%s", directory);
     snprintf(number, sizeof number, "%d", (int)process);
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process);
     const bool there = file_read_small(AT_FDCWD, path, first, sizeof first) > 0; /* of a zombie it is empty */
     return !there || has_entry(number, wanted);
 }
 
-int node_process_sweep(const char *folder)
+int node_process_sweep(const char *directory)
 {
-    char wanted[FILE_PATH_BYTES + sizeof FOLDER_VARIABLE];
+    char wanted[FILE_PATH_BYTES + sizeof DIRECTORY_VARIABLE];
     int killed = 0, now;
-    snprintf(wanted, sizeof wanted, FOLDER_VARIABLE "%s", folder);
+    snprintf(wanted, sizeof wanted, DIRECTORY_VARIABLE "%s", directory);
     for (int pass = 0; pass < 10; pass++) { /* a process that forks meanwhile is met in the next pass */
         DIR *listing = opendir("/proc");
         now = 0;

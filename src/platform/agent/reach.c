@@ -30,22 +30,22 @@ static int find_host(const char *hosts, const char *host)
 }
 
 /*
- * The folder of the node on `host`, beside `folder`. The hosts are in the order there, or in the environment where this
+ * The directory of the node on `host`, beside `directory`. The hosts are in the order there, or in the environment where this
  * process is another user's, who cannot read orders.
  */
-static weft_status find_node(const char *folder, const char *host, char found[FILE_PATH_BYTES], struct error *error)
+static weft_status find_node(const char *directory, const char *host, char found[FILE_PATH_BYTES], struct error *error)
 {
     struct node_order own = {0};
     char attempt[FILE_PATH_BYTES], name[16];
     const char *hosts = getenv("WEFT_NODE_HOSTS");
-    weft_status status = node_order_load(folder, &own, error);
+    weft_status status = node_order_load(directory, &own, error);
     if (status != WEFT_OK && !hosts)
         return status;
     int node = find_host(status == WEFT_OK ? own.hosts : hosts, host);
     node_order_free(&own);
     if (node < 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "no node of this attempt is on host '%.80s'", host);
-    snprintf(attempt, sizeof attempt, "%s", folder);
+    snprintf(attempt, sizeof attempt, "%s", directory);
     char *slash = strrchr(attempt, '/');
     if (slash)
         *slash = '\0';
@@ -68,10 +68,10 @@ static char *join(char *const *words)
 }
 
 /* Whether the agent of a node is still to come, or has its lock and does not listen yet. (To another user all are.) */
-static bool is_to_begin(const char *folder)
+static bool is_to_begin(const char *directory)
 {
     int64_t process;
-    const enum node_life life = node_agent_life(folder, &process);
+    const enum node_life life = node_agent_life(directory, &process);
     return life == NODE_NOT_BEGUN || (life == NODE_LIVES && process == 0);
 }
 
@@ -79,13 +79,13 @@ static bool is_to_begin(const char *folder)
  * All nodes of an attempt are started at once, so the other one's agent may not be there yet. Whether it has begun is
  * looked at first: one that begins in between is found by the next look.
  */
-static weft_status begin(const char *folder, const struct node_exec_order *order, struct node_exec *exec,
+static weft_status begin(const char *directory, const struct node_exec_order *order, struct node_exec *exec,
                          struct error *error)
 {
     const uint64_t end = clock_after(BEGIN_SECONDS);
     for (;;) {
-        const bool soon = is_to_begin(folder) && clock_now() < end;
-        const weft_status status = node_exec_begin(folder, order, exec, error);
+        const bool soon = is_to_begin(directory) && clock_now() < end;
+        const weft_status status = node_exec_begin(directory, order, exec, error);
         if (status != WEFT_ERROR_SYSTEM || !soon)
             return status;
         error_clear(error);
@@ -93,7 +93,7 @@ static weft_status begin(const char *folder, const struct node_exec_order *order
     }
 }
 
-int node_reach_main(const char *folder, const char *host, char *const *words)
+int node_reach_main(const char *directory, const char *host, char *const *words)
 {
     char found[FILE_PATH_BYTES], *line = join(words);
     struct error error = {0};
@@ -103,7 +103,7 @@ int node_reach_main(const char *folder, const char *host, char *const *words)
                                           .descriptors = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}};
     weft_status status = line ? WEFT_OK : error_memory(&error, 1, "a command");
     if (status == WEFT_OK)
-        status = find_node(folder, host, found, &error);
+        status = find_node(directory, host, found, &error);
     if (status == WEFT_OK) {
         error_clear(&error); /* of an order that could not be read */
         status = begin(found, &order, &exec, &error);

@@ -50,7 +50,7 @@ struct node_sampler {
     struct machine_metrics *machine;
     struct gpu_metrics *gpus; /* NULL: the slots are no GPUs */
     struct cpu_power *power;
-    struct events_folder *events; /* NULL: another node looks */
+    struct events_directory *events; /* NULL: another node looks */
     struct measured_values power_values;
     struct gpu_meter meters[GPUS_MOST];
     uint32_t meter_count;
@@ -105,13 +105,12 @@ static bool queue_line(struct node_sampler *sampler, struct metric_text *text, u
                                                    .size = (uint32_t)buffer_size(&text->bytes)});
 }
 
-static void note(struct node_sampler *sampler, char told[256], const char *sentence)
+static void note(struct node_sampler *sampler, char told[256], const char *message)
 {
-    if (!*sentence || strcmp(told, sentence) == 0)
+    if (!*message || strcmp(told, message) == 0)
         return;
-    snprintf(told, 256, "%s", sentence);
-    queue(sampler,
-          &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)strlen(sentence)});
+    snprintf(told, 256, "%s", message);
+    queue(sampler, &(struct journal_record){.kind = JOURNAL_NOTE, .text = message, .size = (uint32_t)strlen(message)});
 }
 
 static void put_exactly(struct node_sampler *sampler, const char *name, double value)
@@ -285,7 +284,7 @@ static weft_status take_scalar(void *state, const struct events_scalar *scalar, 
 }
 
 /*
- * What the program writes to event files is read as its user, where this process is root: links, and the folder that
+ * What the program writes to event files is read as its user, where this process is root: links, and the directory that
  * the run names, may lead anywhere. False, and told once: nothing can be read.
  */
 static bool become_reader(struct node_sampler *sampler, struct run_owner_before *before)
@@ -307,10 +306,10 @@ static void look(struct node_sampler *sampler)
     struct run_owner_before before;
     if (!sampler->events || !become_reader(sampler, &before))
         return;
-    events_folder_look(sampler->events, take_scalar, sampler, NULL);
+    events_directory_look(sampler->events, take_scalar, sampler, NULL);
     become_agent(sampler, &before);
     queue_line(sampler, &sampler->scalars, JOURNAL_EVENTS);
-    note(sampler, sampler->told[1], events_folder_trouble(sampler->events));
+    note(sampler, sampler->told[1], events_directory_trouble(sampler->events));
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
@@ -320,7 +319,7 @@ static void release(struct node_sampler *sampler)
     machine_metrics_close(sampler->machine);
     gpu_metrics_close(sampler->gpus);
     cpu_power_close(sampler->power);
-    events_folder_close(sampler->events);
+    events_directory_close(sampler->events);
     measured_values_free(&sampler->power_values);
     metric_text_free(&sampler->line);
     metric_text_free(&sampler->scalars);
@@ -392,7 +391,7 @@ static weft_status open_events(struct node_sampler *sampler, struct error *error
     static const char variable[] = "WEFT_TENSORBOARD_DIR=";
     const struct node_order *order = sampler->config.order;
     const char *chosen = NULL;
-    if (order->node != 0 || !order->folder)
+    if (order->node != 0 || !order->directory)
         return WEFT_OK;
     for (uint32_t i = 0; i < order->environment.count; i++)
         if (strncmp(order->environment.items[i], variable, sizeof variable - 1) == 0 &&
@@ -405,7 +404,7 @@ static weft_status open_events(struct node_sampler *sampler, struct error *error
         status = run_owner_enter(&sampler->owner, &before, error);
     if (status != WEFT_OK)
         return status;
-    status = events_folder_open(order->folder, chosen, &sampler->events, error);
+    status = events_directory_open(order->directory, chosen, &sampler->events, error);
     become_agent(sampler, &before);
     return status;
 }

@@ -187,7 +187,7 @@ static weft_status connect_now(struct client *client, struct error *error)
     return WEFT_OK;
 }
 
-/* What went wrong on the way, in a sentence that names the server. */
+/* What went wrong on the way, in a message that names the server. */
 static weft_status tell(const struct client *client, const struct error *why, struct error *error)
 {
     if (why->status == WEFT_ERROR_TIMEOUT)
@@ -374,25 +374,25 @@ static weft_status exchange(struct client *client, const struct client_request *
     }
 }
 
-/* The sentence of a refusal. */
+/* The message of a refusal. */
 static weft_status refused(const struct client *client, const struct client_reply *reply, struct error *error)
 {
     const cJSON *message =
         cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(reply->json, "error"), "message");
     weft_status kind = reply->status < 500 ? WEFT_ERROR_ARGUMENT : WEFT_ERROR_SYSTEM;
-    char sentence[ERROR_TEXT_BYTES / 2];
+    char reason[ERROR_TEXT_BYTES / 2];
     if (!cJSON_IsString(message))
-        return error_set(error, kind, "what answers at %s is no Weft server: its status is %u, without a sentence",
+        return error_set(error, kind, "what answers at %s is no Weft server: its status is %u, without a message",
                          client->server, reply->status);
-    snprintf(sentence, sizeof sentence, "%s", message->valuestring);
-    text_printable(sentence);
+    snprintf(reason, sizeof reason, "%s", message->valuestring);
+    text_printable(reason);
     if (reply->status == 401)
-        return error_set(error, kind, "the Weft server at %s says: %s; %s '%s'", client->server, sentence,
+        return error_set(error, kind, "the Weft server at %s says: %s; %s '%s'", client->server, reason,
                          *client->token
                              ? "yours is in"
                              : "put yours, for you alone to read (mode 0600), as 'weft token save' does, into",
                          client->token_path);
-    return error_set(error, kind, "%s", sentence);
+    return error_set(error, kind, "%s", reason);
 }
 
 /* Read the whole body and understand it; what is no success becomes an error. */

@@ -17,7 +17,7 @@
  * another user than root, oneself and WEFT_SERVER_USER (trust.h). One connection is kept for the requests
  * to come. A struct belongs to one thread at a time.
  *
- * Errors are sentences for the user: RENDEZVOUS: no server answers, or none that is trusted; NETWORK: it answers
+ * Errors are messages for the user: RENDEZVOUS: no server answers, or none that is trusted; NETWORK: it answers
  * something that is not HTTP, or the connection was cut; TIMEOUT; ARGUMENT: the server refused the request (4xx), in
  * the server's words; SYSTEM: the server failed (5xx).
  */
@@ -49,7 +49,7 @@ weft_status client_open(const struct client_config *config, struct client **clie
 /** NULL is allowed. */
 void client_close(struct client *client);
 
-/** The server's address, as it is written in sentences. */
+/** The server's address, as it is written in messages. */
 const char *client_server(const struct client *client);
 
 struct client_request {

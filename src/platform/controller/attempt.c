@@ -104,15 +104,15 @@ static char **environment_of(const struct run_specification *specification, char
 }
 
 /* Where the secrets of a run are: of its owner, else of its project. "VARIABLE=PLACE", to be freed as one. */
-static weft_status places_of_secrets(const char *folder, const struct run_specification *specification,
+static weft_status places_of_secrets(const char *directory, const struct run_specification *specification,
                                      struct texts *places, struct error *error)
 {
     *places = (struct texts){0};
-    for (char **wanted = specification->secrets; folder && *wanted; wanted++) {
+    for (char **wanted = specification->secrets; directory && *wanted; wanted++) {
         char name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], entry[2 * SECRET_PLACE_BYTES];
         const char *variable = run_secret_variable(*wanted, name);
         secret_place(place, false, specification->owner, name);
-        if (!secret_store_has(folder, place))
+        if (!secret_store_has(directory, place))
             secret_place(place, true, specification->project, name);
         snprintf(entry, sizeof entry, "%s=%s", variable, place);
         if (!texts_add(places, entry))
@@ -132,24 +132,24 @@ static weft_status places_of_secrets(const char *folder, const struct run_specif
 static const enum engine_launch launches[] = {
     [RUN_LAUNCH_RANKS] = ENGINE_RANKS, [RUN_LAUNCH_NODES] = ENGINE_EACH_NODE, [RUN_LAUNCH_FIRST] = ENGINE_FIRST_NODE};
 
-/* Give the engine the order, once the run has its folders (`*made`). */
+/* Give the engine the order, once the run has its directories (`*made`). */
 static weft_status give_order(struct controller *controller, struct controlled_run *run,
                               const struct run_specification *specification, bool *made, struct error *error)
 {
     char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
     char variable[FILE_PATH_BYTES + sizeof "WEFT_CHECKPOINT_DIR="];
     char account[REGISTRY_ACCOUNT_BYTES];
-    const struct run_folder_order folders = {.run = run->run,
-                                             .parent = specification->parent,
-                                             .project = specification->project,
-                                             .snapshot = specification->snapshot,
-                                             .checkpoint = specification->checkpoint,
-                                             .account = account,
-                                             .owner = specification->owner};
+    const struct run_directory_order directories = {.run = run->run,
+                                                    .parent = specification->parent,
+                                                    .project = specification->project,
+                                                    .snapshot = specification->snapshot,
+                                                    .checkpoint = specification->checkpoint,
+                                                    .account = account,
+                                                    .owner = specification->owner};
     weft_status status = run_owner_of_user(controller->config.registry, specification->owner,
                                            controller->config.own_user, account, error);
     if (status == WEFT_OK)
-        status = run_folders_make(controller->folders, &folders, made, work, checkpoints, error);
+        status = run_directories_make(controller->directories, &directories, made, work, checkpoints, error);
     if (status != WEFT_OK || !*made)
         return status;
     snprintf(variable, sizeof variable, "WEFT_CHECKPOINT_DIR=%s", checkpoints);
@@ -171,8 +171,8 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .command = specification->arguments,
                                      .environment = environment,
                                      .secrets = secrets.items,
-                                     .secret_folder = controller->config.secrets,
-                                     .folder = work,
+                                     .secret_directory = controller->config.secrets,
+                                     .directory = work,
                                      .user = account,
                                      .gpus = specification->slot_kind == SLOT_GPU,
                                      .launch = launches[specification->launch],
@@ -279,7 +279,7 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
     return WEFT_OK;
 }
 
-/* It has the grace period from now on. One that the scheduler has displaced has no slots any more in its book. */
+/* It has the grace period from now on. One that the scheduler has preempted has no slots any more in its book. */
 static void note_told(struct controller *controller, struct controlled_run *run, int64_t now)
 {
     run->stop_told = now;

@@ -41,46 +41,46 @@ void budget_begin(struct controller *controller)
         struct controlled_project *project = &controller->projects[i];
         project->pool_due = project->waiting = 0;
     }
-    for (uint32_t i = 0; i < controller->purse_count; i++)
-        controller->purses[i].member_due = 0;
+    for (uint32_t i = 0; i < controller->funds_count; i++)
+        controller->funds[i].member_due = 0;
     controller->accrues_at = INT64_MAX;
 }
 
 void budget_set_aside(struct controller *controller, const struct controlled_run *run)
 {
-    controller->purses[run->purse].member_due += run->member_due;
+    controller->funds[run->funds].member_due += run->member_due;
     controller->projects[run->project].pool_due += run->pool_due;
 }
 
 /* The balances of a project have changed. */
 static void forget_balances(struct controller *controller, uint32_t project)
 {
-    for (uint32_t i = 0; i < controller->purse_count; i++)
-        if (controller->purses[i].project == project)
-            controller->purses[i].fresh = false;
+    for (uint32_t i = 0; i < controller->funds_count; i++)
+        if (controller->funds[i].project == project)
+            controller->funds[i].fresh = false;
     controller->plan_stale = true;
 }
 
 static weft_status look_at(struct controller *controller, const struct controlled_run *run,
-                           struct controlled_purse **purse, struct error *error)
+                           struct controlled_funds **funds, struct error *error)
 {
-    *purse = &controller->purses[run->purse];
-    if ((*purse)->fresh)
+    *funds = &controller->funds[run->funds];
+    if ((*funds)->fresh)
         return WEFT_OK;
-    weft_status status = ledger_purse_get(controller->config.registry, controller->projects[run->project].name,
-                                          controller->owners[run->owner].name, &(*purse)->ledger, error);
-    (*purse)->fresh = status == WEFT_OK;
+    weft_status status = ledger_funds_get(controller->config.registry, controller->projects[run->project].name,
+                                          controller->owners[run->owner].name, &(*funds)->ledger, error);
+    (*funds)->fresh = status == WEFT_OK;
     return status;
 }
 
 /* What of both accounts is set aside for nobody, once what has accrued until `now` is posted; 0: as it is posted. */
-static void left_of(const struct controller *controller, const struct controlled_purse *purse, int64_t now,
+static void left_of(const struct controller *controller, const struct controlled_funds *funds, int64_t now,
                     int64_t *member, int64_t *pool)
 {
-    const struct ledger_purse *ledger = &purse->ledger;
-    const int64_t whole = now ? ledger_purse_pool(ledger, now) : ledger->pool;
-    *member = ledger->member - purse->member_due;
-    *pool = ledger->draws ? whole - controller->projects[purse->project].pool_due : 0;
+    const struct ledger_funds *ledger = &funds->ledger;
+    const int64_t whole = now ? ledger_funds_pool(ledger, now) : ledger->pool;
+    *member = ledger->member - funds->member_due;
+    *pool = ledger->draws ? whole - controller->projects[funds->project].pool_due : 0;
 }
 
 /* Post what has accrued in the project of a run until now, if that was not done. */
@@ -99,10 +99,10 @@ static weft_status post_accrual(struct controller *controller, const struct cont
 /* Which account pays for a run, as the ledger chooses: one that can pay for all of it, the owner's first; else the one
  * that has more. False if that is not enough to begin with. */
 static bool choose_account(const struct controller *controller, const struct controlled_run *run,
-                           const struct controlled_purse *purse, int64_t now, bool *by_member)
+                           const struct controlled_funds *funds, int64_t now, bool *by_member)
 {
     int64_t wanted = wanted_by(run), member, pool;
-    left_of(controller, purse, now, &member, &pool);
+    left_of(controller, funds, now, &member, &pool);
     *by_member = member >= wanted || (pool < wanted && member >= pool);
     return (*by_member ? member : pool) >= least_for(controller, run);
 }
@@ -119,18 +119,18 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
                          enum controller_wait *waits, struct error *error)
 {
     struct controlled_project *project = &controller->projects[run->project];
-    struct controlled_purse *purse;
+    struct controlled_funds *funds;
     bool by_member;
-    weft_status status = look_at(controller, run, &purse, error);
-    if (status != WEFT_OK || !purse->ledger.limited)
+    weft_status status = look_at(controller, run, &funds, error);
+    if (status != WEFT_OK || !funds->ledger.limited)
         return status;
-    bool enough = choose_account(controller, run, purse, 0, &by_member);
+    bool enough = choose_account(controller, run, funds, 0, &by_member);
     /* It is posted when it suffices, for every posting stays in the ledger. */
-    if (!enough && choose_account(controller, run, purse, now, &by_member)) {
+    if (!enough && choose_account(controller, run, funds, now, &by_member)) {
         status = post_accrual(controller, run, now, error);
-        if (status != WEFT_OK || (status = look_at(controller, run, &purse, error)) != WEFT_OK)
+        if (status != WEFT_OK || (status = look_at(controller, run, &funds, error)) != WEFT_OK)
             return status;
-        enough = choose_account(controller, run, purse, 0, &by_member);
+        enough = choose_account(controller, run, funds, 0, &by_member);
     }
     if (!enough) {
         *waits = CONTROLLER_WAITS_FOR_BUDGET;
@@ -150,10 +150,10 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
 
 /* The most that one account can give for a run. */
 static int64_t most_for(const struct controller *controller, const struct controlled_run *run,
-                        const struct controlled_purse *purse)
+                        const struct controlled_funds *funds)
 {
     int64_t member, pool;
-    left_of(controller, purse, 0, &member, &pool);
+    left_of(controller, funds, 0, &member, &pool);
     member += run->member_due;
     pool += run->pool_due;
     return member > pool ? member : pool;
@@ -162,21 +162,21 @@ static int64_t most_for(const struct controller *controller, const struct contro
 weft_status budget_look(struct controller *controller, struct controlled_run *run, int64_t now, int64_t *wanted,
                         bool *enough, struct error *error)
 {
-    struct controlled_purse *purse;
+    struct controlled_funds *funds;
     *wanted = wanted_by(run);
     *enough = true;
     if (run->personal)
         return WEFT_OK;
-    weft_status status = look_at(controller, run, &purse, error);
-    if (status != WEFT_OK || !purse->ledger.limited)
+    weft_status status = look_at(controller, run, &funds, error);
+    if (status != WEFT_OK || !funds->ledger.limited)
         return status;
-    int64_t most = most_for(controller, run, purse);
+    int64_t most = most_for(controller, run, funds);
     /* Where there is enough, the hour's posting will do: else every start would post next to nothing. */
     if (most < *wanted) {
         status = post_accrual(controller, run, now, error);
-        if (status != WEFT_OK || (status = look_at(controller, run, &purse, error)) != WEFT_OK)
+        if (status != WEFT_OK || (status = look_at(controller, run, &funds, error)) != WEFT_OK)
             return status;
-        most = most_for(controller, run, purse);
+        most = most_for(controller, run, funds);
     }
     *enough = most >= least_for(controller, run);
     if (most < *wanted)
@@ -190,7 +190,7 @@ weft_status budget_hold(struct controller *controller, struct controlled_run *ru
     weft_status status = ledger_hold(controller->config.registry, run->run, run->epoch, wanted,
                                      least_for(controller, run), run->personal, now, &run->held, error);
     run->short_hold = run->held < wanted_by(run);
-    controller->purses[run->purse].member_due -= run->member_due;
+    controller->funds[run->funds].member_due -= run->member_due;
     controller->projects[run->project].pool_due -= run->pool_due;
     run->member_due = run->pool_due = 0;
     forget_balances(controller, run->project);
@@ -263,8 +263,8 @@ weft_status budget_accrue(struct controller *controller, int64_t now, struct err
 
 void controller_budgets_changed(struct controller *controller)
 {
-    for (uint32_t i = 0; i < controller->purse_count; i++)
-        controller->purses[i].fresh = false;
+    for (uint32_t i = 0; i < controller->funds_count; i++)
+        controller->funds[i].fresh = false;
     controller->plan_stale = true;
     if (controller->parked)
         controlled_change(controller);
@@ -296,17 +296,17 @@ weft_status budget_end_exhausted(struct controller *controller, int64_t now, str
 
 int64_t budget_expect(const struct controller *controller, const struct controlled_run *run)
 {
-    const struct controlled_purse *purse = &controller->purses[run->purse];
+    const struct controlled_funds *funds = &controller->funds[run->funds];
     int64_t least = least_for(controller, run), member, pool;
-    left_of(controller, purse, 0, &member, &pool);
-    return purse->ledger.draws && least <= purse->ledger.most ? ledger_purse_when(&purse->ledger, least - pool) : 0;
+    left_of(controller, funds, 0, &member, &pool);
+    return funds->ledger.draws && least <= funds->ledger.most ? ledger_funds_when(&funds->ledger, least - pool) : 0;
 }
 
 /* When what is lacking comes. */
-static void say_when(const struct ledger_purse *ledger, int64_t lacking, int64_t now, char *text, size_t size)
+static void say_when(const struct ledger_funds *ledger, int64_t lacking, int64_t now, char *text, size_t size)
 {
     char duration[32];
-    const int64_t when = ledger_purse_when(ledger, lacking);
+    const int64_t when = ledger_funds_when(ledger, lacking);
     if (when)
         snprintf(text, size, "what is lacking accrues in %s",
                  text_seconds(controlled_seconds(when > now ? when - now : 0), duration, sizeof duration));
@@ -319,11 +319,11 @@ static void say_when(const struct ledger_purse *ledger, int64_t lacking, int64_t
 char *budget_say(const struct controller *controller, const struct controlled_run *run, int64_t now, char *text,
                  size_t size)
 {
-    const struct controlled_purse *purse = &controller->purses[run->purse];
-    const struct ledger_purse *ledger = &purse->ledger;
+    const struct controlled_funds *funds = &controller->funds[run->funds];
+    const struct ledger_funds *ledger = &funds->ledger;
     const char *project = controller->projects[run->project].name, *owner = controller->owners[run->owner].name;
     int64_t least = least_for(controller, run), member, pool;
-    left_of(controller, purse, 0, &member, &pool);
+    left_of(controller, funds, 0, &member, &pool);
     char when[96], set_aside[96] = "";
     if (!ledger->draws) {
         snprintf(
@@ -345,6 +345,6 @@ char *budget_say(const struct controller *controller, const struct controlled_ru
         snprintf(set_aside, sizeof set_aside, ", of which %.1f are set aside for runs before it",
                  MINUTES(ledger->pool - pool));
     snprintf(text, size, "waits for budget: project '%s' has %.1f slot-minutes%s, and it needs %.1f to begin; %s",
-             project, MINUTES(ledger_purse_pool(ledger, now)), set_aside, MINUTES(least), when);
+             project, MINUTES(ledger_funds_pool(ledger, now)), set_aside, MINUTES(least), when);
     return text;
 }

@@ -69,7 +69,8 @@ weft_status controller_open(const struct controller_config *config, int64_t now,
     made->scheduler = scheduler_new(&made->config.policy, error);
     weft_status status = made->scheduler ? hosts_open(made, now, error) : WEFT_ERROR_MEMORY;
     if (status == WEFT_OK)
-        status = run_folders_open(config->folders.runs, config->folders.snapshots, &made->folders, error);
+        status =
+            run_directories_open(config->directories.runs, config->directories.snapshots, &made->directories, error);
     if (status == WEFT_OK)
         status = runs_learn(made, error);
     if (status == WEFT_OK)
@@ -91,7 +92,7 @@ void controller_close(struct controller *controller)
     free(controller->plan.waiting);
     free(controller->plan.running);
     scheduler_free(controller->scheduler);
-    run_folders_close(controller->folders);
+    run_directories_close(controller->directories);
     free(controller);
 }
 
@@ -280,7 +281,7 @@ static weft_status write_down(struct controller *controller, int64_t now, struct
 
 int controller_descriptor(const struct controller *controller)
 {
-    return run_folders_descriptor(controller->folders);
+    return run_directories_descriptor(controller->directories);
 }
 
 /* Start and end what is to be. `*more`: of what is to be, or something has failed to start. */
@@ -333,7 +334,7 @@ static bool is_busy(const struct controller *controller)
 
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error)
 {
-    run_folders_hear(controller->folders); /* before looking: what is made later tells again */
+    run_directories_hear(controller->directories); /* before looking: what is made later tells again */
     controlled_clock(controller, now);
     bool at_once = false;
     weft_status status = write_down(controller, now, error);

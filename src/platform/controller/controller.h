@@ -63,7 +63,7 @@ struct controller_class {
 };
 
 /** Where runs' files are: platform/runs/directory.h. */
-struct controller_folders {
+struct controller_directories {
     const char *runs;      /**< absolute: RUN/work is where its command runs, RUN/checkpoints its WEFT_CHECKPOINT_DIR */
     const char *snapshots; /**< absolute: PROJECT in it is the store that its code is checked out from (snapshot.h) */
 };
@@ -72,11 +72,11 @@ struct controller_config {
     struct database *registry;
     struct engine *engine; /**< its hosts are put into the registry; those of which it names no Pod are in this one: */
     const char *pod;
-    struct controller_folders folders;
+    struct controller_directories directories;
     const char *own_user; /**< where this process is root: whose runs may be root's; those of all others belong to the
                                accounts that the registry has for them (platform/registry/owner.h). NULL: all are this process's */
-    const char *secrets;  /**< the folder of secret_store.h; NULL: runs get none */
-    const char *paused;   /**< nothing starts until controller_resume(), and this sentence says why; NULL: as usual */
+    const char *secrets;  /**< the directory of secret_store.h; NULL: runs get none */
+    const char *paused;   /**< nothing starts until controller_resume(), and this message says why; NULL: as usual */
     struct scheduler_policy policy;
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */
     int64_t pause_first;   /**< milliseconds before a run is tried again that has failed; twice as long each time, */
@@ -111,18 +111,18 @@ weft_status controller_open(const struct controller_config *config, int64_t now,
 void controller_close(struct controller *controller);
 
 /** Whether a run could ever be placed here, and its class allows it; to be asked before it is submitted. Errors:
- * ARGUMENT and why not. A run that is submitted nevertheless is cancelled by that sentence; one that was there when the
+ * ARGUMENT and why not. A run that is submitted nevertheless is cancelled by that message; one that was there when the
  * controller was opened waits for better times, and says why. */
 weft_status controller_check(const struct controller *controller, const struct run_specification *specification,
                              struct error *error);
 
-/** Readable when the folders of a run have been made, by threads: then a step is due at once. */
+/** Readable when the directories of a run have been made, by threads: then a step is due at once. */
 int controller_descriptor(const struct controller *controller);
 
 /** A run was submitted, and is in the registry for good. The next step looks at it. */
 weft_status controller_submitted(struct controller *controller, int64_t run, int64_t now, struct error *error);
 
-/** That a class allows a run less time than it asked for, as a sentence, into `text`; returns it. The registry has the
+/** That a class allows a run less time than it asked for, as a message, into `text`; returns it. The registry has the
  * time that applies as the run's limit. */
 char *controller_limit_say(int64_t seconds, const char *class_name, char *text, size_t size);
 
@@ -135,15 +135,15 @@ weft_status controller_hosts_changed(struct controller *controller, struct error
 void controller_budgets_changed(struct controller *controller);
 
 /**
- * A run was seen to use nothing of what it holds (observe/telemetry/usage_watch.h): `sentence` says so, is kept among its events,
+ * A run was seen to use nothing of what it holds (observe/telemetry/usage_watch.h): `message` says so, is kept among its events,
  * and the run is marked until it is at work again or its attempt ends. And after it has been idle for as long as its
  * class allows: it is stopped for good if the class says so, `*stopped`. All change nothing if nothing of it runs. The
  * limits: in seconds.
  */
-weft_status controller_flag_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
+weft_status controller_flag_idle(struct controller *controller, int64_t run, const char *message, int64_t now,
                                  struct error *error);
 weft_status controller_clear_idle(struct controller *controller, int64_t run, int64_t now, struct error *error);
-weft_status controller_stop_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
+weft_status controller_stop_idle(struct controller *controller, int64_t run, const char *message, int64_t now,
                                  bool *stopped, struct error *error);
 void controller_idle_limits(const struct controller *controller, int64_t run, int64_t *idle_limit, bool *idle_stops);
 
@@ -151,14 +151,14 @@ void controller_idle_limits(const struct controller *controller, int64_t run, in
 void controller_resume(struct controller *controller);
 
 /**
- * Stop a run for good because of its disk use; `sentence` becomes its reason. `kill`: without a grace period, even if
+ * Stop a run for good because of its disk use; `message` becomes its reason. `kill`: without a grace period, even if
  * it is ending already. Does nothing if the run has no nodes.
  */
-weft_status controller_stop_disk(struct controller *controller, int64_t run, const char *sentence, bool kill,
+weft_status controller_stop_disk(struct controller *controller, int64_t run, const char *message, bool kill,
                                  int64_t now, struct error *error);
 
-/** Start no runs from now on, because the disk is full: `sentence` says so. "": start runs again. */
-void controller_disk_trouble(struct controller *controller, const char *sentence);
+/** Start no runs from now on, because the disk is full: `message` says so. "": start runs again. */
+void controller_disk_trouble(struct controller *controller, const char *message);
 
 /** A run's disk quota in bytes: what it `asked` for; else `policy`; if both are 0, half of the sum of what is free at
  * `directory` and what the run `has` already, but at least 64 MiB, or an eighth of a small file system. 0: not known.

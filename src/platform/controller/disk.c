@@ -30,7 +30,8 @@ int64_t controller_disk_quota(int64_t asked, int64_t policy, const char *directo
 
 void disk_limit_order(const struct controller *controller, int64_t asked, struct engine_order *order)
 {
-    const int64_t quota = controller_disk_quota(asked, controller->config.disk_run, controller->config.folders.runs, 0);
+    const int64_t quota =
+        controller_disk_quota(asked, controller->config.disk_run, controller->config.directories.runs, 0);
     const int64_t output = quota / OUTPUT_SHARE / (order->nodes ? order->nodes : 1);
     if (!quota)
         return;
@@ -40,7 +41,7 @@ void disk_limit_order(const struct controller *controller, int64_t asked, struct
                                                              : output);
 }
 
-weft_status controller_stop_disk(struct controller *controller, int64_t number, const char *sentence, bool kill,
+weft_status controller_stop_disk(struct controller *controller, int64_t number, const char *message, bool kill,
                                  int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
@@ -52,7 +53,7 @@ weft_status controller_stop_disk(struct controller *controller, int64_t number, 
         status = database_begin(registry, DATABASE_DURABLE, error);
         if (status != WEFT_OK)
             return status;
-        status = attempt_ask(controller, run, RUN_CAUSE_DISK, "", sentence, now, error);
+        status = attempt_ask(controller, run, RUN_CAUSE_DISK, "", message, now, error);
         status = database_end(registry, status, error);
     }
     if (status == WEFT_OK && kill && run->leaving && run->how != ENGINE_KILL) {
@@ -64,11 +65,11 @@ weft_status controller_stop_disk(struct controller *controller, int64_t number, 
     return status;
 }
 
-void controller_disk_trouble(struct controller *controller, const char *sentence)
+void controller_disk_trouble(struct controller *controller, const char *message)
 {
-    if (strcmp(controller->disk_trouble, sentence) == 0)
+    if (strcmp(controller->disk_trouble, message) == 0)
         return;
-    snprintf(controller->disk_trouble, sizeof controller->disk_trouble, "%s", sentence);
+    snprintf(controller->disk_trouble, sizeof controller->disk_trouble, "%s", message);
     controlled_change(controller);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may be placed at all. What does not wait for slots is parked: the scheduler knows of it, and passes leave it out,
- * so that it neither has hosts held for it nor displaces anybody.
+ * so that it neither has hosts held for it nor preempts anybody.
  *
  * Runs are judged by priority, then in the order of their submission; each counts as one that its owner has, and what
  * it needs to begin is set aside for it, before the next one is judged. So whatever is let through can begin.

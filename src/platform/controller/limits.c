@@ -148,8 +148,8 @@ void controller_idle_limits(const struct controller *controller, int64_t number,
     *idle_stops = limits && limits->idle_stops;
 }
 
-static weft_status mark_idle(struct controller *controller, int64_t number, bool idle, const char *sentence,
-                             int64_t now, struct error *error)
+static weft_status mark_idle(struct controller *controller, int64_t number, bool idle, const char *message, int64_t now,
+                             struct error *error)
 {
     struct database *registry = controller->config.registry;
     struct controlled_run *run = runs_find(controller, number);
@@ -158,7 +158,7 @@ static weft_status mark_idle(struct controller *controller, int64_t number, bool
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = database_end(registry, registry_run_idle(registry, number, idle, sentence, now, error), error);
+    status = database_end(registry, registry_run_idle(registry, number, idle, message, now, error), error);
     if (status != WEFT_OK)
         return status;
     run->idle_epoch = idle ? run->epoch : 0;
@@ -166,14 +166,14 @@ static weft_status mark_idle(struct controller *controller, int64_t number, bool
     struct engine *engine = controller->config.engine;
     const struct attempt attempt = controlled_attempt(run);
     if (engine->remark)
-        (void)engine->remark(engine, &attempt, sentence, NULL);
+        (void)engine->remark(engine, &attempt, message, NULL);
     return WEFT_OK;
 }
 
-weft_status controller_flag_idle(struct controller *controller, int64_t number, const char *sentence, int64_t now,
+weft_status controller_flag_idle(struct controller *controller, int64_t number, const char *message, int64_t now,
                                  struct error *error)
 {
-    return mark_idle(controller, number, true, sentence, now, error);
+    return mark_idle(controller, number, true, message, now, error);
 }
 
 weft_status controller_clear_idle(struct controller *controller, int64_t number, int64_t now, struct error *error)
@@ -181,7 +181,7 @@ weft_status controller_clear_idle(struct controller *controller, int64_t number,
     return mark_idle(controller, number, false, "uses what it holds again", now, error);
 }
 
-weft_status controller_stop_idle(struct controller *controller, int64_t number, const char *sentence, int64_t now,
+weft_status controller_stop_idle(struct controller *controller, int64_t number, const char *message, int64_t now,
                                  bool *stopped, struct error *error)
 {
     struct database *registry = controller->config.registry;
@@ -193,7 +193,7 @@ weft_status controller_stop_idle(struct controller *controller, int64_t number, 
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = attempt_ask(controller, run, RUN_CAUSE_IDLE, "", sentence, now, error);
+    status = attempt_ask(controller, run, RUN_CAUSE_IDLE, "", message, now, error);
     *stopped = run->to_stop;
     status = database_end(registry, status, error);
     controlled_change(controller);

@@ -46,7 +46,7 @@ static int64_t failures_of(const struct controller_config *config, const struct 
     }
 }
 
-/* Why it pauses, as the end of a sentence. */
+/* Why it pauses, as the end of a message. */
 static void say_failure(const struct registry_run *found, char *text, size_t size)
 {
     const bool platform = run_cause_blame(found->cause) == RUN_BLAME_PLATFORM;

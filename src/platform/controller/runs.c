@@ -62,7 +62,7 @@ void runs_free(struct controller *controller)
     free(controller->by_name);
     free(controller->projects);
     free(controller->owners);
-    free(controller->purses);
+    free(controller->funds);
 }
 
 /* Room for one more run. */
@@ -130,18 +130,18 @@ static weft_status owner_number(struct controller *controller, const char *name,
     return WEFT_OK;
 }
 
-static weft_status purse_number(struct controller *controller, uint32_t project, uint32_t owner, uint32_t *number,
+static weft_status funds_number(struct controller *controller, uint32_t project, uint32_t owner, uint32_t *number,
                                 struct error *error)
 {
-    for (*number = 0; *number < controller->purse_count; ++*number)
-        if (controller->purses[*number].project == project && controller->purses[*number].owner == owner)
+    for (*number = 0; *number < controller->funds_count; ++*number)
+        if (controller->funds[*number].project == project && controller->funds[*number].owner == owner)
             return WEFT_OK;
-    size_t bytes = (controller->purse_count + 1) * sizeof *controller->purses;
-    struct controlled_purse *purses = realloc(controller->purses, bytes);
-    if (!purses)
+    size_t bytes = (controller->funds_count + 1) * sizeof *controller->funds;
+    struct controlled_funds *funds = realloc(controller->funds, bytes);
+    if (!funds)
         return error_memory(error, bytes, "the budgets of runs");
-    controller->purses = purses;
-    purses[controller->purse_count++] = (struct controlled_purse){.project = project, .owner = owner};
+    controller->funds = funds;
+    funds[controller->funds_count++] = (struct controlled_funds){.project = project, .owner = owner};
     return WEFT_OK;
 }
 
@@ -152,7 +152,7 @@ static weft_status note_whose(struct controller *controller, struct controlled_r
     if (status == WEFT_OK)
         status = owner_number(controller, found->owner, &run->owner, error);
     if (status == WEFT_OK)
-        status = purse_number(controller, run->project, run->owner, &run->purse, error);
+        status = funds_number(controller, run->project, run->owner, &run->funds, error);
     if (status == WEFT_OK)
         run->personal = controller->projects[run->project].personal && !strcmp(found->project, found->owner);
     return status;
@@ -188,9 +188,9 @@ static struct scheduler_request request_of(int64_t nodes, int64_t slots, int64_t
 }
 
 /* What estimates know somebody by in a project: what they pay from there is theirs alone. */
-static uint32_t member_of(uint32_t purse)
+static uint32_t member_of(uint32_t funds)
 {
-    return purse + 1;
+    return funds + 1;
 }
 
 weft_status runs_learn(struct controller *controller, struct error *error)
@@ -203,14 +203,14 @@ weft_status runs_learn(struct controller *controller, struct error *error)
         return status;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         if (!i || strcmp(list[i].project, list[i - 1].project) || strcmp(list[i].owner, list[i - 1].owner)) {
-            uint32_t owner, purse;
+            uint32_t owner, funds;
             status = project_number(controller, list[i].project, &request.project, error);
             if (status == WEFT_OK)
                 status = owner_number(controller, list[i].owner, &owner, error);
             if (status == WEFT_OK)
-                status = purse_number(controller, request.project, owner, &purse, error);
+                status = funds_number(controller, request.project, owner, &funds, error);
             if (status == WEFT_OK)
-                request.member = member_of(purse);
+                request.member = member_of(funds);
         }
         request.slots = (uint32_t)(list[i].nodes * list[i].slots);
         if (status == WEFT_OK)
@@ -228,7 +228,7 @@ static weft_status enter(struct controller *controller, struct controlled_run *r
         request_of(run->nodes, run->slots, run->priority, run->preemptible, run->personal);
     request.gang.spans = found->may_span_pods;
     request.project = run->project;
-    request.member = member_of(run->purse);
+    request.member = member_of(run->funds);
     request.limit = controlled_seconds(run->time_limit);
     struct scheduler_past past = {.attained = controlled_seconds(found->served),
                                   .since = controlled_seconds(found->waiting_since)};

@@ -21,12 +21,12 @@
 weft_status silence_note(struct controller *controller, struct controlled_run *run, const char *what, const char *why,
                          int64_t now, struct error *error)
 {
-    char sentence[REGISTRY_DETAIL_BYTES];
+    char message[REGISTRY_DETAIL_BYTES];
     if (run->troubled == run->epoch)
         return WEFT_OK;
     run->troubled = run->epoch;
-    snprintf(sentence, sizeof sentence, "%s: %.*s", what, REGISTRY_DETAIL_BYTES / 2, why);
-    return registry_run_note(controller->config.registry, run->run, "", sentence, now, error);
+    snprintf(message, sizeof message, "%s: %.*s", what, REGISTRY_DETAIL_BYTES / 2, why);
+    return registry_run_note(controller->config.registry, run->run, "", message, now, error);
 }
 
 /* ---- its journal says nothing ----------------------------------------------------------------------------------- */

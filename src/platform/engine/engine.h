@@ -60,11 +60,11 @@ struct engine_order {
     uint32_t nodes;
     char *const *command;     /**< ends with NULL; started as `launch` says */
     char *const *environment; /**< "NAME=VALUE", for every node, WEFT_CHECKPOINT_DIR among them; ends with NULL */
-    char *const *secrets;     /**< "VARIABLE=PLACE" in the store at `secret_folder` (secret_store.h); NULL: none */
-    const char *secret_folder;
-    const char *folder; /**< absolute, and there on every host: where the command runs */
-    const char *user;   /**< whose processes they are; NULL or "": the engine's */
-    bool gpus;          /**< the slots are GPUs */
+    char *const *secrets;     /**< "VARIABLE=PLACE" in the store at `secret_directory` (secret_store.h); NULL: none */
+    const char *secret_directory;
+    const char *directory; /**< absolute, and there on every host: where the command runs */
+    const char *user;      /**< whose processes they are; NULL or "": the engine's */
+    bool gpus;             /**< the slots are GPUs */
     enum engine_launch launch;
     uint64_t grace;        /**< from a wish to end to its enforcement; 0: 30 s */
     uint64_t time_limit;   /**< 0: none */
@@ -141,10 +141,10 @@ struct engine {
     weft_status (*stop)(struct engine *engine, const struct attempt *attempt, enum engine_end how, uint64_t grace,
                         struct error *error);
 
-    /** Put a sentence for people into the records of an attempt's first node, as JOURNAL_NOTE; lost where that has
+    /** Put a message for people into the records of an attempt's first node, as JOURNAL_NOTE; lost where that has
      * ended.
      */
-    weft_status (*remark)(struct engine *engine, const struct attempt *attempt, const char *sentence,
+    weft_status (*remark)(struct engine *engine, const struct attempt *attempt, const char *message,
                           struct error *error);
 
     /** Give the records of a node behind number `after`, those that are there by now, to `visit`. Errors: DATA

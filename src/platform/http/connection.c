@@ -54,10 +54,10 @@ void http_connection_close(struct http_connection *connection)
 }
 
 /* Answer with an error that ends the connection: what follows on it cannot be understood or is not wanted. */
-static void refuse(struct http_connection *connection, unsigned status, const char *sentence)
+static void refuse(struct http_connection *connection, unsigned status, const char *reason)
 {
     connection->close_after = true;
-    http_fail_parameter(connection->request, status, NULL, sentence);
+    http_fail_parameter(connection->request, status, NULL, reason);
 }
 
 static void refuse_for_room(struct http_connection *connection)
@@ -74,11 +74,11 @@ static bool begin_request(struct http_connection *connection)
 }
 
 /* Refuse what never became a request. */
-static void refuse_early(struct http_connection *connection, unsigned status, const char *sentence)
+static void refuse_early(struct http_connection *connection, unsigned status, const char *reason)
 {
     connection->close_after = true;
     if (begin_request(connection))
-        refuse(connection, status, sentence);
+        refuse(connection, status, reason);
 }
 
 static void handle(struct http_connection *connection)
@@ -114,10 +114,10 @@ static void begin(struct http_connection *connection)
         return;
     }
     if (message->framing == MESSAGE_LENGTH && message->length > request->body_most) {
-        char sentence[160];
-        snprintf(sentence, sizeof sentence, "the body has %llu bytes; here it may have %zu",
+        char reason[160];
+        snprintf(reason, sizeof reason, "the body has %llu bytes; here it may have %zu",
                  (unsigned long long)message->length, request->body_most);
-        refuse(connection, 413, sentence);
+        refuse(connection, 413, reason);
         return;
     }
     if (message->framing == MESSAGE_LENGTH && !http_body_has_room(request, (size_t)message->length)) {
@@ -170,12 +170,12 @@ static bool take_head(struct http_connection *connection)
         return false;
     }
     if (head_size > server->limits.head_bytes) {
-        char sentence[160];
+        char reason[160];
         const struct evbuffer_ptr newline = evbuffer_search(input, "\n", 1, NULL);
         const bool line = newline.pos < 0 || (size_t)newline.pos >= server->limits.head_bytes;
-        snprintf(sentence, sizeof sentence, "the %s longer than %zu bytes",
+        snprintf(reason, sizeof reason, "the %s longer than %zu bytes",
                  line ? "first line is" : "first line and the headers are", server->limits.head_bytes);
-        refuse_early(connection, line ? 414 : 431, sentence);
+        refuse_early(connection, line ? 414 : 431, reason);
         return false;
     }
     if (end.pos < 0) {
@@ -216,10 +216,10 @@ static bool add_to_body(struct http_connection *connection, const char *bytes, s
 {
     struct http_request *request = connection->request;
     if (size > request->body_most - evbuffer_get_length(request->body)) {
-        char sentence[160];
-        snprintf(sentence, sizeof sentence, "the body has more bytes than the %zu that it may have here",
+        char reason[160];
+        snprintf(reason, sizeof reason, "the body has more bytes than the %zu that it may have here",
                  request->body_most);
-        refuse(connection, 413, sentence);
+        refuse(connection, 413, reason);
         return false;
     }
     if (!http_body_claim(request, size) || evbuffer_add(request->body, bytes, size) != 0) {
@@ -464,12 +464,12 @@ static bool may_go_on(struct http_request *request, uint64_t now)
     return application->still(application->context, request);
 }
 
-static void time_out(struct http_connection *connection, const char *sentence)
+static void time_out(struct http_connection *connection, const char *reason)
 {
     atomic_fetch_add_explicit(&connection->server->timeouts, 1, memory_order_relaxed);
-    if (sentence)
-        refuse_early(connection, 408, sentence);
-    if (!sentence || !connection->request)
+    if (reason)
+        refuse_early(connection, 408, reason);
+    if (!reason || !connection->request)
         http_connection_close(connection);
 }
 

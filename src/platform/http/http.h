@@ -13,7 +13,7 @@
  *
  * Strangers: all limits of http_limits hold before a token is looked at. A head or body that does not come, or come
  * fast enough, ends with 408; a reply that is not read, with the end of the connection. Bytes that are not strictly
- * HTTP (message.h) end with 400. Errors are JSON: {"error": {"status": 413, "message": "a sentence"}}.
+ * HTTP (message.h) end with 400. Errors are JSON: {"error": {"status": 413, "message": "a message"}}.
  */
 #ifndef WEFT_PLATFORM_HTTP_HTTP_H
 #define WEFT_PLATFORM_HTTP_HTTP_H
@@ -160,10 +160,10 @@ void http_reply_kept(struct http_request *request, unsigned status, const char *
 /** Answer with a JSON text and a newline; 500 where the writer has run out of memory. */
 void http_reply_json(struct http_request *request, unsigned status, const struct json_writer *writer);
 
-/** Answer with an error: a sentence, and the name of the parameter that is wrong (NULL: none is). */
+/** Answer with an error: a message, and the name of the parameter that is wrong (NULL: none is). */
 void http_fail(struct http_request *request, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void http_fail_parameter(struct http_request *request, unsigned status, const char *parameter, const char *sentence);
+void http_fail_parameter(struct http_request *request, unsigned status, const char *parameter, const char *message);
 
 /** The same of a struct error: ARGUMENT and DATA are 400, STATE 409, TIMEOUT 504, the rest 500. */
 void http_fail_error(struct http_request *request, const struct error *error);

@@ -19,11 +19,11 @@ static bool is_token(const char *text, size_t length)
     return length > 0;
 }
 
-static weft_status wrong(unsigned *code, unsigned status, struct error *error, const char *sentence)
+static weft_status wrong(unsigned *code, unsigned status, struct error *error, const char *message)
 {
     if (code)
         *code = status;
-    return error_set(error, WEFT_ERROR_DATA, "%s", sentence);
+    return error_set(error, WEFT_ERROR_DATA, "%s", message);
 }
 
 /* The next line of `*at`..`end`, ended with a NUL; NULL where it does not end in CR LF or holds a control character. */

@@ -3,7 +3,7 @@
  * HTTP/1.1 messages (RFC 9112), strictly: what two readers could understand in two ways is refused. Server and client
  * read with it. Nothing here touches a connection. Thread-safe; a struct belongs to one thread at a time.
  *
- * Refused, with a sentence: lines that do not end in CR LF, control characters, white space before a colon, folded
+ * Refused, with a message: lines that do not end in CR LF, control characters, white space before a colon, folded
  * lines, more than MESSAGE_HEADERS_MOST headers, a length that is not digits alone or given twice, a length beside
  * chunks, codings other than chunked, no Host or two, a first line that names another host than Host does.
  */

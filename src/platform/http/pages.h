@@ -16,7 +16,7 @@ struct page {
     size_t size;                /**< of the bytes, without that NUL */
 };
 
-/** The page at `path`, decoded and without a query, or NULL; a folder's ("/") is that folder's index.html. */
+/** The page at `path`, decoded and without a query, or NULL; a directory's ("/") is that directory's index.html. */
 const struct page *page_find(const char *path);
 
 /** All pages by path, and how many there are. */

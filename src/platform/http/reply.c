@@ -278,11 +278,11 @@ void http_reply_json(struct http_request *request, unsigned status, const struct
     http_connection_enter(connection, HTTP_REPLYING);
 }
 
-void http_fail_parameter(struct http_request *request, unsigned status, const char *parameter, const char *sentence)
+void http_fail_parameter(struct http_request *request, unsigned status, const char *parameter, const char *message)
 {
     struct json_writer writer;
     char printable[ERROR_TEXT_BYTES];
-    snprintf(printable, sizeof printable, "%s", sentence);
+    snprintf(printable, sizeof printable, "%s", message);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_object(&writer, "error");
@@ -298,12 +298,12 @@ void http_fail_parameter(struct http_request *request, unsigned status, const ch
 
 void http_fail(struct http_request *request, unsigned status, const char *format, ...)
 {
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    http_fail_parameter(request, status, NULL, sentence);
+    http_fail_parameter(request, status, NULL, message);
 }
 
 void http_fail_error(struct http_request *request, const struct error *error)

@@ -96,7 +96,7 @@ weft_status tls_client(const char *authority, struct tls **tls, struct error *er
                            : SSL_CTX_set_default_verify_paths(made->context);
     if (loaded != 1) {
         status = error_set(error, WEFT_ERROR_DATA, "cannot read the certificates to trust from '%s': %s",
-                           authority ? authority : "the system's folder", tls_reason(reason, sizeof reason));
+                           authority ? authority : "the system's directory", tls_reason(reason, sizeof reason));
         tls_free(made);
         return status;
     }

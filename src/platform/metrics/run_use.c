@@ -263,12 +263,12 @@ static void recall(struct run_use *use, struct watched_run *run)
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------- */
 
-static char *say(const struct watched_run *run, char sentence[RUN_USE_SENTENCE_BYTES])
+static char *say(const struct watched_run *run, char message[RUN_USE_SENTENCE_BYTES])
 {
     char held[48];
     const uint64_t all = (uint64_t)run->nodes * run->slots;
     snprintf(held, sizeof held, "%" PRIu64 " %s%s", all, run->gpus ? "GPU" : "CPU slot", all == 1 ? "" : "s");
-    return usage_watch_say(&run->watch, &run->policy, held, sentence, RUN_USE_SENTENCE_BYTES);
+    return usage_watch_say(&run->watch, &run->policy, held, message, RUN_USE_SENTENCE_BYTES);
 }
 
 bool run_use_next(struct run_use *use, struct run_use_told *told)
@@ -284,18 +284,18 @@ bool run_use_next(struct run_use *use, struct run_use_told *told)
     if (!run)
         return false;
     *told = (struct run_use_told){run->run, run->epoch, run->watch.verdict, ""};
-    say(run, told->sentence);
+    say(run, told->message);
     run->told = run->watch.verdict;
     return true;
 }
 
-bool run_use_say(const struct run_use *use, int64_t number, int64_t epoch, char sentence[RUN_USE_SENTENCE_BYTES])
+bool run_use_say(const struct run_use *use, int64_t number, int64_t epoch, char message[RUN_USE_SENTENCE_BYTES])
 {
     const struct watched_run *run = use->runs;
     while (run && run->run != number)
         run = run->next;
-    *sentence = '\0';
-    return run && run->epoch == epoch && *say(run, sentence);
+    *message = '\0';
+    return run && run->epoch == epoch && *say(run, message);
 }
 
 void run_use_end(struct run_use *use, int64_t number, int64_t epoch)

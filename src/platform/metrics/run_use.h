@@ -46,15 +46,15 @@ run_metrics_measured run_use_measured;
 
 struct run_use_told {
     int64_t run, epoch;
-    enum usage_verdict verdict;            /**< not USAGE_FINE, unless it was another one and that is over */
-    char sentence[RUN_USE_SENTENCE_BYTES]; /**< what was seen; "" where it is fine again */
+    enum usage_verdict verdict;           /**< not USAGE_FINE, unless it was another one and that is over */
+    char message[RUN_USE_SENTENCE_BYTES]; /**< what was seen; "" where it is fine again */
 };
 
 /** The next verdict that has changed and was not told yet; false: none. */
 bool run_use_next(struct run_use *use, struct run_use_told *told);
 
 /** What is seen of an attempt that is flagged, as of now; false, and "", of one that is not. */
-bool run_use_say(const struct run_use *use, int64_t run, int64_t epoch, char sentence[RUN_USE_SENTENCE_BYTES]);
+bool run_use_say(const struct run_use *use, int64_t run, int64_t epoch, char message[RUN_USE_SENTENCE_BYTES]);
 
 /** A node of that attempt has ended, and with it, or soon, all of it: nothing of the run is kept in mind. */
 void run_use_end(struct run_use *use, int64_t run, int64_t epoch);

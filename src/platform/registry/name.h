@@ -12,7 +12,7 @@
 /** Whether `name` has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit. */
 bool platform_name_is_valid(const char *name);
 
-/** The same with a sentence, in which `what` says what it names. Errors: DATA. */
+/** The same with a message, in which `what` says what it names. Errors: DATA. */
 weft_status platform_name_check(const char *name, const char *what, struct error *error);
 
 #endif

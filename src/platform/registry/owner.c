@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define DEPTH_MOST 256               /* of folders in a run's folder: more than a path of a snapshot can have parts */
+#define DEPTH_MOST 256 /* of directories in a run's directory: more than a path of a snapshot can have parts */
 #define ENTRY_MOST ((size_t)1 << 20) /* bytes of an account's entry */
 
 /* ---- accounts --------------------------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ void run_owner_leave(const struct run_owner_before *before)
     (void)set_groups((size_t)before->group_count, before->groups);
 }
 
-weft_status run_owner_reaches(const char *account, const char *folder, struct error *error)
+weft_status run_owner_reaches(const char *account, const char *directory, struct error *error)
 {
     struct run_owner owner;
     struct run_owner_before before;
@@ -126,7 +126,7 @@ weft_status run_owner_reaches(const char *account, const char *folder, struct er
     weft_status status = run_owner_find(account, &owner, error);
     if (status != WEFT_OK || owner.user == geteuid())
         return status;
-    snprintf(path, sizeof path, "%s/", folder);
+    snprintf(path, sizeof path, "%s/", directory);
     status = run_owner_enter(&owner, &before, error);
     if (status != WEFT_OK)
         return status;
@@ -136,91 +136,94 @@ weft_status run_owner_reaches(const char *account, const char *folder, struct er
         *slash = '\0';
         snprintf(inner, sizeof inner, "%s/.", path);
         if (stat(inner, &there) != 0)
-            status = error_set(error, WEFT_ERROR_STATE,
-                               "the account '%s' cannot get to the folders of runs, '%s': '%s' keeps it out (%s); open "
-                               "that with 'chmod o+x', or serve with --state in a folder that everybody may pass "
-                               "through, such as /var/lib/weft",
-                               account, folder, path, strerror(errno));
+            status =
+                error_set(error, WEFT_ERROR_STATE,
+                          "the account '%s' cannot get to the directories of runs, '%s': '%s' keeps it out (%s); open "
+                          "that with 'chmod o+x', or serve with --state in a directory that everybody may pass "
+                          "through, such as /var/lib/weft",
+                          account, directory, path, strerror(errno));
         *slash = '/';
     }
     run_owner_leave(&before);
     return status;
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---------------------------------------------------------------------------------------------------- */
 
-weft_status run_owner_close(const char *folder, struct error *error)
+weft_status run_owner_close(const char *directory, struct error *error)
 {
-    return chmod(folder, 0700) == 0 ? WEFT_OK : error_system(error, "cannot keep others out of '%s'", folder);
+    return chmod(directory, 0700) == 0 ? WEFT_OK : error_system(error, "cannot keep others out of '%s'", directory);
 }
 
-weft_status run_owner_look(const char *folder, const char *account, bool *given, struct error *error)
+weft_status run_owner_look(const char *directory, const char *account, bool *given, struct error *error)
 {
     struct run_owner owner;
     struct stat there;
     weft_status status = run_owner_find(account, &owner, error);
-    if (status == WEFT_OK && lstat(folder, &there) != 0)
-        status = error_system(error, "cannot look at the folder '%s'", folder);
+    if (status == WEFT_OK && lstat(directory, &there) != 0)
+        status = error_system(error, "cannot look at the directory '%s'", directory);
     if (status != WEFT_OK)
         return status;
     if (there.st_uid != owner.user && there.st_uid != geteuid())
-        return error_set(error, WEFT_ERROR_STATE,
-                         "the folder '%s' belongs to user %u since the run began, and its owner's account is '%s' now: "
-                         "fork the run",
-                         folder, (unsigned)there.st_uid, account);
+        return error_set(
+            error, WEFT_ERROR_STATE,
+            "the directory '%s' belongs to user %u since the run began, and its owner's account is '%s' now: "
+            "fork the run",
+            directory, (unsigned)there.st_uid, account);
     *given = there.st_uid == owner.user;
     return WEFT_OK;
 }
 
-static weft_status give_all(int folder, const char *path, const struct run_owner *owner, int depth,
+static weft_status give_all(int directory, const char *path, const struct run_owner *owner, int depth,
                             struct error *error);
 
-/* One entry of an open folder. */
-static weft_status give_entry(int folder, const char *name, const char *path, const struct run_owner *owner, int depth,
-                              struct error *error)
+/* One entry of an open directory. */
+static weft_status give_entry(int directory, const char *name, const char *path, const struct run_owner *owner,
+                              int depth, struct error *error)
 {
     struct stat there;
-    if (fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
-        fchownat(folder, name, owner->user, owner->group, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+        fchownat(directory, name, owner->user, owner->group, AT_SYMLINK_NOFOLLOW) != 0)
         return error_system(error, "cannot give '%s' in '%s' to its account", name, path);
     if (!S_ISDIR(there.st_mode))
         return WEFT_OK;
     if (depth == DEPTH_MOST)
-        return error_set(error, WEFT_ERROR_DATA, "the folder '%s' has others in it that are more than %d deep", path,
+        return error_set(error, WEFT_ERROR_DATA, "the directory '%s' has others in it that are more than %d deep", path,
                          DEPTH_MOST);
-    int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int inner = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return inner < 0 ? error_system(error, "cannot open '%s' in '%s'", name, path)
                      : give_all(inner, path, owner, depth + 1, error);
 }
 
-/* Everything in an open folder; closes it. */
-static weft_status give_all(int folder, const char *path, const struct run_owner *owner, int depth, struct error *error)
+/* Everything in an open directory; closes it. */
+static weft_status give_all(int directory, const char *path, const struct run_owner *owner, int depth,
+                            struct error *error)
 {
-    DIR *listing = fdopendir(folder);
+    DIR *listing = fdopendir(directory);
     weft_status status = WEFT_OK;
     if (!listing) {
-        status = error_system(error, "cannot read a folder in '%s'", path);
-        close(folder);
+        status = error_system(error, "cannot read a directory in '%s'", path);
+        close(directory);
         return status;
     }
     for (struct dirent *entry; status == WEFT_OK && (entry = readdir(listing));)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = give_entry(folder, entry->d_name, path, owner, depth, error);
+            status = give_entry(directory, entry->d_name, path, owner, depth, error);
     closedir(listing);
     return status;
 }
 
-weft_status run_owner_give(const char *folder, const char *account, struct error *error)
+weft_status run_owner_give(const char *directory, const char *account, struct error *error)
 {
     struct run_owner owner;
     weft_status status = run_owner_find(account, &owner, error);
     if (status != WEFT_OK)
         return status;
-    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int opened = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (opened < 0)
-        return error_system(error, "cannot open the folder '%s'", folder);
-    status = give_all(opened, folder, &owner, 0, error);
-    if (status == WEFT_OK && lchown(folder, owner.user, owner.group) != 0)
-        status = error_system(error, "cannot give the folder '%s' to account '%s'", folder, account);
+        return error_system(error, "cannot open the directory '%s'", directory);
+    status = give_all(opened, directory, &owner, 0, error);
+    if (status == WEFT_OK && lchown(directory, owner.user, owner.group) != 0)
+        status = error_system(error, "cannot give the directory '%s' to account '%s'", directory, account);
     return status;
 }

@@ -35,25 +35,25 @@ weft_status run_owner_find(const char *account, struct run_owner *owner, struct 
 weft_status run_owner_of_user(struct database *registry, const char *user, const char *own_user,
                               char account[REGISTRY_ACCOUNT_BYTES], struct error *error);
 
-/** Whether the account can walk to `folder`, an absolute path. Errors: STATE, naming the first folder on the way that
+/** Whether the account can walk to `directory`, an absolute path. Errors: STATE, naming the first directory on the way that
  * keeps it out; those of run_owner_find(). */
-weft_status run_owner_reaches(const char *account, const char *folder, struct error *error);
+weft_status run_owner_reaches(const char *account, const char *directory, struct error *error);
 
-/** Keep others than its owner out of a run's folder, which is there. */
-weft_status run_owner_close(const char *folder, struct error *error);
+/** Keep others than its owner out of a run's directory, which is there. */
+weft_status run_owner_close(const char *directory, struct error *error);
 
 /**
- * Whose a run's folder is: `*given` if it is the account's, which is so once all in it was. Errors: STATE if it is
+ * Whose a run's directory is: `*given` if it is the account's, which is so once all in it was. Errors: STATE if it is
  * neither the account's nor this process's; SYSTEM.
  */
-weft_status run_owner_look(const char *folder, const char *account, bool *given, struct error *error);
+weft_status run_owner_look(const char *directory, const char *account, bool *given, struct error *error);
 
 /**
- * Give a run's folder, closed and with all in it whole, to an account: what is in it first and the folder last, so that
+ * Give a run's directory, closed and with all in it whole, to an account: what is in it first and the directory last, so that
  * nobody but this process can change what is being given away, and what was begun is known to be unfinished. No link is
- * followed. Errors: SYSTEM, ARGUMENT; DATA for folders deeper than any snapshot's.
+ * followed. Errors: SYSTEM, ARGUMENT; DATA for directories deeper than any snapshot's.
  */
-weft_status run_owner_give(const char *folder, const char *account, struct error *error);
+weft_status run_owner_give(const char *directory, const char *account, struct error *error);
 
 /** What a thread was before. */
 struct run_owner_before {

@@ -78,7 +78,7 @@ weft_status registry_membership_get(struct database *database, const char *proje
 weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
                               struct error *error);
 
-/** OK if that is at least `least`; else STATE and a sentence that says what is missing. */
+/** OK if that is at least `least`; else STATE and a message that says what is missing. */
 weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,
                                struct error *error);
 

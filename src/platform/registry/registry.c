@@ -180,16 +180,16 @@ static const char *const migrations[] = {
 const struct database_schema registry_schema = {"the platform's state", 0x57454654, migrations,
                                                 (int)(sizeof migrations / sizeof *migrations)};
 
-weft_status registry_open(const char *folder, enum database_access access, struct database **database,
+weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error)
 {
-    return registry_open_cached(NULL, folder, access, database, error);
+    return registry_open_cached(NULL, directory, access, database, error);
 }
 
-weft_status registry_open_cached(struct page_cache *cache, const char *folder, enum database_access access,
+weft_status registry_open_cached(struct page_cache *cache, const char *directory, enum database_access access,
                                  struct database **database, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, folder, REGISTRY_FILE, error);
+    weft_status status = file_join(path, directory, REGISTRY_FILE, error);
     return status == WEFT_OK ? database_open_cached(cache, path, &registry_schema, access, database, error) : status;
 }

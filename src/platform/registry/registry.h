@@ -23,17 +23,17 @@
 #include "platform/store/database.h"
 
 #define REGISTRY_FILE         "platform.db"
-#define REGISTRY_DETAIL_BYTES 512 /**< a sentence of an event; longer ones are cut */
+#define REGISTRY_DETAIL_BYTES 512 /**< a message of an event; longer ones are cut */
 
 /** The tables of the platform. Migrations are only ever added at the end. */
 extern const struct database_schema registry_schema;
 
-/** database_open() of REGISTRY_FILE in `folder`. */
-weft_status registry_open(const char *folder, enum database_access access, struct database **database,
+/** database_open() of REGISTRY_FILE in `directory`. */
+weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error);
 
 /** database_open_cached() of it. */
-weft_status registry_open_cached(struct page_cache *cache, const char *folder, enum database_access access,
+weft_status registry_open_cached(struct page_cache *cache, const char *directory, enum database_access access,
                                  struct database **database, struct error *error);
 
 #endif

@@ -37,7 +37,7 @@
  *
  * Whoever wrote it is not trusted: a key that is not in this list, twice the same key, a value of another kind or
  * beyond its bounds, and a text that is no printable UTF-8 (lines and tabs are allowed in arguments and values of
- * environment variables) are refused with a sentence.
+ * environment variables) are refused with a message.
  *
  * Thread-safe; a struct belongs to one thread at a time.
  */
@@ -102,7 +102,7 @@ static inline int64_t run_specification_size(const struct run_specification *spe
     return specification->nodes * specification->slots;
 }
 
-/** Read `object`, called `where` in sentences, into `*specification`, to be freed. Errors: DATA, MEMORY. */
+/** Read `object`, called `where` in messages, into `*specification`, to be freed. Errors: DATA, MEMORY. */
 weft_status run_specification_read(const cJSON *object, const char *where, struct run_specification *specification,
                                    struct error *error);
 

@@ -55,12 +55,12 @@ static weft_status make_key(const char *path, struct error *error)
     return status;
 }
 
-static weft_status read_key(const char *folder, unsigned char key[KEY_BYTES], struct error *error)
+static weft_status read_key(const char *directory, unsigned char key[KEY_BYTES], struct error *error)
 {
     char path[FILE_PATH_BYTES];
     unsigned char more;
     struct stat info;
-    weft_status status = file_join(path, folder, "key", error);
+    weft_status status = file_join(path, directory, "key", error);
     if (status != WEFT_OK)
         return status;
     const int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -75,25 +75,25 @@ static weft_status read_key(const char *folder, unsigned char key[KEY_BYTES], st
         status = error_set(error, WEFT_ERROR_DATA,
                            "the key of secrets '%s' is damaged: it has %lld bytes, and must have %d; restore it from a "
                            "backup, or remove the directory '%s' and set all secrets again",
-                           path, (long long)info.st_size, (int)KEY_BYTES, folder);
+                           path, (long long)info.st_size, (int)KEY_BYTES, directory);
     if (file >= 0)
         close(file);
     return status;
 }
 
-weft_status secret_store_open(const char *folder, struct error *error)
+weft_status secret_store_open(const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     unsigned char key[KEY_BYTES];
     if (sodium_init() < 0)
         return error_set(error, WEFT_ERROR_SYSTEM, "libsodium finds no random numbers on this machine");
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return error_system(error, "cannot make the folder of secrets '%s'", folder);
-    weft_status status = file_join(path, folder, "key", error);
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST)
+        return error_system(error, "cannot make the directory of secrets '%s'", directory);
+    weft_status status = file_join(path, directory, "key", error);
     if (status == WEFT_OK)
         status = make_key(path, error);
     if (status == WEFT_OK)
-        status = read_key(folder, key, error);
+        status = read_key(directory, key, error);
     sodium_memzero(key, sizeof key);
     return status;
 }
@@ -116,24 +116,24 @@ static weft_status check_value(const char *place, const void *value, size_t size
     return WEFT_OK;
 }
 
-/* Make the folder of an owner, and see that one more secret may be in it. */
-static weft_status make_room(const char *folder, const char *place, struct error *error)
+/* Make the directory of an owner, and see that one more secret may be in it. */
+static weft_status make_room(const char *directory, const char *place, struct error *error)
 {
     char path[FILE_PATH_BYTES], owner[SECRET_PLACE_BYTES];
     struct texts names = {0};
     snprintf(owner, sizeof owner, "%s", place);
     for (char *slash = strchr(owner, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        snprintf(path, sizeof path, "%s/%s", folder, owner);
+        snprintf(path, sizeof path, "%s/%s", directory, owner);
         *slash = '/';
         if (mkdir(path, 0700) != 0 && errno != EEXIST)
-            return error_system(error, "cannot make the folder '%s'", path);
+            return error_system(error, "cannot make the directory '%s'", path);
     }
-    if (secret_store_has(folder, place))
+    if (secret_store_has(directory, place))
         return WEFT_OK;
     *strrchr(owner, '/') = '\0';
     const bool of_project = strncmp(owner, "projects/", 9) == 0;
-    weft_status status = secret_store_names(folder, of_project, strchr(owner, '/') + 1, &names, error);
+    weft_status status = secret_store_names(directory, of_project, strchr(owner, '/') + 1, &names, error);
     if (status == WEFT_OK && names.count >= SECRETS_MOST)
         status = error_set(error, WEFT_ERROR_STATE, "'%s' has %d secrets, the maximum: remove one first",
                            strchr(owner, '/') + 1, SECRETS_MOST);
@@ -141,18 +141,19 @@ static weft_status make_room(const char *folder, const char *place, struct error
     return status;
 }
 
-weft_status secret_store_put(const char *folder, const char *place, const void *value, size_t size, struct error *error)
+weft_status secret_store_put(const char *directory, const char *place, const void *value, size_t size,
+                             struct error *error)
 {
     unsigned char key[KEY_BYTES], *bytes = NULL;
     char path[FILE_PATH_BYTES];
     unsigned long long written = 0;
     weft_status status = check_value(place, value, size, error);
     if (status == WEFT_OK)
-        status = make_room(folder, place, error);
+        status = make_room(directory, place, error);
     if (status == WEFT_OK)
-        status = file_join(path, folder, place, error);
+        status = file_join(path, directory, place, error);
     if (status == WEFT_OK)
-        status = read_key(folder, key, error);
+        status = read_key(directory, key, error);
     if (status == WEFT_OK && !(bytes = malloc(FILE_MOST)))
         status = error_memory(error, FILE_MOST, "a secret");
     if (status == WEFT_OK) {
@@ -166,17 +167,17 @@ weft_status secret_store_put(const char *folder, const char *place, const void *
     return status;
 }
 
-weft_status secret_store_get(const char *folder, const char *place, char **value, size_t *size, struct error *error)
+weft_status secret_store_get(const char *directory, const char *place, char **value, size_t *size, struct error *error)
 {
     unsigned char key[KEY_BYTES];
     char path[FILE_PATH_BYTES], *bytes = NULL, *made = NULL;
     size_t count = 0;
     unsigned long long read = 0;
-    if (!secret_store_has(folder, place))
+    if (!secret_store_has(directory, place))
         return error_set(error, WEFT_ERROR_STATE, "there is no secret '%s'", place);
-    weft_status status = file_join(path, folder, place, error);
+    weft_status status = file_join(path, directory, place, error);
     if (status == WEFT_OK)
-        status = read_key(folder, key, error);
+        status = read_key(directory, key, error);
     if (status == WEFT_OK)
         status = file_read(path, FILE_MOST, &bytes, &count, error);
     if (status == WEFT_OK && !(made = calloc(1, count + 1)))
@@ -190,7 +191,7 @@ weft_status secret_store_get(const char *folder, const char *place, char **value
             error_set(error, WEFT_ERROR_DATA,
                       "the secret '%s' cannot be decrypted: its file is damaged, or the key '%s/key' is not the one "
                       "that encrypted it; set it again",
-                      place, folder);
+                      place, directory);
     sodium_memzero(key, sizeof key);
     free(bytes);
     if (status != WEFT_OK) {
@@ -203,21 +204,21 @@ weft_status secret_store_get(const char *folder, const char *place, char **value
     return WEFT_OK;
 }
 
-weft_status secret_store_remove(const char *folder, const char *place, struct error *error)
+weft_status secret_store_remove(const char *directory, const char *place, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, folder, place, error);
-    if (status == WEFT_OK && !secret_store_has(folder, place))
+    weft_status status = file_join(path, directory, place, error);
+    if (status == WEFT_OK && !secret_store_has(directory, place))
         status = error_set(error, WEFT_ERROR_STATE, "there is no secret '%s'", place);
     if (status == WEFT_OK && unlink(path) != 0)
         status = error_system(error, "cannot remove the secret '%s'", path);
     return status;
 }
 
-bool secret_store_has(const char *folder, const char *place)
+bool secret_store_has(const char *directory, const char *place)
 {
     char path[FILE_PATH_BYTES];
-    return secret_name_is_valid(strrchr(place, '/') + 1) && file_join(path, folder, place, NULL) == WEFT_OK &&
+    return secret_name_is_valid(strrchr(place, '/') + 1) && file_join(path, directory, place, NULL) == WEFT_OK &&
            file_exists(path);
 }
 
@@ -226,16 +227,16 @@ static int compare_names(const void *one, const void *other)
     return strcmp(*(char *const *)one, *(char *const *)other);
 }
 
-weft_status secret_store_names(const char *folder, bool of_project, const char *owner, struct texts *names,
+weft_status secret_store_names(const char *directory, bool of_project, const char *owner, struct texts *names,
                                struct error *error)
 {
     char place[SECRET_PLACE_BYTES], path[FILE_PATH_BYTES];
     bool added = true;
     *names = (struct texts){0};
-    weft_status status = file_join(path, folder, secret_place(place, of_project, owner, ""), error);
+    weft_status status = file_join(path, directory, secret_place(place, of_project, owner, ""), error);
     DIR *listing = status == WEFT_OK ? opendir(path) : NULL;
     if (status == WEFT_OK && !listing && errno != ENOENT)
-        return error_system(error, "cannot read the folder '%s'", path);
+        return error_system(error, "cannot read the directory '%s'", path);
     for (struct dirent *entry; listing && added && (entry = readdir(listing));)
         if (secret_name_is_valid(entry->d_name))
             added = texts_add(names, entry->d_name);

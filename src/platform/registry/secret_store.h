@@ -2,11 +2,11 @@
 /**
  * Secrets of users and projects, encrypted on disk:
  *
- *     FOLDER/key                   32 random bytes, mode 0600
- *     FOLDER/users/anna/HF_TOKEN   a nonce and the value, by XChaCha20-Poly1305; the associated data is the path
+ *     DIRECTORY/key                   32 random bytes, mode 0600
+ *     DIRECTORY/users/anna/HF_TOKEN   a nonce and the value, by XChaCha20-Poly1305; the associated data is the path
  *                                  "users/anna/HF_TOKEN", so that no file can stand for another one
  *
- * A secret is named by that path ("place"). A reader of the key and the files has the secrets: the folder has mode
+ * A secret is named by that path ("place"). A reader of the key and the files has the secrets: the directory has mode
  * 0700. A value has SECRET_LEAST to SECRET_MOST bytes and no NUL.
  *
  * Changes replace whole files. Thread-safe: nothing is kept in memory.
@@ -33,24 +33,24 @@ bool secret_name_is_valid(const char *name);
 /** The place of a secret of a project or of a user. */
 char *secret_place(char place[SECRET_PLACE_BYTES], bool of_project, const char *owner, const char *name);
 
-/** Make the folder and its key, or check those that are there. Errors: SYSTEM; DATA if the key is damaged or open to
+/** Make the directory and its key, or check those that are there. Errors: SYSTEM; DATA if the key is damaged or open to
  * others. */
-weft_status secret_store_open(const char *folder, struct error *error);
+weft_status secret_store_open(const char *directory, struct error *error);
 
 /** Keep a value in place of any before. Errors: ARGUMENT; STATE if its owner has too many; SYSTEM, DATA, MEMORY. */
-weft_status secret_store_put(const char *folder, const char *place, const void *value, size_t size,
+weft_status secret_store_put(const char *directory, const char *place, const void *value, size_t size,
                              struct error *error);
 
 /** The value with a NUL after it, to be wiped and freed. Errors: STATE if there is none; DATA; SYSTEM; MEMORY. */
-weft_status secret_store_get(const char *folder, const char *place, char **value, size_t *size, struct error *error);
+weft_status secret_store_get(const char *directory, const char *place, char **value, size_t *size, struct error *error);
 
 /** Errors: STATE if there is none; SYSTEM. */
-weft_status secret_store_remove(const char *folder, const char *place, struct error *error);
+weft_status secret_store_remove(const char *directory, const char *place, struct error *error);
 
-bool secret_store_has(const char *folder, const char *place);
+bool secret_store_has(const char *directory, const char *place);
 
 /** The names of a project's or a user's secrets, in order; texts_free() frees them. Errors: SYSTEM, MEMORY. */
-weft_status secret_store_names(const char *folder, bool of_project, const char *owner, struct texts *names,
+weft_status secret_store_names(const char *directory, bool of_project, const char *owner, struct texts *names,
                                struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint in another run's folder: shared blocks, links or copies, whole or not there. */
+/* A checkpoint in another run's directory: shared blocks, links or copies, whole or not there. */
 #include "platform/runs/checkpoints.h"
 
 #include "base/file/file.h"
@@ -21,15 +21,15 @@
 #define PIECE_BYTES ((size_t)1 << 20)
 
 struct copying {
-    const char *folder, *name; /* for sentences: what is copied */
-    bool linked;               /* files are never written again, so a second name is as good as a copy */
-    uid_t owner, holder;       /* of the copy in the end; of the folder it is copied from */
+    const char *directory, *name; /* for messages: what is copied */
+    bool linked;                  /* files are never written again, so a second name is as good as a copy */
+    uid_t owner, holder;          /* of the copy in the end; of the directory it is copied from */
     unsigned files;
 };
 
 static weft_status fails(const struct copying *copying, const char *inner, struct error *error)
 {
-    return error_system(error, "cannot copy '%s' of the checkpoint '%s/%s'", inner, copying->folder, copying->name);
+    return error_system(error, "cannot copy '%s' of the checkpoint '%s/%s'", inner, copying->directory, copying->name);
 }
 
 /* Copy bytes; the kernel does it where it can. */
@@ -65,7 +65,7 @@ static weft_status copy_bytes(const struct copying *copying, int from, int to, c
 }
 
 /*
- * What the program of a run has put into its folder may be another's file, by a second name: a process that is root
+ * What the program of a run has put into its directory may be another's file, by a second name: a process that is root
  * would read it, and give it away.
  */
 static weft_status check_holder(const struct copying *copying, const char *name, const struct stat *there,
@@ -75,7 +75,7 @@ static weft_status check_holder(const struct copying *copying, const char *name,
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_STATE,
                      "'%s' of the checkpoint '%s/%s' is no file of the run's own account (user %u): it is not copied",
-                     name, copying->folder, copying->name, (unsigned)copying->holder);
+                     name, copying->directory, copying->name, (unsigned)copying->holder);
 }
 
 /* Give the file a second name; false, and nothing is there: it is to be copied. */
@@ -124,8 +124,8 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
 static weft_status copy_entry(struct copying *copying, int from, int to, const char *name, int depth,
                               struct error *error);
 
-static weft_status copy_folder(struct copying *copying, int from, int to, const char *name, int depth,
-                               struct error *error)
+static weft_status copy_directory(struct copying *copying, int from, int to, const char *name, int depth,
+                                  struct error *error)
 {
     int source = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), made = -1;
     if (source < 0 || mkdirat(to, name, 0777) != 0 ||
@@ -161,14 +161,15 @@ static weft_status copy_entry(struct copying *copying, int from, int to, const c
     if (fstatat(from, name, &there, AT_SYMLINK_NOFOLLOW) != 0)
         return fails(copying, name, error);
     if (depth > DEPTH_MOST || ++copying->files > FILES_MOST)
-        return error_set(error, WEFT_ERROR_DATA,
-                         "the checkpoint '%s/%s' has more than %d files, or folders deeper than %d: no run begins from "
-                         "it",
-                         copying->folder, copying->name, FILES_MOST, DEPTH_MOST);
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "the checkpoint '%s/%s' has more than %d files, or directories deeper than %d: no run begins from "
+            "it",
+            copying->directory, copying->name, FILES_MOST, DEPTH_MOST);
     if (S_ISREG(there.st_mode))
         return copy_file(copying, from, to, name, &there, error);
     if (S_ISDIR(there.st_mode))
-        return copy_folder(copying, from, to, name, depth, error);
+        return copy_directory(copying, from, to, name, depth, error);
     if (!S_ISLNK(there.st_mode))
         return WEFT_OK; /* a pipe or socket is no state */
     char target[FILE_PATH_BYTES];
@@ -178,18 +179,18 @@ static weft_status copy_entry(struct copying *copying, int from, int to, const c
 }
 
 /* The checkpoint that was copied is there still, and the same one. */
-static weft_status check_still(const struct copying *copying, int folder, const struct stat *before,
+static weft_status check_still(const struct copying *copying, int directory, const struct stat *before,
                                struct error *error)
 {
     struct stat after;
-    if (fstatat(folder, copying->name, &after, AT_SYMLINK_NOFOLLOW) == 0 && after.st_ino == before->st_ino &&
+    if (fstatat(directory, copying->name, &after, AT_SYMLINK_NOFOLLOW) == 0 && after.st_ino == before->st_ino &&
         after.st_dev == before->st_dev &&
         (S_ISDIR(after.st_mode) ||
          (after.st_mtim.tv_sec == before->st_mtim.tv_sec && after.st_mtim.tv_nsec == before->st_mtim.tv_nsec)))
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_STATE,
                      "the checkpoint '%s/%s' was removed or replaced while it was copied; choose another",
-                     copying->folder, copying->name);
+                     copying->directory, copying->name);
 }
 
 weft_status run_checkpoint_copy(const char *path, const char *name, const char *target, uid_t owner,
@@ -201,12 +202,12 @@ weft_status run_checkpoint_copy(const char *path, const char *name, const char *
         status = file_join(made, target, found, error);
     if (status != WEFT_OK)
         return status;
-    struct copying copying = {.folder = path, .name = found, .owner = owner};
+    struct copying copying = {.directory = path, .name = found, .owner = owner};
     struct stat before, holder;
     int from = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int to = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (from < 0 || to < 0)
-        status = error_system(error, "cannot open the folder '%s'", from < 0 ? path : target);
+        status = error_system(error, "cannot open the directory '%s'", from < 0 ? path : target);
     else if (fstat(from, &holder) != 0 || fstatat(from, found, &before, AT_SYMLINK_NOFOLLOW) != 0)
         status = fails(&copying, found, error);
     else if (file_exists(made))
@@ -221,7 +222,7 @@ weft_status run_checkpoint_copy(const char *path, const char *name, const char *
         else if (status != WEFT_OK)
             error_set(error, status, "%s", failure.text);
         if (status == WEFT_OK && fsync(to) != 0)
-            status = error_system(error, "cannot sync the folder '%s'", target);
+            status = error_system(error, "cannot sync the directory '%s'", target);
         if (status != WEFT_OK)
             file_remove_tree(made, NULL);
     }

@@ -56,20 +56,20 @@ static int64_t milliseconds(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
 }
 
-/* Add the bytes of what is in a folder, `*left` files at most; the newest change of them to `*time`. */
+/* Add the bytes of what is in a directory, `*left` files at most; the newest change of them to `*time`. */
 static void add_bytes(int parent, const char *name, int depth, unsigned *left, struct run_checkpoint *checkpoint)
 {
-    int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *listing = folder >= 0 ? fdopendir(folder) : NULL;
+    int directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing = directory >= 0 ? fdopendir(directory) : NULL;
     if (!listing) {
-        if (folder >= 0)
-            close(folder);
+        if (directory >= 0)
+            close(directory);
         return;
     }
     for (struct dirent *entry; *left > 0 && (entry = readdir(listing));) {
         struct stat there;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(folder, entry->d_name, &there, AT_SYMLINK_NOFOLLOW) != 0)
+            fstatat(directory, entry->d_name, &there, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         --*left;
         if (S_ISREG(there.st_mode)) {
@@ -77,16 +77,16 @@ static void add_bytes(int parent, const char *name, int depth, unsigned *left, s
             if (milliseconds(&there.st_mtim) > checkpoint->time)
                 checkpoint->time = milliseconds(&there.st_mtim);
         } else if (S_ISDIR(there.st_mode) && depth < DEPTH_MOST) {
-            add_bytes(folder, entry->d_name, depth + 1, left, checkpoint);
+            add_bytes(directory, entry->d_name, depth + 1, left, checkpoint);
         }
     }
     closedir(listing);
 }
 
-/* The name that a link in the folder has beside it; "" if it leads elsewhere. */
-static void follow(int folder, const char *link, char target[RUN_CHECKPOINT_NAME_BYTES])
+/* The name that a link in the directory has beside it; "" if it leads elsewhere. */
+static void follow(int directory, const char *link, char target[RUN_CHECKPOINT_NAME_BYTES])
 {
-    ssize_t length = readlinkat(folder, link, target, RUN_CHECKPOINT_NAME_BYTES);
+    ssize_t length = readlinkat(directory, link, target, RUN_CHECKPOINT_NAME_BYTES);
     if (length <= 0 || length >= RUN_CHECKPOINT_NAME_BYTES)
         length = 0;
     target[length] = '\0';
@@ -103,20 +103,20 @@ static int newest_first(const void *left, const void *right)
 }
 
 /* What `name` is, if it is a checkpoint. */
-static bool look_at(int folder, const char *name, struct run_checkpoint *checkpoint)
+static bool look_at(int directory, const char *name, struct run_checkpoint *checkpoint)
 {
     struct stat there;
     unsigned left = FILES_MOST;
-    if (!run_checkpoint_name_is_good(name) || fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+    if (!run_checkpoint_name_is_good(name) || fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
         (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
         return false;
     *checkpoint = (struct run_checkpoint){.step = step_of(name)};
     snprintf(checkpoint->name, sizeof checkpoint->name, "%s", name);
     if (S_ISDIR(there.st_mode))
-        add_bytes(folder, name, 0, &left, checkpoint);
+        add_bytes(directory, name, 0, &left, checkpoint);
     else
         checkpoint->bytes = (uint64_t)there.st_size;
-    if (checkpoint->time == 0) /* a folder's own time changes with what is in it, but also with a copy */
+    if (checkpoint->time == 0) /* a directory's own time changes with what is in it, but also with a copy */
         checkpoint->time = milliseconds(&there.st_mtim);
     return true;
 }
@@ -126,17 +126,17 @@ weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list,
     struct run_checkpoint *found = NULL;
     size_t used = 0, room = 0;
     char best[RUN_CHECKPOINT_NAME_BYTES];
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *listing = folder >= 0 ? fdopendir(folder) : NULL;
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing = directory >= 0 ? fdopendir(directory) : NULL;
     *list = NULL;
     *count = 0;
     if (!listing) {
-        weft_status status = errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the folder '%s'", path);
-        if (folder >= 0)
-            close(folder);
+        weft_status status = errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the directory '%s'", path);
+        if (directory >= 0)
+            close(directory);
         return status;
     }
-    follow(folder, CHECKPOINT_BEST, best);
+    follow(directory, CHECKPOINT_BEST, best);
     for (struct dirent *entry; used < RUN_CHECKPOINTS_MOST && (entry = readdir(listing));) {
         if (used == room) {
             room = room ? 2 * room : 16;
@@ -148,7 +148,7 @@ weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list,
             }
             found = grown;
         }
-        if (!look_at(folder, entry->d_name, &found[used]))
+        if (!look_at(directory, entry->d_name, &found[used]))
             continue;
         found[used].best = strcmp(best, found[used].name) == 0;
         used++;
@@ -166,17 +166,17 @@ weft_status run_checkpoint_find(const char *path, const char *name, char found[R
 {
     struct stat there;
     char target[RUN_CHECKPOINT_NAME_BYTES] = "";
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder >= 0 && run_checkpoint_name_is_good(name)) {
-        follow(folder, name, target);
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory >= 0 && run_checkpoint_name_is_good(name)) {
+        follow(directory, name, target);
         if (!*target)
             snprintf(target, sizeof target, "%s", name);
-        if (fstatat(folder, target, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+        if (fstatat(directory, target, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
             (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
             target[0] = '\0';
     }
-    if (folder >= 0)
-        close(folder);
+    if (directory >= 0)
+        close(directory);
     if (*target) {
         memcpy(found, target, sizeof target);
         return WEFT_OK;

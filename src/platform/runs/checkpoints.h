@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The checkpoints of a run: what its program has written below RUN/checkpoints (its WEFT_CHECKPOINT_DIR). Each entry of
- * that folder that is whole is one: Weft's own (training/checkpoint/checkpoint.h), or a folder or file of any other program.
+ * that directory that is whole is one: Weft's own (training/checkpoint/checkpoint.h), or a directory or file of any other program.
  * Hidden names are none, and names that end as what is being written does: ".partial", ".old", ".tmp".
  *
- * The folder belongs to a program that is not trusted: no link is followed but one in the folder itself to a checkpoint
- * beside it ("best"), and nothing that is no file or folder is opened. Thread-safe.
+ * The directory belongs to a program that is not trusted: no link is followed but one in the directory itself to a checkpoint
+ * beside it ("best"), and nothing that is no file or directory is opened. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_RUNS_CHECKPOINTS_H
 #define WEFT_PLATFORM_RUNS_CHECKPOINTS_H
@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define RUN_CHECKPOINT_NAME_BYTES 256
-#define RUN_CHECKPOINTS_MOST      10000 /**< of a folder that are looked at */
+#define RUN_CHECKPOINTS_MOST      10000 /**< of a directory that are looked at */
 
 struct run_checkpoint {
     char name[RUN_CHECKPOINT_NAME_BYTES];
@@ -28,28 +28,29 @@ struct run_checkpoint {
     bool best;      /**< the link "best" leads to it */
 };
 
-/** All in `folder`, the newest first; `*list` is to be freed. A folder that is not there has none. */
-weft_status run_checkpoints_list(const char *folder, struct run_checkpoint **list, size_t *count, struct error *error);
+/** All in `directory`, the newest first; `*list` is to be freed. A directory that is not there has none. */
+weft_status run_checkpoints_list(const char *directory, struct run_checkpoint **list, size_t *count,
+                                 struct error *error);
 
 /** Whether a checkpoint can be called so at all: one part of a path, and a name as above. */
 bool run_checkpoint_name_is_good(const char *name);
 
 /**
  * The checkpoint that `name` means: itself, or the one that it is a link to. Errors: ARGUMENT where there is none, with
- * a sentence that names the newest there is.
+ * a message that names the newest there is.
  */
-weft_status run_checkpoint_find(const char *folder, const char *name, char found[RUN_CHECKPOINT_NAME_BYTES],
+weft_status run_checkpoint_find(const char *directory, const char *name, char found[RUN_CHECKPOINT_NAME_BYTES],
                                 struct error *error);
 
 /**
- * Copy the checkpoint `name` of `folder` into the folder `target`, under its own name, for a run whose files will be
+ * Copy the checkpoint `name` of `directory` into the directory `target`, under its own name, for a run whose files will be
  * `owner`'s. The files of Weft's own checkpoints, which are never written again, become links to the same files where
  * they are that one's already; all others share blocks where the file system can, and are copied elsewhere. It is on
  * disk and whole when this returns, or not there: a checkpoint that is removed or replaced meanwhile is an error
- * (STATE), and so is, for a process that is root, one with files in it that are not of the owner of `folder`: that one
+ * (STATE), and so is, for a process that is root, one with files in it that are not of the owner of `directory`: that one
  * may have been given names of files that it cannot read. Errors: as run_checkpoint_find(); SYSTEM.
  */
-weft_status run_checkpoint_copy(const char *folder, const char *name, const char *target, uid_t owner,
+weft_status run_checkpoint_copy(const char *directory, const char *name, const char *target, uid_t owner,
                                 struct error *error);
 
 #endif

@@ -32,7 +32,7 @@ struct job {
     struct error failure; /* status WEFT_OK: it is made */
 };
 
-struct run_folders {
+struct run_directories {
     char runs[FILE_PATH_BYTES], snapshots[FILE_PATH_BYTES];
     int descriptor;
     pthread_mutex_t lock; /* of all that follows */
@@ -43,8 +43,8 @@ struct run_folders {
     pthread_t thread[THREADS];
 };
 
-weft_status run_folder_path(const char *runs, int64_t run, const char *name, char path[FILE_PATH_BYTES],
-                            struct error *error)
+weft_status run_directory_path(const char *runs, int64_t run, const char *name, char path[FILE_PATH_BYTES],
+                               struct error *error)
 {
     char inner[RUN_CHECKPOINT_NAME_BYTES + 32];
     snprintf(inner, sizeof inner, "%" PRId64 "/%s", run, name);
@@ -53,7 +53,7 @@ weft_status run_folder_path(const char *runs, int64_t run, const char *name, cha
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
 
-/* The name that a folder has until it is whole; one that a crash has left is removed. */
+/* The name that a directory has until it is whole; one that a crash has left is removed. */
 static weft_status begin_partial(const char *path, char partial[FILE_PATH_BYTES], struct error *error)
 {
     if (snprintf(partial, FILE_PATH_BYTES, "%s.partial", path) >= FILE_PATH_BYTES)
@@ -70,17 +70,17 @@ static weft_status give_name(const char *partial, const char *path, weft_status 
     return status;
 }
 
-static weft_status make_work(const struct run_folders *folders, const struct run_folder_order *order, const char *work,
-                             struct error *error)
+static weft_status make_work(const struct run_directories *directories, const struct run_directory_order *order,
+                             const char *work, struct error *error)
 {
     char partial[FILE_PATH_BYTES], store[FILE_PATH_BYTES], from[FILE_PATH_BYTES];
-    if (file_is_folder(work))
+    if (file_is_directory(work))
         return WEFT_OK;
     if (!*order->snapshot)
-        return file_make_folder(work, error);
+        return file_make_directory(work, error);
     weft_status status = begin_partial(work, partial, error);
     if (status == WEFT_OK)
-        status = file_join(store, folders->snapshots, order->project, error);
+        status = file_join(store, directories->snapshots, order->project, error);
     if (status != WEFT_OK)
         return status;
     if (!snapshot_store_find(from, store, order->owner, order->snapshot))
@@ -88,70 +88,71 @@ static weft_status make_work(const struct run_folders *folders, const struct run
     return give_name(partial, work, snapshot_check_out(from, order->snapshot, partial, error), error);
 }
 
-static weft_status make_checkpoints(const struct run_folders *folders, const struct run_folder_order *order,
+static weft_status make_checkpoints(const struct run_directories *directories, const struct run_directory_order *order,
                                     const char *checkpoints, struct error *error)
 {
     char partial[FILE_PATH_BYTES], parent[FILE_PATH_BYTES];
     struct run_owner owner = {.user = geteuid()};
-    if (file_is_folder(checkpoints))
+    if (file_is_directory(checkpoints))
         return WEFT_OK;
     if (!*order->checkpoint)
-        return file_make_folder(checkpoints, error);
+        return file_make_directory(checkpoints, error);
     if (order->parent <= 0)
         return error_set(error, WEFT_ERROR_DATA,
                          "run %" PRId64 " is to begin from checkpoint '%.100s', but is no fork of a run that has it",
                          order->run, order->checkpoint);
-    weft_status status = run_folder_path(folders->runs, order->parent, "checkpoints", parent, error);
+    weft_status status = run_directory_path(directories->runs, order->parent, "checkpoints", parent, error);
     if (status == WEFT_OK && *order->account)
         status = run_owner_find(order->account, &owner, error);
     if (status == WEFT_OK)
         status = begin_partial(checkpoints, partial, error);
     if (status == WEFT_OK)
-        status = file_make_folder(partial, error);
+        status = file_make_directory(partial, error);
     if (status != WEFT_OK)
         return status;
     return give_name(partial, checkpoints, run_checkpoint_copy(parent, order->checkpoint, partial, owner.user, error),
                      error);
 }
 
-/* The folder that all else is made in. `*given`: an account has it, and all in it: it is not for us to touch. */
-static weft_status make_own(const struct run_folder_order *order, const char *own, bool *given, struct error *error)
+/* The directory that all else is made in. `*given`: an account has it, and all in it: it is not for us to touch. */
+static weft_status make_own(const struct run_directory_order *order, const char *own, bool *given, struct error *error)
 {
     weft_status status = WEFT_OK;
     *given = false;
-    if (!file_is_folder(own))
-        status = file_make_folder(own, error);
+    if (!file_is_directory(own))
+        status = file_make_directory(own, error);
     else if (*order->account)
         status = run_owner_look(own, order->account, given, error);
     return status == WEFT_OK && !*given ? run_owner_close(own, error) : status;
 }
 
-static weft_status make(const struct run_folders *folders, const struct run_folder_order *order, struct error *error)
+static weft_status make(const struct run_directories *directories, const struct run_directory_order *order,
+                        struct error *error)
 {
     char own[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
     bool given;
-    weft_status status = run_folder_path(folders->runs, order->run, "", own, error);
+    weft_status status = run_directory_path(directories->runs, order->run, "", own, error);
     if (status == WEFT_OK) {
         own[strlen(own) - 1] = '\0'; /* a slash, behind which a link would be followed */
         status = make_own(order, own, &given, error);
     }
     if (status != WEFT_OK || given)
         return status;
-    status = run_folder_path(folders->runs, order->run, "checkpoints", path, error);
+    status = run_directory_path(directories->runs, order->run, "checkpoints", path, error);
     if (status == WEFT_OK)
-        status = make_checkpoints(folders, order, path, error);
+        status = make_checkpoints(directories, order, path, error);
     if (status == WEFT_OK)
-        status = run_folder_path(folders->runs, order->run, "work", path, error);
+        status = run_directory_path(directories->runs, order->run, "work", path, error);
     if (status == WEFT_OK)
-        status = make_work(folders, order, path, error);
+        status = make_work(directories, order, path, error);
     return status == WEFT_OK && *order->account ? run_owner_give(own, order->account, error) : status;
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
 
-static struct job *next_job(struct run_folders *folders)
+static struct job *next_job(struct run_directories *directories)
 {
-    struct job *job = folders->jobs;
+    struct job *job = directories->jobs;
     while (job && job->state != JOB_WAITS)
         job = job->next;
     return job;
@@ -159,63 +160,64 @@ static struct job *next_job(struct run_folders *folders)
 
 static void *work(void *argument)
 {
-    struct run_folders *folders = argument;
+    struct run_directories *directories = argument;
     struct job *job;
-    pthread_mutex_lock(&folders->lock);
+    pthread_mutex_lock(&directories->lock);
     for (;;) {
-        while (!folders->closing && !(job = next_job(folders))) {
-            folders->idle++;
-            pthread_cond_wait(&folders->come, &folders->lock);
-            folders->idle--;
+        while (!directories->closing && !(job = next_job(directories))) {
+            directories->idle++;
+            pthread_cond_wait(&directories->come, &directories->lock);
+            directories->idle--;
         }
-        if (folders->closing)
+        if (directories->closing)
             break;
         job->state = JOB_IS_MADE;
-        struct run_folder_order order = {job->run,        job->parent,  job->project, job->snapshot,
-                                         job->checkpoint, job->account, job->owner};
-        pthread_mutex_unlock(&folders->lock);
-        make(folders, &order, &job->failure);
-        pthread_mutex_lock(&folders->lock);
+        struct run_directory_order order = {job->run,        job->parent,  job->project, job->snapshot,
+                                            job->checkpoint, job->account, job->owner};
+        pthread_mutex_unlock(&directories->lock);
+        make(directories, &order, &job->failure);
+        pthread_mutex_lock(&directories->lock);
         job->state = JOB_IS_DONE;
         uint64_t one = 1;
-        (void)!write(folders->descriptor, &one, sizeof one);
+        (void)!write(directories->descriptor, &one, sizeof one);
     }
-    pthread_mutex_unlock(&folders->lock);
+    pthread_mutex_unlock(&directories->lock);
     return NULL;
 }
 
 /* A thread for one job more, if none is idle and there may be another one. */
-static weft_status start_thread(struct run_folders *folders, struct error *error)
+static weft_status start_thread(struct run_directories *directories, struct error *error)
 {
     sigset_t all, before;
     unsigned waiting = 0;
-    for (const struct job *job = folders->jobs; job; job = job->next)
+    for (const struct job *job = directories->jobs; job; job = job->next)
         waiting += job->state == JOB_WAITS;
-    if (folders->idle > waiting || folders->threads == THREADS)
+    if (directories->idle > waiting || directories->threads == THREADS)
         return WEFT_OK;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&folders->thread[folders->threads], NULL, work, folders);
+    int code = pthread_create(&directories->thread[directories->threads], NULL, work, directories);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code == 0)
-        folders->threads++;
-    else if (folders->threads == 0)
-        return error_set(error, WEFT_ERROR_SYSTEM, "cannot start a thread that makes folders: %s", strerror(code));
+        directories->threads++;
+    else if (directories->threads == 0)
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot start a thread that makes directories: %s", strerror(code));
     return WEFT_OK;
 }
 
-static weft_status add_job(struct run_folders *folders, const struct run_folder_order *order, struct error *error)
+static weft_status add_job(struct run_directories *directories, const struct run_directory_order *order,
+                           struct error *error)
 {
-    struct job *job = calloc(1, sizeof *job), **end = &folders->jobs;
+    struct job *job = calloc(1, sizeof *job), **end = &directories->jobs;
     if (!job)
-        return error_memory(error, sizeof *job, "the folders of a run");
+        return error_memory(error, sizeof *job, "the directories of a run");
     *job = (struct job){.run = order->run, .parent = order->parent};
     snprintf(job->project, sizeof job->project, "%s", order->project);
     snprintf(job->snapshot, sizeof job->snapshot, "%s", order->snapshot);
     snprintf(job->checkpoint, sizeof job->checkpoint, "%s", order->checkpoint);
     snprintf(job->account, sizeof job->account, "%s", order->account);
     snprintf(job->owner, sizeof job->owner, "%s", order->owner ? order->owner : "");
-    weft_status status = start_thread(folders, error);
+    weft_status status = start_thread(directories, error);
     if (status != WEFT_OK) {
         free(job);
         return status;
@@ -223,19 +225,19 @@ static weft_status add_job(struct run_folders *folders, const struct run_folder_
     while (*end)
         end = &(*end)->next;
     *end = job;
-    pthread_cond_signal(&folders->come);
+    pthread_cond_signal(&directories->come);
     return WEFT_OK;
 }
 
 /* What became of a run's job. */
-static weft_status ask(struct run_folders *folders, const struct run_folder_order *order, bool *made,
+static weft_status ask(struct run_directories *directories, const struct run_directory_order *order, bool *made,
                        struct error *error)
 {
-    struct job **at = &folders->jobs, *job;
+    struct job **at = &directories->jobs, *job;
     while (*at && (*at)->run != order->run)
         at = &(*at)->next;
     if (!(job = *at))
-        return add_job(folders, order, error);
+        return add_job(directories, order, error);
     if (job->state != JOB_IS_DONE)
         return WEFT_OK;
     weft_status status = job->failure.status;
@@ -247,49 +249,51 @@ static weft_status ask(struct run_folders *folders, const struct run_folder_orde
     return status;
 }
 
-weft_status run_folders_make(struct run_folders *folders, const struct run_folder_order *order, bool *made,
-                             char work_path[FILE_PATH_BYTES], char checkpoints[FILE_PATH_BYTES], struct error *error)
+weft_status run_directories_make(struct run_directories *directories, const struct run_directory_order *order,
+                                 bool *made, char work_path[FILE_PATH_BYTES], char checkpoints[FILE_PATH_BYTES],
+                                 struct error *error)
 {
     *made = false;
-    weft_status status = run_folder_path(folders->runs, order->run, "work", work_path, error);
+    weft_status status = run_directory_path(directories->runs, order->run, "work", work_path, error);
     if (status == WEFT_OK)
-        status = run_folder_path(folders->runs, order->run, "checkpoints", checkpoints, error);
+        status = run_directory_path(directories->runs, order->run, "checkpoints", checkpoints, error);
     if (status != WEFT_OK)
         return status;
     bool little =
-        (!*order->snapshot || file_is_folder(work_path)) && (!*order->checkpoint || file_is_folder(checkpoints));
-    pthread_mutex_lock(&folders->lock);
+        (!*order->snapshot || file_is_directory(work_path)) && (!*order->checkpoint || file_is_directory(checkpoints));
+    pthread_mutex_lock(&directories->lock);
     bool asked = false;
-    for (struct job *job = folders->jobs; job; job = job->next)
+    for (struct job *job = directories->jobs; job; job = job->next)
         asked = asked || job->run == order->run;
     if (asked || !little)
-        status = ask(folders, order, made, error);
-    pthread_mutex_unlock(&folders->lock);
+        status = ask(directories, order, made, error);
+    pthread_mutex_unlock(&directories->lock);
     if (asked || !little)
         return status;
-    status = make(folders, order, error);
+    status = make(directories, order, error);
     *made = status == WEFT_OK;
     return status;
 }
 
-void run_folders_hear(struct run_folders *folders)
+void run_directories_hear(struct run_directories *directories)
 {
     uint64_t count;
-    (void)!read(folders->descriptor, &count, sizeof count);
+    (void)!read(directories->descriptor, &count, sizeof count);
 }
 
-int run_folders_descriptor(const struct run_folders *folders)
+int run_directories_descriptor(const struct run_directories *directories)
 {
-    return folders->descriptor;
+    return directories->descriptor;
 }
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
 
-weft_status run_folders_open(const char *runs, const char *snapshots, struct run_folders **folders, struct error *error)
+weft_status run_directories_open(const char *runs, const char *snapshots, struct run_directories **directories,
+                                 struct error *error)
 {
-    struct run_folders *made = calloc(1, sizeof *made);
+    struct run_directories *made = calloc(1, sizeof *made);
     if (!made)
-        return error_memory(error, sizeof *made, "the folders of runs");
+        return error_memory(error, sizeof *made, "the directories of runs");
     if (snprintf(made->runs, sizeof made->runs, "%s", runs) >= (int)sizeof made->runs ||
         snprintf(made->snapshots, sizeof made->snapshots, "%s", snapshots ? snapshots : "") >=
             (int)sizeof made->snapshots) {
@@ -299,30 +303,30 @@ weft_status run_folders_open(const char *runs, const char *snapshots, struct run
     made->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made->descriptor < 0) {
         free(made);
-        return error_system(error, "cannot make an event for the folders of runs");
+        return error_system(error, "cannot make an event for the directories of runs");
     }
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->come, NULL);
-    *folders = made;
+    *directories = made;
     return WEFT_OK;
 }
 
-void run_folders_close(struct run_folders *folders)
+void run_directories_close(struct run_directories *directories)
 {
-    if (!folders)
+    if (!directories)
         return;
-    pthread_mutex_lock(&folders->lock);
-    folders->closing = true;
-    pthread_cond_broadcast(&folders->come);
-    pthread_mutex_unlock(&folders->lock);
-    for (unsigned i = 0; i < folders->threads; i++)
-        pthread_join(folders->thread[i], NULL);
-    for (struct job *job = folders->jobs, *next; job; job = next) {
+    pthread_mutex_lock(&directories->lock);
+    directories->closing = true;
+    pthread_cond_broadcast(&directories->come);
+    pthread_mutex_unlock(&directories->lock);
+    for (unsigned i = 0; i < directories->threads; i++)
+        pthread_join(directories->thread[i], NULL);
+    for (struct job *job = directories->jobs, *next; job; job = next) {
         next = job->next;
         free(job);
     }
-    close(folders->descriptor);
-    pthread_cond_destroy(&folders->come);
-    pthread_mutex_destroy(&folders->lock);
-    free(folders);
+    close(directories->descriptor);
+    pthread_cond_destroy(&directories->come);
+    pthread_mutex_destroy(&directories->lock);
+    free(directories);
 }

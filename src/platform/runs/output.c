@@ -26,7 +26,7 @@
 /* The journal of a node, a segment at a time. */
 struct source {
     uint32_t node;
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     uint64_t *firsts; /* its segments */
     size_t count;
     size_t left;       /* backwards: segments before this one are to be read; forwards: this one is the next */
@@ -79,7 +79,7 @@ static uint64_t segment_time(const struct source *source, uint64_t first)
     char path[FILE_PATH_BYTES];
     uint8_t header[TIME_BYTES];
     uint64_t time = 0;
-    if (journal_segment_path(path, source->folder, first, NULL) != WEFT_OK)
+    if (journal_segment_path(path, source->directory, first, NULL) != WEFT_OK)
         return 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && pread(file, header, sizeof header, 0) == (ssize_t)sizeof header)
@@ -102,10 +102,10 @@ static size_t find_segment(const struct source *source, const struct run_output_
 static weft_status open_source(const struct run_output_query *query, uint32_t node, struct source *source,
                                struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     source->node = node;
-    weft_status status = node_folder(folder, query->engine, &query->attempt, node, error);
-    return status == WEFT_OK ? file_join(source->folder, folder, "journal", error) : status;
+    weft_status status = node_directory(directory, query->engine, &query->attempt, node, error);
+    return status == WEFT_OK ? file_join(source->directory, directory, "journal", error) : status;
 }
 
 static void close_sources(struct source *sources, uint32_t count)
@@ -144,7 +144,7 @@ static weft_status place_sources(struct paging *paging, const struct run_output_
 {
     for (uint32_t i = 0; i < paging->count; i++) {
         struct source *source = &paging->sources[i];
-        weft_status status = journal_segments(source->folder, &source->firsts, &source->count, error);
+        weft_status status = journal_segments(source->directory, &source->firsts, &source->count, error);
         if (status != WEFT_OK)
             return status;
         source->frontier = cursor ? cursor->time : paging->forwards ? 0 : UINT64_MAX;
@@ -223,7 +223,8 @@ static weft_status read_next(struct paging *paging, struct source *source, struc
     size_t index = paging->forwards ? source->left : source->left - 1;
     struct run_output_seen seen;
     struct run_output_place place = {source->firsts[index], 0};
-    weft_status status = run_output_scan(&paging->scan, source->folder, source->node, &place, SIZE_MAX, &seen, error);
+    weft_status status =
+        run_output_scan(&paging->scan, source->directory, source->node, &place, SIZE_MAX, &seen, error);
     if (status != WEFT_OK)
         return status;
     if (end && index + 1 == source->count)
@@ -386,7 +387,7 @@ static weft_status follow_source(struct run_output_follow *follow, uint32_t i, s
     *taken = 0;
     free(source->firsts);
     source->firsts = NULL;
-    weft_status status = journal_segments(source->folder, &source->firsts, &source->count, error);
+    weft_status status = journal_segments(source->directory, &source->firsts, &source->count, error);
     if (status != WEFT_OK || source->count == 0)
         return status;
     if (place->segment == 0)
@@ -395,7 +396,7 @@ static weft_status follow_source(struct run_output_follow *follow, uint32_t i, s
     /* Whether another one follows has to be known before reading: what it follows is complete then. */
     while (at < source->count && source->firsts[at] <= place->segment)
         at++;
-    status = run_output_scan(scan, source->folder, source->node, place, most, &seen, error);
+    status = run_output_scan(scan, source->directory, source->node, place, most, &seen, error);
     if (status == WEFT_OK && !seen.partial && at < source->count) {
         *place = (struct run_output_place){source->firsts[at], 0};
         *more = true;

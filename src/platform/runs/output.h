@@ -30,7 +30,7 @@
 
 /** Which lines. */
 struct run_output_query {
-    const char *engine; /**< the folder of the local engine */
+    const char *engine; /**< the directory of the local engine */
     struct attempt attempt;
     uint32_t nodes;     /**< of the attempt */
     int64_t node, rank; /**< only of this one; RUN_OUTPUT_ANY */

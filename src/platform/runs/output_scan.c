@@ -148,16 +148,16 @@ static weft_status add_output(struct run_output_scan *scan, struct run_output_li
 static weft_status add_note(struct run_output_scan *scan, struct run_output_line *line,
                             const struct journal_record *record, struct error *error)
 {
-    char sentence[160];
+    char message[160];
     const char *text = record->text;
     size_t size = record->size;
     if (scan->query->rank != RUN_OUTPUT_ANY || scan->query->stream != RUN_OUTPUT_ANY)
         return WEFT_OK;
     if (record->kind == JOURNAL_DROPPED) {
-        size = (size_t)snprintf(sentence, sizeof sentence,
+        size = (size_t)snprintf(message, sizeof message,
                                 "%" PRIu64 " bytes of older output were dropped, to keep what is kept small",
                                 record->dropped.bytes);
-        text = sentence;
+        text = message;
     }
     line->rank = JOURNAL_NO_RANK;
     return add(scan, line, text, size, error);
@@ -212,7 +212,7 @@ static weft_status load(struct run_output_scan *scan, const char *path, uint64_t
     return status;
 }
 
-weft_status run_output_scan(struct run_output_scan *scan, const char *folder, uint32_t node,
+weft_status run_output_scan(struct run_output_scan *scan, const char *directory, uint32_t node,
                             struct run_output_place *place, size_t most, struct run_output_seen *seen,
                             struct error *error)
 {
@@ -222,7 +222,7 @@ weft_status run_output_scan(struct run_output_scan *scan, const char *folder, ui
     uint64_t there = 0;
     struct journal_record record;
     *seen = (struct run_output_seen){0};
-    weft_status status = journal_segment_path(path, folder, place->segment, error);
+    weft_status status = journal_segment_path(path, directory, place->segment, error);
     if (status == WEFT_OK)
         status = load(scan, path, place->offset, most, &got, &there, error);
     if (status == WEFT_OK && got < there && journal_get(scan->bytes, got, &record, &used) != JOURNAL_FOUND)

@@ -26,9 +26,9 @@ const char *run_record_state_name(enum run_record_state state)
     return state_names[state];
 }
 
-weft_status run_records_folder(char folder[FILE_PATH_BYTES], struct error *error)
+weft_status run_records_directory(char directory[FILE_PATH_BYTES], struct error *error)
 {
-    return file_state_folder(folder, "runs", error);
+    return file_state_directory(directory, "runs", error);
 }
 
 weft_status run_record_begin(struct run_record *record, struct error *error)
@@ -43,8 +43,8 @@ weft_status run_record_begin(struct run_record *record, struct error *error)
         snprintf(record->user, sizeof record->user, "%s", user->pw_name);
     else
         snprintf(record->user, sizeof record->user, "%ld", (long)geteuid());
-    if (!getcwd(record->folder, sizeof record->folder))
-        return error_system(error, "cannot tell the current folder");
+    if (!getcwd(record->directory, sizeof record->directory))
+        return error_system(error, "cannot tell the current directory");
     record->launcher = getpid();
     record->started = now;
     record->ended = 0;
@@ -60,13 +60,13 @@ void run_record_complete(struct run_record *record, int exit_code, const char *r
     snprintf(record->reason, sizeof record->reason, "%s", reason ? reason : "");
 }
 
-weft_status run_record_save(const struct run_record *record, const char *folder, struct error *error)
+weft_status run_record_save(const struct run_record *record, const char *directory, struct error *error)
 {
     char name[RUN_ID_BYTES + 8], path[FILE_PATH_BYTES];
     snprintf(name, sizeof name, "%s.json", record->id);
-    weft_status status = file_make_folder(folder, error);
+    weft_status status = file_make_directory(directory, error);
     if (status == WEFT_OK)
-        status = file_join(path, folder, name, error);
+        status = file_join(path, directory, name, error);
     if (status != WEFT_OK)
         return status;
     struct json_writer text;
@@ -75,7 +75,7 @@ weft_status run_record_save(const struct run_record *record, const char *folder,
     json_put_text(&text, "id", record->id);
     json_put_text(&text, "project", record->project);
     json_put_text(&text, "user", record->user);
-    json_put_text(&text, "folder", record->folder);
+    json_put_text(&text, "folder", record->directory);
     json_put_text(&text, "command", record->command);
     json_put_text(&text, "hosts", record->hosts);
     json_put_integer(&text, "ranks", record->ranks);
@@ -113,7 +113,7 @@ static weft_status parse(const cJSON *object, const char *where, struct run_reco
         {"id", record->id, sizeof record->id},
         {"project", record->project, sizeof record->project},
         {"user", record->user, sizeof record->user},
-        {"folder", record->folder, sizeof record->folder},
+        {"folder", record->directory, sizeof record->directory},
         {"command", record->command, sizeof record->command},
         {"hosts", record->hosts, sizeof record->hosts},
         {"machine", record->machine, sizeof record->machine},
@@ -153,18 +153,18 @@ static bool launcher_is_gone(const struct run_record *record)
            kill((pid_t)record->launcher, 0) != 0 && errno == ESRCH;
 }
 
-weft_status run_record_load(const char *folder, const char *id, struct run_record *record, struct error *error)
+weft_status run_record_load(const char *directory, const char *id, struct run_record *record, struct error *error)
 {
     char name[RUN_ID_BYTES + 8], path[FILE_PATH_BYTES];
     if (strchr(id, '/') || strlen(id) >= RUN_ID_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no run; `weft runs` lists them", id);
     snprintf(name, sizeof name, "%s.json", id);
-    weft_status status = file_join(path, folder, name, error);
+    weft_status status = file_join(path, directory, name, error);
     if (status != WEFT_OK)
         return status;
     if (!file_exists(path))
         return error_set(error, WEFT_ERROR_ARGUMENT, "there is no run '%s' in '%s'; `weft runs` lists them", id,
-                         folder);
+                         directory);
     cJSON *object;
     if ((status = json_read(path, &object, error)) != WEFT_OK)
         return status;
@@ -184,13 +184,13 @@ static int compare_ids(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-weft_status run_records_list(const char *folder, char (**ids)[RUN_ID_BYTES], size_t *count, struct error *error)
+weft_status run_records_list(const char *directory, char (**ids)[RUN_ID_BYTES], size_t *count, struct error *error)
 {
     char(*list)[RUN_ID_BYTES] = NULL;
     size_t length = 0, room = 0;
-    DIR *entries = opendir(folder);
+    DIR *entries = opendir(directory);
     if (!entries && errno != ENOENT)
-        return error_system(error, "cannot list the runs in '%s'", folder);
+        return error_system(error, "cannot list the runs in '%s'", directory);
     for (const struct dirent *entry; entries && (entry = readdir(entries));) {
         size_t stem = strlen(entry->d_name);
         if (stem < 6 || strcmp(entry->d_name + stem - 5, ".json") != 0 || stem - 5 >= RUN_ID_BYTES ||

@@ -25,9 +25,9 @@ struct run_record {
     char id[RUN_ID_BYTES]; /**< "20260131-142503-1234": start time (UTC) and launcher's process */
     char project[64];      /**< "default" unless chosen */
     char user[64];
-    char folder[FILE_PATH_BYTES]; /**< where it was started */
-    char command[RUN_TEXT_BYTES]; /**< as typed, cut where longer */
-    char hosts[RUN_TEXT_BYTES];   /**< as given; "" for this machine alone */
+    char directory[FILE_PATH_BYTES]; /**< where it was started */
+    char command[RUN_TEXT_BYTES];    /**< as typed, cut where longer */
+    char hosts[RUN_TEXT_BYTES];      /**< as given; "" for this machine alone */
     int64_t ranks;
     int64_t launcher;       /**< process id of the launcher */
     char machine[96];       /**< identity of the launcher's machine (core/topology/identity.h) */
@@ -41,21 +41,21 @@ struct run_record {
 const char *run_record_state_name(enum run_record_state state);
 
 /** Where records are by default: ${XDG_STATE_HOME:-~/.local/state}/weft/runs. */
-weft_status run_records_folder(char folder[FILE_PATH_BYTES], struct error *error);
+weft_status run_records_directory(char directory[FILE_PATH_BYTES], struct error *error);
 
-/** Fill in id, user, folder, launcher, machine, start and state for a run of this process that begins now. */
+/** Fill in id, user, directory, launcher, machine, start and state for a run of this process that begins now. */
 weft_status run_record_begin(struct run_record *record, struct error *error);
 
 /** Set end and state from an exit code and a reason (may be NULL). */
 void run_record_complete(struct run_record *record, int exit_code, const char *reason);
 
-/** Write `record` below `folder`, atomically, making the folder. */
-weft_status run_record_save(const struct run_record *record, const char *folder, struct error *error);
+/** Write `record` below `directory`, atomically, making the directory. */
+weft_status run_record_save(const struct run_record *record, const char *directory, struct error *error);
 
-/** Read the record `id` below `folder`; a run that cannot be running any more is lost. DATA for a damaged file. */
-weft_status run_record_load(const char *folder, const char *id, struct run_record *record, struct error *error);
+/** Read the record `id` below `directory`; a run that cannot be running any more is lost. DATA for a damaged file. */
+weft_status run_record_load(const char *directory, const char *id, struct run_record *record, struct error *error);
 
-/** Identities of all records below `folder`, oldest first; *ids is the caller's to free. No folder: none. */
-weft_status run_records_list(const char *folder, char (**ids)[RUN_ID_BYTES], size_t *count, struct error *error);
+/** Identities of all records below `directory`, oldest first; *ids is the caller's to free. No directory: none. */
+weft_status run_records_list(const char *directory, char (**ids)[RUN_ID_BYTES], size_t *count, struct error *error);
 
 #endif

@@ -29,7 +29,7 @@ static int by_readiness(const void *a, const void *b)
     return left->host < right->host ? -1 : left->host > right->host;
 }
 
-/* When a run may leave a host for another that claims it: as soon as it may be displaced, or when it must have ended.
+/* When a run may leave a host for another that claims it: as soon as it may be preempted, or when it must have ended.
  */
 static double claim_at(const struct scheduler *scheduler, const struct scheduled_run *there,
                        const struct scheduled_run *run)
@@ -38,13 +38,13 @@ static double claim_at(const struct scheduler *scheduler, const struct scheduled
     return there->since + (run_gives_way(there, run) ? fmin(limit, scheduler->policy.least_age) : limit);
 }
 
-/* When it may leave for one that does not: when it may be moved, or displaced if it is as large. */
+/* When it may leave for one that does not: when it may be moved, or preempted if it is as large. */
 static double leave_at(const struct scheduler *scheduler, const struct scheduled_run *there,
                        const struct scheduled_run *run)
 {
     bool stays =
         there->request.fixed || (there->request.slots >= run->request.slots &&
-                                 (there->served_by_wait || there->rank < run->rank * scheduler->policy.displace_ratio));
+                                 (there->served_by_wait || there->rank < run->rank * scheduler->policy.preempt_ratio));
     return stays ? NEVER : there->since + scheduler->policy.least_age;
 }
 

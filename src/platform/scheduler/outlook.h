@@ -58,7 +58,7 @@ struct outlook_return {
 weft_status outlook_returns(const struct scheduler *scheduler, double now, struct outlook_return *returns, size_t count,
                             struct error *error);
 
-/** One as a sentence ("waits for 2 hosts of one Pod with 8 slots each: ..."), into `text`; returns it. */
+/** One as a message ("waits for 2 hosts of one Pod with 8 slots each: ..."), into `text`; returns it. */
 char *outlook_say(const struct outlook *outlook, double now, char *text, size_t size);
 
 #endif

@@ -77,7 +77,7 @@ static bool may_move(const struct room_search *search, const struct question *qu
     return run->request.gang.nodes == 1 && run_may_move(search->scheduler, run, question->now);
 }
 
-static bool may_be_displaced(const struct room_search *search, const struct question *question,
+static bool may_be_preempted(const struct room_search *search, const struct question *question,
                              const struct scheduled_run *run)
 {
     if (question->means == ROOM_MOVES)
@@ -86,9 +86,8 @@ static bool may_be_displaced(const struct room_search *search, const struct ques
         return run->place == RUN_RUNNING && !run->request.fixed && !run->request.personal && !run->leaving;
     if (question->name == search->scheduler->claimant)
         return run_may_move(search->scheduler, run, question->now) && run_gives_way(run, question->run);
-    return run_may_be_displaced(search->scheduler, run, question->now) &&
-           (question->means == ROOM_KEPT ||
-            run->rank >= question->run->rank * search->scheduler->policy.displace_ratio);
+    return run_may_be_preempted(search->scheduler, run, question->now) &&
+           (question->means == ROOM_KEPT || run->rank >= question->run->rank * search->scheduler->policy.preempt_ratio);
 }
 
 /* Held hosts are no holes, whoever they are held for. */
@@ -137,7 +136,7 @@ static unsigned leavers(const struct room_search *search, const struct question 
     unsigned count = 0;
     for (uint32_t i = 0; i < host->occupants && count < CANDIDATES; i++) {
         const struct scheduled_run *run = &search->scheduler->runs[host->occupant[i]];
-        if (!may_move(search, question, run) && !may_be_displaced(search, question, run))
+        if (!may_move(search, question, run) && !may_be_preempted(search, question, run))
             continue;
         runs[count] = host->occupant[i];
         slots[count++] = host->occupant_slots[i];
@@ -189,8 +188,8 @@ static bool empty_host(struct room_search *search, const struct question *questi
             if (may_move(search, question, run) && fill_hole(&holes, slots[i])) {
                 moves |= 1u << i;
                 cost += run->request.slots * scheduler->policy.restart_cost;
-            } else if (may_be_displaced(search, question, run)) {
-                cost += run->request.slots * scheduler->policy.displace_price;
+            } else if (may_be_preempted(search, question, run)) {
+                cost += run->request.slots * scheduler->policy.preempt_price;
             } else {
                 cost = limit;
             }
@@ -296,11 +295,11 @@ static uint32_t price_hosts(struct room_search *search, const struct question *q
         for (uint32_t i = 0; i < host->occupants; i++) {
             const struct scheduled_run *run = &scheduler->runs[host->occupant[i]];
             bool moves = may_move(search, question, run);
-            if (!moves && !may_be_displaced(search, question, run))
+            if (!moves && !may_be_preempted(search, question, run))
                 continue;
             free += host->occupant_slots[i];
             cost +=
-                host->occupant_slots[i] * (moves ? scheduler->policy.restart_cost : scheduler->policy.displace_price);
+                host->occupant_slots[i] * (moves ? scheduler->policy.restart_cost : scheduler->policy.preempt_price);
         }
         if (free >= needed)
             search->costs[count++] = (struct host_cost){host->free >= needed ? 0 : cost, h};

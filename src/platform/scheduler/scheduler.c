@@ -435,7 +435,7 @@ static weft_status start(struct scheduler *scheduler, uint32_t name, double now,
     return decide(scheduler, decision, error);
 }
 
-/* Carry out a plan: those that are displaced leave, those that move do, then the run starts. */
+/* Carry out a plan: those that are preempted leave, those that move do, then the run starts. */
 static weft_status make_room(struct scheduler *scheduler, uint32_t name, const struct room_plan *plan, double now,
                              struct error *error)
 {
@@ -453,7 +453,7 @@ static weft_status make_room(struct scheduler *scheduler, uint32_t name, const s
             run->served_by_wait = served_by_wait;
             begin(scheduler, leaver, now);
         } else {
-            run->displaced++;
+            run->preempted++;
             rank_one(scheduler, run, now);
         }
         status = decide(scheduler, decision, error);
@@ -470,11 +470,11 @@ struct pass {
     struct scheduler *scheduler;
     struct room_search *search;
     double now;
-    struct shapes placing, filling, moving, displacing, keeping;
+    struct shapes placing, filling, moving, preempting, keeping;
     uint64_t fixed_due; /* slots that runs which go first want, and that those behind them leave to them */
 };
 
-/* Room for a run by moves, or else by displacement. */
+/* Room for a run by moves, or else by preemption. */
 static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
 {
     struct scheduler *scheduler = pass->scheduler;
@@ -495,12 +495,12 @@ static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
         shapes_add(&pass->keeping, gang);
     }
     bool patient = run_age(run, pass->now) < policy->patience && !run->served_by_wait;
-    if (patient || shapes_have(&pass->displacing, gang))
+    if (patient || shapes_have(&pass->preempting, gang))
         return false;
-    double limit = policy->displace_limit * slots;
+    double limit = policy->preempt_limit * slots;
     if (room_find(pass->search, name, ROOM_DISPLACEMENT, limit, pass->now, plan))
         return true;
-    shapes_add(&pass->displacing, gang);
+    shapes_add(&pass->preempting, gang);
     return false;
 }
 
@@ -595,7 +595,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
         pass.search = room_search_new(scheduler, error);
         if (!pass.search)
             return WEFT_ERROR_MEMORY;
-        /* The second walk is for those that were displaced: they may fit elsewhere. */
+        /* The second walk is for those that were preempted: they may fit elsewhere. */
         for (int i = 0; i < 2 && status == WEFT_OK; i++) {
             size_t before = scheduler->decision_count;
             pass.fixed_due = 0;
@@ -606,7 +606,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
                 break;
         }
         room_search_free(pass.search);
-        struct shapes *const sets[] = {&pass.placing, &pass.filling, &pass.moving, &pass.displacing, &pass.keeping};
+        struct shapes *const sets[] = {&pass.placing, &pass.filling, &pass.moving, &pass.preempting, &pass.keeping};
         for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
             shapes_free(sets[i]);
     }

@@ -8,15 +8,15 @@
  *
  *  1. starts it where it fits tightest (pool.h);
  *  2. else moves runs that have checkpoints out of its way, where slots enough are free but scattered (room.h);
- *  3. else displaces runs that are worse off to wait by far (room.h);
+ *  3. else preempts runs that are worse off to wait by far (room.h);
  *  4. else lets it wait. For the first of those that need whole hosts, hosts are held and emptied, and in the end kept
  *     from all others (hold.h).
  *
  * Everything behind a run in the queue may start before it where that takes nothing from it: backfilling.
  *
  * A share of the slots (`kept_share` of the policy) is kept for personal runs: runs without checkpoints never have more
- * than the rest, so that what is kept is free, or can be made free at once by displacing runs that have checkpoints,
- * however young and well off. Personal runs go first as long as they have less than that share, and are displaced for
+ * than the rest, so that what is kept is free, or can be made free at once by preempting runs that have checkpoints,
+ * however young and well off. Personal runs go first as long as they have less than that share, and are preempted for
  * nobody.
  *
  * What a pass decides holds at once as far as the scheduler is concerned. A caller that needs time to stop a run starts
@@ -40,7 +40,7 @@ struct scheduler_request {
     uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
     double weight;    /**< among the queued runs of its project: twice as much halves its rank; above 0 */
     double limit;     /**< seconds that a start of it may last, 0: any; only what is expected of the queue goes by it */
-    bool fixed;       /**< has no checkpoints: is neither displaced nor moved */
+    bool fixed;       /**< has no checkpoints: is neither preempted nor moved */
     bool personal;    /**< one of those that a share is kept for */
 };
 
@@ -53,8 +53,8 @@ enum scheduler_decision_kind {
 struct scheduler_decision {
     enum scheduler_decision_kind kind;
     uint32_t run;
-    uint32_t for_run;      /**< whom it is displaced or moved for; `run` itself at a start */
-    const uint32_t *hosts; /**< of its gang from now on, until it ends or is displaced; NULL when displaced */
+    uint32_t for_run;      /**< whom it is preempted or moved for; `run` itself at a start */
+    const uint32_t *hosts; /**< of its gang from now on, until it ends or is preempted; NULL when preempted */
 };
 
 struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct error *error);

@@ -3,7 +3,7 @@
  * A cluster in virtual time: a trace's jobs are submitted to the scheduler, its decisions are carried out at once, and
  * what becomes of each job is summed up. Nobody tells the scheduler a job's duration before it has ended.
  *
- * A job of up to a host's slots is one node; a larger one takes whole hosts of one Pod. One that is displaced or moved
+ * A job of up to a host's slots is one node; a larger one takes whole hosts of one Pod. One that is preempted or moved
  * computes nothing for the policy's restart_cost when it runs again.
  */
 #ifndef WEFT_PLATFORM_SCHEDULER_SIMULATION_H
@@ -40,7 +40,7 @@ struct simulation_summary {
     double large_mean_wait_h, large_max_wait_h;
     double idle_while_queued; /**< slots that no job uses while one waits; of whole hosts those beyond its number too */
     double utilisation;       /**< slots that compute; restarts do not */
-    size_t preemptions;       /**< displaced or moved: each a `preempt` among the events */
+    size_t preemptions;       /**< preempted or moved: each a `preempt` among the events */
     size_t moves;             /**< those of them that start again at the same time, elsewhere */
     double preempted_gpu_h;   /**< slot-hours that the restarts after them cost */
     double end_h;             /**< when the last job ended */

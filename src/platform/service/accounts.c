@@ -16,33 +16,33 @@ const char *accounts_own_user(const struct service *service)
     return geteuid() == 0 ? service->user : NULL;
 }
 
-/* Make the folder where it is missing, and change what others may do with it; `shut` is taken from its mode, and `open`
+/* Make the directory where it is missing, and change what others may do with it; `shut` is taken from its mode, and `open`
  * added. */
-static weft_status set_mode(const char *folder, const char *name, mode_t shut, mode_t open, struct error *error)
+static weft_status set_mode(const char *directory, const char *name, mode_t shut, mode_t open, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     struct stat there;
-    weft_status status = file_join(path, folder, name, error);
+    weft_status status = file_join(path, directory, name, error);
     if (status == WEFT_OK)
-        status = file_make_folder(path, error);
+        status = file_make_directory(path, error);
     if (status != WEFT_OK)
         return status;
     if (stat(path, &there) != 0)
-        return error_system(error, "cannot look at the folder '%s'", path);
+        return error_system(error, "cannot look at the directory '%s'", path);
     mode_t mode = ((there.st_mode & 07777) & ~shut) | open;
     if (mode == (there.st_mode & 07777) || chmod(path, mode) == 0)
         return WEFT_OK;
-    return error_system(error, "cannot change who may enter the folder '%s'", path);
+    return error_system(error, "cannot change who may enter the directory '%s'", path);
 }
 
-weft_status accounts_close_folder(const char *folder, struct error *error)
+weft_status accounts_close_directory(const char *directory, struct error *error)
 {
     /* Where this is root, accounts may have been let through to theirs. */
-    weft_status status = set_mode(folder, "runs", geteuid() == 0 ? 0066 : 0077, 0, error);
-    return status == WEFT_OK ? set_mode(folder, "snapshots", 0077, 0, error) : status;
+    weft_status status = set_mode(directory, "runs", geteuid() == 0 ? 0066 : 0077, 0, error);
+    return status == WEFT_OK ? set_mode(directory, "snapshots", 0077, 0, error) : status;
 }
 
-weft_status accounts_check(const char *folder, const char *user, const char *account, struct error *error)
+weft_status accounts_check(const char *directory, const char *user, const char *account, struct error *error)
 {
     char runs[FILE_PATH_BYTES];
     struct run_owner owner;
@@ -60,11 +60,11 @@ weft_status accounts_check(const char *folder, const char *user, const char *acc
                                "are processes of its own user, '%s'",
                                user, account, own ? own->pw_name : "?");
     }
-    status = set_mode(folder, ".", 0, 0011, error);
+    status = set_mode(directory, ".", 0, 0011, error);
     if (status == WEFT_OK)
-        status = set_mode(folder, "runs", 0066, 0011, error);
+        status = set_mode(directory, "runs", 0066, 0011, error);
     if (status == WEFT_OK)
-        status = file_join(runs, folder, "runs", error);
+        status = file_join(runs, directory, "runs", error);
     return status == WEFT_OK ? run_owner_reaches(account, runs, error) : status;
 }
 
@@ -78,10 +78,10 @@ const char *accounts_isolation(void)
 
 void accounts_give_ends(const char *runs, int64_t run, const int *descriptors, size_t count)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct stat there;
-    if (geteuid() != 0 || run_folder_path(runs, run, ".", folder, NULL) != WEFT_OK || stat(folder, &there) != 0 ||
-        there.st_uid == geteuid())
+    if (geteuid() != 0 || run_directory_path(runs, run, ".", directory, NULL) != WEFT_OK ||
+        stat(directory, &there) != 0 || there.st_uid == geteuid())
         return;
     for (size_t i = 0; i < count; i++)
         if (descriptors[i] >= 0)

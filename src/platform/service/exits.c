@@ -150,10 +150,10 @@ static void say_why(struct exits *exits)
              recent(exits), recent(exits) == 1 ? "" : "s", EXITS_WINDOW / 1000, clock);
 }
 
-weft_status exits_begin(struct exits *exits, const char *folder, int64_t most, int64_t now, struct error *error)
+weft_status exits_begin(struct exits *exits, const char *directory, int64_t most, int64_t now, struct error *error)
 {
     *exits = (struct exits){.alive_at = now};
-    weft_status status = file_join(exits->path, folder, "exits", error);
+    weft_status status = file_join(exits->path, directory, "exits", error);
     if (status != WEFT_OK)
         return status;
     const bool unclean = read_record(exits);

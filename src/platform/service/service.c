@@ -68,7 +68,8 @@ bool service_has_files(struct route_call *call, const struct registry_run *run)
         return true;
     strftime(day, sizeof day, "%Y-%m-%d", localtime_r(&when, &local));
     http_fail(call->request, 410,
-              "what run %" PRId64 " has left was thrown away on %s: its folder, checkpoints and output", run->run, day);
+              "what run %" PRId64 " has left was thrown away on %s: its directory, checkpoints and output", run->run,
+              day);
     return false;
 }
 
@@ -182,7 +183,7 @@ static void name_user(char name[PLATFORM_NAME_BYTES])
 /* The administrator. Projects are made when somebody has use for them. */
 static weft_status furnish(struct service *service, struct error *error)
 {
-    struct database *registry = keeper_registry(service->keeper);
+    struct database *registry = writer_registry(service->writer);
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
@@ -201,7 +202,7 @@ static bool note_token(void *context, const struct token_record *record)
 static weft_status open_access(struct service *service, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, service->folder, "access.db", error);
+    weft_status status = file_join(path, service->directory, "access.db", error);
     if (status != WEFT_OK)
         return status;
     do
@@ -238,30 +239,30 @@ static weft_status name_cookie(struct service *service, struct error *error)
 static weft_status open_engine(const struct service *service, const struct service_config *config,
                                struct database *registry, struct engine **engine, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct registry_platform platform;
     struct engine_local_config local = config->engine;
     weft_status status = registry_platform_get(registry, &platform, error);
     if (status == WEFT_OK)
-        status = file_join(folder, service->folder, "engine", error);
+        status = file_join(directory, service->directory, "engine", error);
     if (status != WEFT_OK)
         return status;
-    local.folder = folder;
+    local.directory = directory;
     local.platform = platform.identity;
     local.adopts = platform.adopts;
     return engine_local_open(&local, engine, error);
 }
 
-static weft_status open_keeper(struct service *service, const struct service_config *config, struct error *error)
+static weft_status open_writer(struct service *service, const struct service_config *config, struct error *error)
 {
     struct database *registry = NULL;
     struct engine *engine;
     weft_status status;
     do
-        status = registry_open_cached(service->cache, service->folder, DATABASE_WRITER, &registry, error);
+        status = registry_open_cached(service->cache, service->directory, DATABASE_WRITER, &registry, error);
     while (disk_space_try_again(service->space, status, error));
     if (status == WEFT_OK)
-        status = exits_begin(&service->exits, service->folder, config->unclean_exits, service->started, error);
+        status = exits_begin(&service->exits, service->directory, config->unclean_exits, service->started, error);
     if (status == WEFT_OK)
         status = open_engine(service, config, registry, &engine, error);
     if (status != WEFT_OK) {
@@ -269,7 +270,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
         database_close(registry);
         return status;
     }
-    struct keeper_config keeper = {.folder = service->folder,
+    struct writer_config writer = {.directory = service->directory,
                                    .registry = registry,
                                    .engine = engine,
                                    .pod = config->pod,
@@ -279,7 +280,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
                                    .exits = &service->exits,
                                    .policy = config->policy,
                                    .space = service->space};
-    return keeper_open(&keeper, &service->keeper, error);
+    return writer_open(&writer, &service->writer, error);
 }
 
 static weft_status open_pages(struct service *service, struct error *error)
@@ -317,34 +318,35 @@ static weft_status open_router(struct service *service, struct error *error)
     return status == WEFT_OK ? router_finish(service->router, error) : status;
 }
 
-/* The folder of the state, which is this user's alone to write to: whoever else can may have programs started as this
+/* The directory of the state, which is this user's alone to write to: whoever else can may have programs started as this
  * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs
  * belong to are let through it later. */
-static weft_status open_folder(struct service *service, const char *folder, struct error *error)
+static weft_status open_directory(struct service *service, const char *directory, struct error *error)
 {
     struct stat found;
-    const bool is_new = stat(folder, &found) != 0;
-    weft_status status = file_make_folder(folder, error);
+    const bool is_new = stat(directory, &found) != 0;
+    weft_status status = file_make_directory(directory, error);
     if (status != WEFT_OK)
         return status;
-    if (!realpath(folder, service->folder) || stat(service->folder, &found) != 0)
-        return error_system(error, "cannot find the folder '%s'", folder);
+    if (!realpath(directory, service->directory) || stat(service->directory, &found) != 0)
+        return error_system(error, "cannot find the directory '%s'", directory);
     const mode_t others = found.st_mode & (S_IWGRP | S_IWOTH);
-    if (is_new && chmod(service->folder, 0700) != 0)
-        return error_system(error, "cannot keep others out of the folder '%s'", service->folder);
+    if (is_new && chmod(service->directory, 0700) != 0)
+        return error_system(error, "cannot keep others out of the directory '%s'", service->directory);
     if (found.st_uid == geteuid() && (!others || is_new))
         return WEFT_OK;
     if (found.st_uid == geteuid())
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "others can write to the folder '%s' (mode %04o), and could have programs started as user "
-                         "'%s': take that from them by 'chmod go-w %s', or choose another folder by --state",
-                         service->folder, (unsigned)(found.st_mode & 07777), service->user, service->folder);
+                         "others can write to the directory '%s' (mode %04o), and could have programs started as user "
+                         "'%s': take that from them by 'chmod go-w %s', or choose another directory by --state",
+                         service->directory, (unsigned)(found.st_mode & 07777), service->user, service->directory);
     const struct passwd *owner = getpwuid(found.st_uid);
-    return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "the folder '%s' belongs to user %s%.63s%s (%u), and this is user '%s' (%u): serve as its owner, "
-                     "or choose another folder by --state",
-                     service->folder, owner ? "'" : "", owner ? owner->pw_name : "of no name", owner ? "'" : "",
-                     (unsigned)found.st_uid, service->user, (unsigned)geteuid());
+    return error_set(
+        error, WEFT_ERROR_ARGUMENT,
+        "the directory '%s' belongs to user %s%.63s%s (%u), and this is user '%s' (%u): serve as its owner, "
+        "or choose another directory by --state",
+        service->directory, owner ? "'" : "", owner ? owner->pw_name : "of no name", owner ? "'" : "",
+        (unsigned)found.st_uid, service->user, (unsigned)geteuid());
 }
 
 /* How many descriptors the engine may come to need: a node takes a slot at least. */
@@ -376,7 +378,7 @@ weft_status service_open(const struct service_config *config, struct service **s
         return error_memory(error, sizeof *made, "the control plane");
     made->tokens = config->tokens;
     made->keep = config->policy->keep;
-    made->started = keeper_now();
+    made->started = writer_now();
     name_user(made->user);
     weft_status status = events_new(&(struct events_config){0}, &made->events, error);
     if (status == WEFT_OK)
@@ -386,21 +388,21 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = open_server(made, config, error);
     if (status == WEFT_OK)
-        status = open_folder(made, config->folder, error);
+        status = open_directory(made, config->directory, error);
     if (status == WEFT_OK)
-        status = disk_space_open(made->folder, config->policy->disk_reserve, &made->space, error);
+        status = disk_space_open(made->directory, config->policy->disk_reserve, &made->space, error);
     if (status == WEFT_OK)
         status = page_cache_new(CACHE_BYTES, &made->cache, error);
     if (status == WEFT_OK)
         status = open_access(made, error);
     if (status == WEFT_OK)
-        status = open_keeper(made, config, error);
+        status = open_writer(made, config, error);
     if (status == WEFT_OK)
-        status = accounts_close_folder(made->folder, error);
+        status = accounts_close_directory(made->directory, error);
     if (status == WEFT_OK)
         status = furnish(made, error);
     if (status == WEFT_OK)
-        status = registry_open_cached(made->cache, made->folder, DATABASE_READER, &made->reader, error);
+        status = registry_open_cached(made->cache, made->directory, DATABASE_READER, &made->reader, error);
     if (status == WEFT_OK)
         status = name_cookie(made, error);
     if (status == WEFT_OK)
@@ -420,9 +422,9 @@ weft_status service_start(struct service *service, struct error *error)
     if (status == WEFT_OK)
         status = background_open(service->server, 1, 64, &service->storing, error);
     if (status == WEFT_OK)
-        status = keeper_start(service->keeper, service->server, error);
+        status = writer_start(service->writer, service->server, error);
     if (status == WEFT_OK)
-        status = retention_start(service->keeper, service->folder, service->keep, &service->retention, error);
+        status = retention_start(service->writer, service->directory, service->keep, &service->retention, error);
     return status == WEFT_OK ? http_start(service->server, error) : status;
 }
 
@@ -445,8 +447,8 @@ void service_close(struct service *service)
 {
     if (!service)
         return;
-    if (service->keeper)
-        keeper_stop(service->keeper);
+    if (service->writer)
+        writer_stop(service->writer);
     retention_stop(service->retention);
     background_stop(service->reading);
     background_stop(service->storing);
@@ -465,7 +467,7 @@ void service_close(struct service *service)
     database_close(service->access);
     database_close(service->reader);
     exits_end(&service->exits); /* while the registry keeps other servers out */
-    keeper_close(service->keeper);
+    writer_close(service->writer);
     disk_space_close(service->space);
     page_cache_free(service->cache);
     if (service->events)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The control plane: what `weft serve` is. One folder holds all of its state:
+ * The control plane: what `weft serve` is. One directory holds all of its state:
  *
- *     platform.db, metrics.db    registry and metrics (the keeper's)
+ *     platform.db, metrics.db    registry and metrics (the writer's)
  *     access.db                  tokens and the audit log
  *     exits                      how the server ended the last few times (exits.h)
  *     engine/                    orders and journals of attempts
  *     runs/RUN/                  work/ (where a run's command runs), checkpoints/
  *     snapshots/                 the code of runs
  *
- * Two threads: the HTTP server's, which reads, and the keeper's, which changes. Runs do not need either: they go on
- * when the control plane ends, however it ends, and the next one on the same folder finds them again.
+ * Two threads: the HTTP server's, which reads, and the writer's, which changes. Runs do not need either: they go on
+ * when the control plane ends, however it ends, and the next one on the same directory finds them again.
  */
 #ifndef WEFT_PLATFORM_SERVICE_SERVICE_H
 #define WEFT_PLATFORM_SERVICE_SERVICE_H
@@ -22,16 +22,16 @@
 struct service;
 
 struct service_config {
-    const char *folder;                  /**< of the state; made if it is missing */
+    const char *directory;               /**< of the state; made if it is missing */
     const char *host;                    /**< NULL: loopback */
     uint16_t port;                       /**< 0: any free one */
     const char *certificate, *key;       /**< NULL: no TLS */
     bool tokens;                         /**< everybody needs one; otherwise everybody is the local administrator */
     const struct service_policy *policy; /**< the policy; outlives the service */
     const char *pod;                     /**< the name of the Pod that the hosts are in */
-    bool pretended;                      /**< its hosts are this machine's pretence; see keeper.h */
+    bool pretended;                      /**< its hosts are this machine's pretence; see writer.h */
     int64_t unclean_exits;               /**< number within a minute that pauses scheduling (exits.h); 0: never */
-    struct engine_local_config engine;   /**< its folder is filled in */
+    struct engine_local_config engine;   /**< its directory is filled in */
 };
 
 /**
@@ -43,7 +43,7 @@ weft_status service_open(const struct service_config *config, struct service **s
 /** Begin to serve. */
 weft_status service_start(struct service *service, struct error *error);
 
-/** Why scheduling is paused, as a sentence; NULL: it is not. */
+/** Why scheduling is paused, as a message; NULL: it is not. */
 const char *service_paused(const struct service *service);
 
 /** "http://127.0.0.1:8400"; `text` has room for 320 bytes. Returns `text`. */

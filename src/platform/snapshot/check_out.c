@@ -84,7 +84,7 @@ static weft_status check_out_entries(const char *store, struct snapshot_list *li
         if (status != WEFT_OK || !found)
             return status;
         if (entry.kind == 'd' && mkdir(path, 0777) != 0)
-            return error_system(error, "cannot make the folder '%s'", path);
+            return error_system(error, "cannot make the directory '%s'", path);
         if (entry.kind == 'l' && symlink(entry.target, path) != 0)
             return error_system(error, "cannot make the link '%s'", path);
         if (snapshot_entry_is_file(&entry))
@@ -180,11 +180,11 @@ weft_status snapshot_check_out(const char *store, const char *id, const char *ta
     if (status == WEFT_OK)
         status = snapshot_list_open(&list, text, size, path, error);
     if (status == WEFT_OK)
-        status = file_make_folder_of(target, error);
+        status = file_make_directory_of(target, error);
     if (status == WEFT_OK && rmdir(target) != 0 && errno != ENOENT)
         status = error_system(error, "cannot check out a snapshot to '%s'", target);
     if (status == WEFT_OK && mkdir(target, 0777) != 0)
-        status = error_system(error, "cannot make the folder '%s'", target);
+        status = error_system(error, "cannot make the directory '%s'", target);
     if (status == WEFT_OK) {
         status = check_out_entries(store, &list, target, piece, error);
         if (status != WEFT_OK)

@@ -64,9 +64,9 @@ static weft_status need(struct collecting *collecting, const char *id, struct er
     return status;
 }
 
-/* Call `each` with every name in a folder of the store; one that is not there is empty. */
+/* Call `each` with every name in a directory of the store; one that is not there is empty. */
 static weft_status each_name(struct collecting *collecting, const char *inner,
-                             weft_status (*each)(struct collecting *collecting, const char *inner, int folder,
+                             weft_status (*each)(struct collecting *collecting, const char *inner, int directory,
                                                  const char *name, struct error *error),
                              struct error *error)
 {
@@ -74,7 +74,7 @@ static weft_status each_name(struct collecting *collecting, const char *inner,
     weft_status status = file_join(path, collecting->store, inner, error);
     DIR *listing = status == WEFT_OK ? opendir(path) : NULL;
     if (status == WEFT_OK && !listing && errno != ENOENT)
-        status = error_system(error, "cannot read the folder '%s'", path);
+        status = error_system(error, "cannot read the directory '%s'", path);
     for (struct dirent *entry; listing && status == WEFT_OK && (entry = readdir(listing));)
         if (entry->d_name[0] != '.')
             status = each(collecting, inner, dirfd(listing), entry->d_name, error);
@@ -83,22 +83,22 @@ static weft_status each_name(struct collecting *collecting, const char *inner,
     return status;
 }
 
-static weft_status look_at_snapshot(struct collecting *collecting, const char *inner, int folder, const char *name,
+static weft_status look_at_snapshot(struct collecting *collecting, const char *inner, int directory, const char *name,
                                     struct error *error)
 {
     struct stat there;
-    if (fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0)
         return WEFT_OK;
     bool old = is_old(collecting, &there);
     bool good = strlen(name) == SNAPSHOT_ID_BYTES - 1 && strspn(name, "0123456789abcdef") == SNAPSHOT_ID_BYTES - 1;
     if (good && (!old || (collecting->named && collecting->named(collecting->context, name))))
         return need(collecting, name, error);
-    if (old && unlinkat(folder, name, 0) == 0) /* or what a crash has left of one being written */
+    if (old && unlinkat(directory, name, 0) == 0) /* or what a crash has left of one being written */
         collecting->collected->snapshots += good;
     return WEFT_OK;
 }
 
-static weft_status look_at_object(struct collecting *collecting, const char *inner, int folder, const char *name,
+static weft_status look_at_object(struct collecting *collecting, const char *inner, int directory, const char *name,
                                   struct error *error)
 {
     struct stat there;
@@ -110,16 +110,16 @@ static weft_status look_at_object(struct collecting *collecting, const char *inn
     if (length == SHA256_TEXT_BYTES - 1 && sha256_parse(text, hash) && count > 0 &&
         bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, by_bytes))
         return WEFT_OK;
-    if (fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !is_old(collecting, &there) ||
-        unlinkat(folder, name, 0) != 0)
+    if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !is_old(collecting, &there) ||
+        unlinkat(directory, name, 0) != 0)
         return WEFT_OK;
     collecting->collected->objects++;
     collecting->collected->bytes += (uint64_t)there.st_size;
     return WEFT_OK;
 }
 
-static weft_status look_at_folder(struct collecting *collecting, const char *inner, int folder, const char *name,
-                                  struct error *error)
+static weft_status look_at_directory(struct collecting *collecting, const char *inner, int directory, const char *name,
+                                     struct error *error)
 {
     char path[16];
     if (strlen(name) != 2)
@@ -138,7 +138,7 @@ weft_status snapshot_collect(const char *store, int64_t before, bool (*named)(vo
     if (count > 1)
         qsort(buffer_begin(&collecting.needed), count, SHA256_BYTES, by_bytes);
     if (status == WEFT_OK)
-        status = each_name(&collecting, "objects", look_at_folder, error);
+        status = each_name(&collecting, "objects", look_at_directory, error);
     buffer_free(&collecting.needed);
     return status;
 }

@@ -145,7 +145,7 @@ static void drop_levels(struct snapshot_filter *filter)
         snapshot_filter_leave(filter);
 }
 
-static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool folder,
+static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool directory,
                          struct snapshot_verdict *verdict);
 
 /* Whether the repository ignores the top itself or a directory above it: its patterns then do not apply to the tree. */
@@ -163,11 +163,11 @@ static bool top_is_left_out(const struct snapshot_filter *filter)
 }
 
 /* Read git's patterns from outside the tree. */
-static weft_status read_outside(struct snapshot_filter *filter, const char *folder, struct error *error)
+static weft_status read_outside(struct snapshot_filter *filter, const char *directory, struct error *error)
 {
     char top[FILE_PATH_BYTES], git[FILE_PATH_BYTES], exclude[FILE_PATH_BYTES], global[FILE_PATH_BYTES];
-    if (!realpath(folder, top))
-        return error_system(error, "cannot tell where '%s' is", folder);
+    if (!realpath(directory, top))
+        return error_system(error, "cannot tell where '%s' is", directory);
     size_t size = strlen(top);
     bool found = false;
     if (!(filter->place = malloc(size + 2)))
@@ -181,13 +181,13 @@ static weft_status read_outside(struct snapshot_filter *filter, const char *fold
         while (size > 0 && top[--size] != '/')
             ;
     }
-    git_state_excludes(folder, exclude, global, sizeof exclude);
+    git_state_excludes(directory, exclude, global, sizeof exclude);
     if (found && top[size] == '/' && !(filter->before = malloc(strlen(top + size) + 1)))
         return error_memory(error, strlen(top), "a path");
     if (filter->before)
         sprintf(filter->before, "%s/", top + size + 1);
     weft_status status = found ? read_above(filter, top, size, error) : WEFT_OK;
-    if (found && !*exclude && file_is_folder(git) &&
+    if (found && !*exclude && file_is_directory(git) &&
         snprintf(exclude, sizeof exclude, "%s/info/exclude", git) >= (int)sizeof exclude)
         *exclude = '\0';
     if (status == WEFT_OK && found)
@@ -199,7 +199,8 @@ static weft_status read_outside(struct snapshot_filter *filter, const char *fold
     return status == WEFT_OK ? read_setting(global, &filter->global, error) : status;
 }
 
-weft_status snapshot_filter_open(const char *folder, bool outside, struct snapshot_filter **filter, struct error *error)
+weft_status snapshot_filter_open(const char *directory, bool outside, struct snapshot_filter **filter,
+                                 struct error *error)
 {
     struct snapshot_filter *made = calloc(1, sizeof *made);
     if (!made)
@@ -208,7 +209,7 @@ weft_status snapshot_filter_open(const char *folder, bool outside, struct snapsh
     if (status == WEFT_OK)
         status = secret_names_open(&made->secrets, error);
     if (status == WEFT_OK && outside)
-        status = read_outside(made, folder, error);
+        status = read_outside(made, directory, error);
     if (status == WEFT_OK)
         *filter = made;
     else
@@ -252,10 +253,10 @@ void snapshot_filter_leave(struct snapshot_filter *filter)
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
 
 /* Judge by the user's patterns: SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN. False: none matches. */
-static bool judge_pattern(const struct ignore *ignore, const char *path, bool folder, const char *why,
+static bool judge_pattern(const struct ignore *ignore, const char *path, bool directory, const char *why,
                           struct snapshot_verdict *verdict)
 {
-    enum ignore_answer answer = ignore_match(ignore, path, folder, NULL);
+    enum ignore_answer answer = ignore_match(ignore, path, directory, NULL);
     if (answer != IGNORE_UNNAMED)
         *verdict =
             (struct snapshot_verdict){answer == IGNORE_TAKEN ? SNAPSHOT_TAKEN_BY_NAME : SNAPSHOT_PATTERN, why, NULL};
@@ -263,37 +264,37 @@ static bool judge_pattern(const struct ignore *ignore, const char *path, bool fo
 }
 
 /* Judge by git's patterns; `full` is the path within the repository. */
-static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool folder,
+static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool directory,
                          struct snapshot_verdict *verdict)
 {
     for (size_t i = filter->count; i-- > 0;) {
         const struct level *level = &filter->levels[i];
         if (level->base < strlen(full) &&
-            judge_pattern(&level->git, full + level->base, folder, level->git_name, verdict))
+            judge_pattern(&level->git, full + level->base, directory, level->git_name, verdict))
             return true;
     }
-    return judge_pattern(&filter->exclude, full, folder, ".git/info/exclude", verdict) ||
-           judge_pattern(&filter->global, full, folder, "git's core.excludesFile", verdict);
+    return judge_pattern(&filter->exclude, full, directory, ".git/info/exclude", verdict) ||
+           judge_pattern(&filter->global, full, directory, "git's core.excludesFile", verdict);
 }
 
-struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool folder)
+struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool directory)
 {
     char full[2 * FILE_PATH_BYTES];
     struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
     snprintf(full, sizeof full, "%s%s", filter->before ? filter->before : "", path);
     for (size_t i = filter->count; i-- > 0;) {
         const struct level *level = &filter->levels[i];
-        if (judge_pattern(&level->ours, full + level->base, folder, level->our_name, &verdict))
+        if (judge_pattern(&level->ours, full + level->base, directory, level->our_name, &verdict))
             return verdict;
     }
-    if (ignore_match(&filter->standard, path, folder, NULL) == IGNORE_LEFT_OUT)
+    if (ignore_match(&filter->standard, path, directory, NULL) == IGNORE_LEFT_OUT)
         return (struct snapshot_verdict){SNAPSHOT_STANDARD, NULL, NULL};
     char placed[2 * FILE_PATH_BYTES];
     snprintf(placed, sizeof placed, "%s%s", filter->place ? filter->place : "", path);
-    const struct secret_kind *kind = secret_names_find(&filter->secrets, placed, folder);
+    const struct secret_kind *kind = secret_names_find(&filter->secrets, placed, directory);
     if (kind && !kind->only_with[0])
         return (struct snapshot_verdict){SNAPSHOT_SECRET, kind->what, NULL};
-    if (judge_by_git(filter, full, folder, &verdict) && verdict.reason == SNAPSHOT_PATTERN)
+    if (judge_by_git(filter, full, directory, &verdict) && verdict.reason == SNAPSHOT_PATTERN)
         return verdict;
     return (struct snapshot_verdict){SNAPSHOT_TAKEN, NULL, kind};
 }

@@ -71,9 +71,9 @@ static long run_git(char *const *arguments, char *text, size_t room)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? size : -1;
 }
 
-void git_state_read(const char *folder, char *commit, size_t room, bool *dirty)
+void git_state_read(const char *directory, char *commit, size_t room, bool *dirty)
 {
-    char changes[16], *place = (char *)folder;
+    char changes[16], *place = (char *)directory;
     char *ask[] = {"git", "--no-optional-locks", "-C", place, "rev-parse", "--verify", "--quiet", "HEAD", NULL};
     char *look[] = {"git", "--no-optional-locks", "-C", place, "status", "--porcelain", "--", ".", NULL};
     *dirty = false;
@@ -86,7 +86,7 @@ void git_state_read(const char *folder, char *commit, size_t room, bool *dirty)
 }
 
 /* A path that git prints, made absolute; "" if it prints none. */
-static void ask_path(char *const *ask, const char *folder, char *path, size_t room)
+static void ask_path(char *const *ask, const char *directory, char *path, size_t room)
 {
     char printed[4096];
     long size = run_git(ask, printed, sizeof printed);
@@ -95,18 +95,18 @@ static void ask_path(char *const *ask, const char *folder, char *path, size_t ro
         return;
     printed[strcspn(printed, "\n")] = '\0';
     bool absolute = *printed == '/';
-    if (snprintf(path, room, "%s%s%s", absolute ? "" : folder, absolute ? "" : "/", printed) >= (int)room)
+    if (snprintf(path, room, "%s%s%s", absolute ? "" : directory, absolute ? "" : "/", printed) >= (int)room)
         *path = '\0';
 }
 
-void git_state_excludes(const char *folder, char *exclude, char *global, size_t room)
+void git_state_excludes(const char *directory, char *exclude, char *global, size_t room)
 {
-    char *place = (char *)folder;
+    char *place = (char *)directory;
     char *own[] = {"git", "-C", place, "rev-parse", "--git-path", "info/exclude", NULL};
     char *set[] = {"git", "-C", place, "config", "--type=path", "core.excludesFile", NULL};
     const char *settings = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    ask_path(own, folder, exclude, room);
-    ask_path(set, folder, global, room);
+    ask_path(own, directory, exclude, room);
+    ask_path(set, directory, global, room);
     if (*global)
         return;
     bool named = settings && *settings;

@@ -25,9 +25,9 @@ struct token {
 struct ignore_rule {
     struct token *tokens;
     size_t count;
-    bool again;    /* takes in what others leave out */
-    bool folders;  /* fits folders only */
-    bool anchored; /* fits whole paths; otherwise names */
+    bool again;       /* takes in what others leave out */
+    bool directories; /* fits directories only */
+    bool anchored;    /* fits whole paths; otherwise names */
 };
 
 /* ---- patterns --------------------------------------------------------------------------------------------------- */
@@ -203,8 +203,8 @@ static weft_status add_line(struct ignore *ignore, const char *text, size_t size
     rule.again = text[0] == '!';
     text += rule.again;
     size -= rule.again;
-    rule.folders = size > 0 && text[size - 1] == '/';
-    size -= rule.folders;
+    rule.directories = size > 0 && text[size - 1] == '/';
+    size -= rule.directories;
     rule.anchored = size > 0 && memchr(text, '/', size);
     if (size > 0 && text[0] == '/') {
         text++;
@@ -310,7 +310,7 @@ static bool cannot_fit(const struct ignore_rule *rule, const char *path, size_t 
            (last->kind == TOKEN_LETTER && last->letter != (uint8_t)path[length - 1]);
 }
 
-enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool folder, size_t *which)
+enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool directory, size_t *which)
 {
     size_t length = strlen(path);
     if (length >= POSITIONS)
@@ -318,7 +318,7 @@ enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, b
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = ignore->count; i-- > 0;) {
         const struct ignore_rule *rule = &ignore->rules[i];
-        if (rule->folders && !folder)
+        if (rule->directories && !directory)
             continue;
         const char *subject = rule->anchored ? path : name;
         size_t size = rule->anchored ? length : length - (size_t)(name - path);

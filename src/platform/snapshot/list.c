@@ -104,13 +104,13 @@ static bool is_proper(const char *path)
     return true;
 }
 
-/* Whether the folder that `path` is in is the last folder of the list, or one that it is in. */
-static bool has_folder(const struct snapshot_list *list, const char *path)
+/* Whether the directory that `path` is in is the last directory of the list, or one that it is in. */
+static bool has_directory(const struct snapshot_list *list, const char *path)
 {
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
-    return length == 0 ||
-           (strncmp(list->folder, path, length) == 0 && (list->folder[length] == '\0' || list->folder[length] == '/'));
+    return length == 0 || (strncmp(list->directory, path, length) == 0 &&
+                           (list->directory[length] == '\0' || list->directory[length] == '/'));
 }
 
 weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry *entry, bool *found,
@@ -133,13 +133,13 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
         return refuse(list, "a link that points nowhere", error);
     read.path = take_text(list);
     if (!read.path || !is_proper(read.path))
-        return refuse(list, "a path that is not one within a folder", error);
+        return refuse(list, "a path that is not one within a directory", error);
     if (list->before && snapshot_path_compare(list->before, read.path) >= 0)
         return refuse(list, "a path that is not behind the one before it", error);
-    if (!has_folder(list, read.path))
-        return refuse(list, "a path in a folder that is not there", error);
+    if (!has_directory(list, read.path))
+        return refuse(list, "a path in a directory that is not there", error);
     if (read.kind == 'd')
-        memcpy(list->folder, read.path, strlen(read.path) + 1);
+        memcpy(list->directory, read.path, strlen(read.path) + 1);
     list->before = read.path;
     *entry = read;
     *found = true;

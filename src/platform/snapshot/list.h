@@ -3,13 +3,13 @@
  * The list of what a snapshot holds, as bytes:
  *
  *     "weft-snapshot 1\n", then for each entry, sorted by path, one of
- *     "d PATH\0"                       a folder
+ *     "d PATH\0"                       a directory
  *     "f SHA256 SIZE PATH\0"           a file; "x ..." one that is executable; "p ..." and "q ..." the same that only
  *                                      their owner may read
  *     "l TARGET\0PATH\0"               a symbolic link
  *
- * Paths are relative and have no empty part, no "." and no ".."; the folders that an entry is in stand before it, and
- * are folders. A list that is not like that is refused, so a check-out cannot leave its target.
+ * Paths are relative and have no empty part, no "." and no ".."; the directories that an entry is in stand before it, and
+ * are directories. A list that is not like that is refused, so a check-out cannot leave its target.
  */
 #ifndef WEFT_PLATFORM_SNAPSHOT_LIST_H
 #define WEFT_PLATFORM_SNAPSHOT_LIST_H
@@ -51,16 +51,16 @@ static inline bool snapshot_entry_is_program(const struct snapshot_entry *entry)
 void snapshot_list_begin(struct buffer *buffer);
 void snapshot_list_put(struct buffer *buffer, const struct snapshot_entry *entry);
 
-/** The order of paths: by their parts, so that a folder stands right before what is in it. */
+/** The order of paths: by their parts, so that a directory stands right before what is in it. */
 int snapshot_path_compare(const char *left, const char *right);
 
 /** Reading a list from front to back. */
 struct snapshot_list {
     const char *bytes;
     size_t size, at;
-    const char *where;  /**< names the list in sentences */
-    const char *before; /**< the path read last */
-    char folder[4096];  /**< the folder that it is or is in */
+    const char *where;    /**< names the list in messages */
+    const char *before;   /**< the path read last */
+    char directory[4096]; /**< the directory that it is or is in */
 };
 
 /** Begin to read; `bytes` must stay as long as the entries are used. Errors: DATA. */

@@ -116,15 +116,15 @@ weft_status snapshot_objects_keep(struct snapshot_objects *objects, int file, co
 }
 
 /* Have the disk keep all new objects: by their names if they are few, else the file system as a whole. */
-static weft_status sync_objects(const struct snapshot_objects *objects, bool folders, struct error *error)
+static weft_status sync_objects(const struct snapshot_objects *objects, bool directories, struct error *error)
 {
     size_t count = buffer_size(&objects->pending) / SHA256_TEXT_BYTES;
     const char *hash = (const char *)buffer_begin(&objects->pending);
     weft_status status = WEFT_OK;
     for (size_t i = 0; count <= SYNCED_EACH && status == WEFT_OK && i < count; i++, hash += SHA256_TEXT_BYTES) {
         char path[FILE_PATH_BYTES];
-        status = folders ? snapshot_object_path(path, objects->store, hash, NULL, error)
-                         : partial_path(path, objects, hash, error);
+        status = directories ? snapshot_object_path(path, objects->store, hash, NULL, error)
+                             : partial_path(path, objects, hash, error);
         int file = status == WEFT_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
         if (status == WEFT_OK && (file < 0 || fsync(file) != 0))
             status = error_system(error, "cannot sync '%s'", path);

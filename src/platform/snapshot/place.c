@@ -15,25 +15,25 @@
     "a run gets a copy of the working directory, and here that would include keys and private files. Change to the "   \
     "project's directory (cd PROJECT) and submit from there, or send no code with --no-snapshot"
 
-/* Whether `folder` is `home` or a directory above it; `*above` tells which. Both without links. */
-static bool holds(const char *folder, const char *home, bool *above)
+/* Whether `directory` is `home` or a directory above it; `*above` tells which. Both without links. */
+static bool holds(const char *directory, const char *home, bool *above)
 {
     char real[FILE_PATH_BYTES];
     if (!home || *home != '/' || !realpath(home, real))
         return false;
-    size_t size = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
-    if (strcmp(folder, real) != 0 && (strncmp(folder, real, size) != 0 || real[size] != '/'))
+    size_t size = strcmp(directory, "/") == 0 ? 0 : strlen(directory);
+    if (strcmp(directory, real) != 0 && (strncmp(directory, real, size) != 0 || real[size] != '/'))
         return false;
-    *above = strcmp(folder, real) != 0;
+    *above = strcmp(directory, real) != 0;
     return true;
 }
 
-static bool holds_home_of(const char *folder, uid_t user, bool *above)
+static bool holds_home_of(const char *directory, uid_t user, bool *above)
 {
     char strings[16384];
     struct passwd entry, *found = NULL;
     return getpwuid_r(user, &entry, strings, sizeof strings, &found) == 0 && found &&
-           holds(folder, found->pw_dir, above);
+           holds(directory, found->pw_dir, above);
 }
 
 /* Refuse a directory that is all secrets, such as ~/.ssh, and those in it. */
@@ -53,15 +53,15 @@ static weft_status check_secrets(const char *real, struct error *error)
     return status;
 }
 
-weft_status snapshot_place_check(const char *folder, struct error *error)
+weft_status snapshot_place_check(const char *directory, struct error *error)
 {
     static const char *const others[] = {"/",    "/root", "/home", "/tmp", "/var", "/var/tmp", "/etc",
                                          "/usr", "/opt",  "/srv",  "/mnt", "/dev", "/proc",    "/sys"};
     char real[FILE_PATH_BYTES];
     struct stat there;
     bool above = false;
-    if (!realpath(folder, real) || stat(real, &there) != 0)
-        return error_system(error, "cannot look at the directory '%s'", folder);
+    if (!realpath(directory, real) || stat(real, &there) != 0)
+        return error_system(error, "cannot look at the directory '%s'", directory);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(real, others[i]) == 0)
             return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is not a project's directory: " WHAT_TO_DO, real);

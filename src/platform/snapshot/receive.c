@@ -18,10 +18,11 @@
 
 static weft_status sync_store(const char *store, struct error *error)
 {
-    int folder = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    weft_status status = folder >= 0 && syncfs(folder) == 0 ? WEFT_OK : error_system(error, "cannot sync '%s'", store);
-    if (folder >= 0)
-        close(folder);
+    int directory = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    weft_status status =
+        directory >= 0 && syncfs(directory) == 0 ? WEFT_OK : error_system(error, "cannot sync '%s'", store);
+    if (directory >= 0)
+        close(directory);
     return status;
 }
 
@@ -151,7 +152,7 @@ static weft_status check_limits(const struct snapshot_offer *offer, const struct
     char has[32], most[32];
     if (offer->entries > limits->entries)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the snapshot has more than the %" PRIu64 " files and folders that it may have here; name "
+                         "the snapshot has more than the %" PRIu64 " files and directories that it may have here; name "
                          "what the run does not need in .weftignore",
                          limits->entries);
     if (entry->size > limits->file_bytes)

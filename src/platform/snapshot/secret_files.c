@@ -105,18 +105,18 @@ void secret_names_close(struct secret_names *names)
     ignore_free(&names->names);
 }
 
-static bool is_for_folders(const struct secret_kind *kind)
+static bool is_for_directories(const struct secret_kind *kind)
 {
     return kind->pattern[strlen(kind->pattern) - 1] == '/';
 }
 
-const struct secret_kind *secret_names_find(const struct secret_names *names, const char *path, bool folder)
+const struct secret_kind *secret_names_find(const struct secret_names *names, const char *path, bool directory)
 {
     size_t which;
-    if (ignore_match(&names->names, path, folder, &which) == IGNORE_UNNAMED)
+    if (ignore_match(&names->names, path, directory, &which) == IGNORE_UNNAMED)
         return NULL;
     const struct secret_kind *kind = &kinds[which];
-    return kind->what && is_for_folders(kind) == folder ? kind : NULL;
+    return kind->what && is_for_directories(kind) == directory ? kind : NULL;
 }
 
 /* ---- content ---------------------------------------------------------------------------------------------------- */

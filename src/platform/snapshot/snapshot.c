@@ -26,11 +26,11 @@
 
 /* A snapshot being taken. */
 struct taking {
-    const char *store, *folder;
-    const char *named; /* the folder as it stands before a slash */
+    const char *store, *directory;
+    const char *named; /* the directory as it stands before a slash */
     struct snapshot_limits limits;
     const struct snapshot_options *options;
-    uid_t holder; /* of the folder */
+    uid_t holder; /* of the directory */
     struct snapshot snapshot;
     struct snapshot_filter *filter;
     struct snapshot_objects objects;
@@ -40,7 +40,7 @@ struct taking {
 
 /* ---- what is left out ------------------------------------------------------------------------------------------- */
 
-static void note_omission(struct taking *taking, enum snapshot_reason reason, const char *path, bool folder,
+static void note_omission(struct taking *taking, enum snapshot_reason reason, const char *path, bool directory,
                           const char *why)
 {
     struct snapshot_omissions *omissions = taking->options->omissions;
@@ -62,7 +62,7 @@ static void note_omission(struct taking *taking, enum snapshot_reason reason, co
     size_t size = strlen(path) + 2;
     if (!(omission->path = malloc(size)))
         return;
-    snprintf(omission->path, size, "%s%s", path, folder ? "/" : "");
+    snprintf(omission->path, size, "%s%s", path, directory ? "/" : "");
     omissions->count++;
 }
 
@@ -83,10 +83,11 @@ static weft_status too_large(const struct taking *taking, const char *what, uint
     return error_set(error, WEFT_ERROR_ARGUMENT,
                      "%s has %s, and a snapshot's limit is %s; " LARGE_DATA "; name what the run does not need in "
                      "'%s/.weftignore', or send no code (--no-snapshot)",
-                     what, text_bytes(has, large, sizeof large), text_bytes(limit, most, sizeof most), taking->folder);
+                     what, text_bytes(has, large, sizeof large), text_bytes(limit, most, sizeof most),
+                     taking->directory);
 }
 
-/* Of a foreign folder, whether an open file is its owner's. */
+/* Of a foreign directory, whether an open file is its owner's. */
 static weft_status check_holder(const struct taking *taking, int file, const char *path, struct error *error)
 {
     struct stat there;
@@ -148,7 +149,7 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
         if (size > taking->limits.file_bytes)
             status = too_large(taking, path, size, taking->limits.file_bytes, error);
         else if (size > room)
-            status = too_large(taking, taking->folder, taking->snapshot.bytes + size, taking->limits.bytes, error);
+            status = too_large(taking, taking->directory, taking->snapshot.bytes + size, taking->limits.bytes, error);
         else
             status = snapshot_objects_hash(&taking->objects, file, path, size, entry.hash, &entry.size, error);
         bool still = status == WEFT_OK && entry.size == size && fstat(file, &after) == 0 &&
@@ -184,7 +185,7 @@ static weft_status take_link(struct taking *taking, int parent, const char *name
     return WEFT_OK;
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *left, const void *right)
 {
@@ -198,16 +199,16 @@ static void free_names(char **names, size_t count)
     free(names);
 }
 
-/* The names in a folder, sorted. */
-static weft_status list_names(struct taking *taking, int folder, const char *path, char ***names, size_t *count,
+/* The names in a directory, sorted. */
+static weft_status list_names(struct taking *taking, int directory, const char *path, char ***names, size_t *count,
                               struct error *error)
 {
     char **list = NULL;
     size_t used = 0, room = 0;
-    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int again = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = again >= 0 ? fdopendir(again) : NULL;
     if (!listing) {
-        error_system(error, "cannot read the folder '%s/%s'", taking->named, path);
+        error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
         if (again >= 0)
             close(again);
         return WEFT_ERROR_SYSTEM;
@@ -220,13 +221,13 @@ static weft_status list_names(struct taking *taking, int folder, const char *pat
             room = room ? 2 * room : 64;
             char **grown = realloc(list, room * sizeof *list);
             if (!grown) {
-                status = error_memory(error, room * sizeof *list, "the names in a folder");
+                status = error_memory(error, room * sizeof *list, "the names in a directory");
                 break;
             }
             list = grown;
         }
         if (!(list[used] = strdup(entry->d_name)))
-            status = error_memory(error, strlen(entry->d_name), "the names in a folder");
+            status = error_memory(error, strlen(entry->d_name), "the names in a directory");
         else
             used++;
     }
@@ -242,8 +243,8 @@ static weft_status list_names(struct taking *taking, int folder, const char *pat
     return WEFT_OK;
 }
 
-static weft_status take_folder(struct taking *taking, int folder, const char *path, bool hidden, int depth,
-                               struct error *error);
+static weft_status take_directory(struct taking *taking, int directory, const char *path, bool hidden, int depth,
+                                  struct error *error);
 
 static weft_status take_entry(struct taking *taking, int parent, const char *name, const char *path, bool hidden,
                               int depth, struct error *error)
@@ -251,37 +252,37 @@ static weft_status take_entry(struct taking *taking, int parent, const char *nam
     struct stat status;
     if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? WEFT_OK : error_system(error, "cannot look at '%s/%s'", taking->named, path);
-    bool folder = S_ISDIR(status.st_mode);
-    if (folder && status.st_dev == taking->store_status.st_dev && status.st_ino == taking->store_status.st_ino)
+    bool directory = S_ISDIR(status.st_mode);
+    if (directory && status.st_dev == taking->store_status.st_dev && status.st_ino == taking->store_status.st_ino)
         return WEFT_OK;
-    const struct snapshot_verdict verdict = snapshot_filter_judge(taking->filter, path, folder);
+    const struct snapshot_verdict verdict = snapshot_filter_judge(taking->filter, path, directory);
     if (verdict.reason != SNAPSHOT_TAKEN && verdict.reason != SNAPSHOT_TAKEN_BY_NAME) {
-        note_omission(taking, verdict.reason, path, folder, verdict.why);
+        note_omission(taking, verdict.reason, path, directory, verdict.why);
         return WEFT_OK;
     }
-    if (!folder && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
+    if (!directory && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
         taking->snapshot.special++;
         return WEFT_OK;
     }
-    if (taking->snapshot.files + taking->snapshot.folders + taking->snapshot.links >= taking->limits.entries)
+    if (taking->snapshot.files + taking->snapshot.directories + taking->snapshot.links >= taking->limits.entries)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "'%s' has more than the %" PRIu64
                          " files and directories that a snapshot may have; " LARGE_DATA
                          "; name what the run does not need in '%s/.weftignore', or send no code (--no-snapshot)",
-                         taking->folder, taking->limits.entries, taking->folder);
+                         taking->directory, taking->limits.entries, taking->directory);
     if (S_ISLNK(status.st_mode))
         return take_link(taking, parent, name, path, error);
-    if (!folder)
+    if (!directory)
         return take_file(taking, parent, name, path, &verdict, hidden, error);
     if (depth >= DEPTH_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s/%s': folders nest deeper than %d", taking->named, path,
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s/%s': directories nest deeper than %d", taking->named, path,
                          DEPTH_MOST);
     int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0)
-        return error_system(error, "cannot read the folder '%s/%s'", taking->named, path);
+        return error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
     snapshot_list_put(&taking->list, &(struct snapshot_entry){.kind = 'd', .path = path});
-    taking->snapshot.folders++;
-    weft_status result = take_folder(taking, inner, path, hidden || is_owner_only(&status), depth + 1, error);
+    taking->snapshot.directories++;
+    weft_status result = take_directory(taking, inner, path, hidden || is_owner_only(&status), depth + 1, error);
     close(inner);
     return result;
 }
@@ -291,17 +292,17 @@ static weft_status check_patterns(void *context, int file, const char *path, str
     return check_holder(context, file, path, error);
 }
 
-/* Take what is in `folder`, which is `path` within the tree ("" at the top). */
-static weft_status take_folder(struct taking *taking, int folder, const char *path, bool hidden, int depth,
-                               struct error *error)
+/* Take what is in `directory`, which is `path` within the tree ("" at the top). */
+static weft_status take_directory(struct taking *taking, int directory, const char *path, bool hidden, int depth,
+                                  struct error *error)
 {
     char **names, *inner = malloc(FILE_PATH_BYTES);
     size_t count;
     if (!inner)
         return error_memory(error, FILE_PATH_BYTES, "a path");
-    weft_status status = list_names(taking, folder, path, &names, &count, error);
+    weft_status status = list_names(taking, directory, path, &names, &count, error);
     if (status == WEFT_OK) {
-        status = snapshot_filter_enter(taking->filter, folder, path, check_patterns, taking, error);
+        status = snapshot_filter_enter(taking->filter, directory, path, check_patterns, taking, error);
         if (status != WEFT_OK)
             free_names(names, count);
     }
@@ -315,7 +316,7 @@ static weft_status take_folder(struct taking *taking, int folder, const char *pa
         else
             memcpy(inner, names[i], strlen(names[i]) + 1);
         if (status == WEFT_OK)
-            status = take_entry(taking, folder, names[i], inner, hidden, depth, error);
+            status = take_entry(taking, directory, names[i], inner, hidden, depth, error);
     }
     snapshot_filter_leave(taking->filter);
     free_names(names, count);
@@ -339,7 +340,7 @@ static weft_status keep_list(struct taking *taking, struct error *error)
     status = snapshot_objects_name(&taking->objects, error);
     if (status == WEFT_OK && buffer_size(&taking->objects.pending) > 0 &&
         (status = file_join(path, taking->store, "objects", error)) == WEFT_OK)
-        status = file_sync_folder(path, error);
+        status = file_sync_directory(path, error);
     if (status == WEFT_OK)
         status = snapshot_list_path(path, taking->store, taking->snapshot.id, error);
     if (status == WEFT_OK && snapshot_mark(path)) /* used again: platform/snapshot/collect.h */
@@ -353,7 +354,7 @@ weft_status snapshot_store_make(const char *store, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     static const char *const parts[] = {"objects", "snapshots"};
-    weft_status made = file_make_folder_of(store, error);
+    weft_status made = file_make_directory_of(store, error);
     if (made != WEFT_OK)
         return made;
     (void)!mkdir(store, 0700); /* what users write is not for others to read; what fails here fails below */
@@ -370,16 +371,16 @@ weft_status snapshot_store_make(const char *store, struct error *error)
 weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
                                    uint64_t size, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct error failed = {0};
     weft_status status = file_writer_open(writer, path, size, &failed);
     if (status == WEFT_OK)
         return WEFT_OK;
     if (errno != ENOENT)
         return error_set(error, status, "%s", failed.text);
-    status = snapshot_object_path(folder, store, hash, NULL, error);
-    if (status == WEFT_OK && mkdir(folder, 0700) != 0 && errno != EEXIST) /* by another process meanwhile */
-        status = error_system(error, "cannot make the folder '%s'", folder);
+    status = snapshot_object_path(directory, store, hash, NULL, error);
+    if (status == WEFT_OK && mkdir(directory, 0700) != 0 && errno != EEXIST) /* by another process meanwhile */
+        status = error_system(error, "cannot make the directory '%s'", directory);
     return status == WEFT_OK ? file_writer_open(writer, path, size, error) : status;
 }
 
@@ -393,8 +394,8 @@ static weft_status open_store(struct taking *taking, struct error *error)
 
 static weft_status take(struct taking *taking, struct snapshot *snapshot, struct error *error)
 {
-    const char *folder = taking->folder;
-    taking->named = strcmp(folder, "/") == 0 ? "" : folder;
+    const char *directory = taking->directory;
+    taking->named = strcmp(directory, "/") == 0 ? "" : directory;
     if (!taking->limits.bytes)
         taking->limits.bytes = SNAPSHOT_BYTES_MOST;
     if (!taking->limits.file_bytes)
@@ -402,20 +403,20 @@ static weft_status take(struct taking *taking, struct snapshot *snapshot, struct
     if (!taking->limits.entries)
         taking->limits.entries = SNAPSHOT_ENTRIES_MOST;
     struct stat there = {0};
-    int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (taking->options->foreign ? O_NOFOLLOW : 0));
+    int top = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (taking->options->foreign ? O_NOFOLLOW : 0));
     if (top < 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot take a snapshot of '%s': %s", folder, strerror(errno));
-    weft_status status = fstat(top, &there) == 0 ? WEFT_OK : error_system(error, "cannot look at '%s'", folder);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot take a snapshot of '%s': %s", directory, strerror(errno));
+    weft_status status = fstat(top, &there) == 0 ? WEFT_OK : error_system(error, "cannot look at '%s'", directory);
     taking->holder = there.st_uid;
     if (status == WEFT_OK)
         status = snapshot_objects_begin(&taking->objects, taking->store, taking->named, error);
     if (status == WEFT_OK)
         status = open_store(taking, error);
     if (status == WEFT_OK)
-        status = snapshot_filter_open(folder, taking->options->outside, &taking->filter, error);
+        status = snapshot_filter_open(directory, taking->options->outside, &taking->filter, error);
     snapshot_list_begin(&taking->list);
     if (status == WEFT_OK)
-        status = take_folder(taking, top, "", false, 0, error);
+        status = take_directory(taking, top, "", false, 0, error);
     if (status == WEFT_OK)
         status = keep_list(taking, error);
     close(top);
@@ -428,17 +429,17 @@ static weft_status take(struct taking *taking, struct snapshot *snapshot, struct
     return status;
 }
 
-weft_status snapshot_take_with(const char *store, const char *folder, const struct snapshot_options *options,
+weft_status snapshot_take_with(const char *store, const char *directory, const struct snapshot_options *options,
                                struct snapshot *snapshot, struct error *error)
 {
-    struct taking taking = {.store = store, .folder = folder, .options = options};
+    struct taking taking = {.store = store, .directory = directory, .options = options};
     if (options->limits)
         taking.limits = *options->limits;
     return take(&taking, snapshot, error);
 }
 
-weft_status snapshot_take(const char *store, const char *folder, const struct snapshot_limits *limits,
+weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,
                           struct snapshot *snapshot, struct error *error)
 {
-    return snapshot_take_with(store, folder, &(struct snapshot_options){.limits = limits}, snapshot, error);
+    return snapshot_take_with(store, directory, &(struct snapshot_options){.limits = limits}, snapshot, error);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Snapshots of working folders: what a run is started from, whatever becomes of the folder afterwards.
+ * Snapshots of working directories: what a run is started from, whatever becomes of the directory afterwards.
  *
- * A store is a folder:
+ * A store is a directory:
  *
  *     objects/3f/9a0c...   the bytes of files, named for their SHA-256: each content is kept once
  *     snapshots/8d11...    lists of what a snapshot holds (platform/snapshot/list.h), named for their own SHA-256
@@ -39,12 +39,12 @@
 struct snapshot_limits {
     uint64_t bytes;      /**< of all files together (SNAPSHOT_BYTES_MOST, 256 MiB) */
     uint64_t file_bytes; /**< of one file (SNAPSHOT_FILE_MOST, 64 MiB) */
-    uint64_t entries;    /**< files, folders and links (SNAPSHOT_ENTRIES_MOST, 20,000) */
+    uint64_t entries;    /**< files, directories and links (SNAPSHOT_ENTRIES_MOST, 20,000) */
 };
 
 struct snapshot {
     char id[SNAPSHOT_ID_BYTES]; /**< the SHA-256 of its list, in hexadecimal digits */
-    uint64_t files, folders, links;
+    uint64_t files, directories, links;
     uint64_t bytes;      /**< of all files */
     uint64_t new_bytes;  /**< of those that the store did not have */
     uint64_t left_out;   /**< entries that were left out, each directory once; */
@@ -74,8 +74,8 @@ struct snapshot_options {
     const struct snapshot_limits *limits; /**< NULL: those above */
     bool outside;                         /**< look at what git says of the tree above it and in git's settings, too */
     /**
-     * A program has changed the tree that is not trusted: the folder must not be a link itself, and where this process
-     * is root, a file of another user than the folder's is an error (STATE): the program may have given another name
+     * A program has changed the tree that is not trusted: the directory must not be a link itself, and where this process
+     * is root, a file of another user than the directory's is an error (STATE): the program may have given another name
      * to what it cannot read.
      */
     bool foreign;
@@ -85,19 +85,19 @@ struct snapshot_options {
 };
 
 /**
- * Take a snapshot of `folder` into `store`, which is made if it is missing. Errors: ARGUMENT for a folder that is none
+ * Take a snapshot of `directory` into `store`, which is made if it is missing. Errors: ARGUMENT for a directory that is none
  * or a snapshot above the limits, naming what is large and .weftignore; SYSTEM for what cannot be read or written;
  * DATA for a .weftignore that is wrong.
  */
-weft_status snapshot_take(const char *store, const char *folder, const struct snapshot_limits *limits,
+weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,
                           struct snapshot *snapshot, struct error *error);
 
 /** The same, as `options` say. */
-weft_status snapshot_take_with(const char *store, const char *folder, const struct snapshot_options *options,
+weft_status snapshot_take_with(const char *store, const char *directory, const struct snapshot_options *options,
                                struct snapshot *snapshot, struct error *error);
 
 /**
- * Make the folder `target`, which must not exist yet or be empty, with what the snapshot `id` holds. Files are copies
+ * Make the directory `target`, which must not exist yet or be empty, with what the snapshot `id` holds. Files are copies
  * (on file systems that can share blocks, cheap ones): writing to them changes no other. Each is checked on the way. A
  * failure leaves no `target`.
  */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/** Where in `store` what begins with `hash` is: with `name`, usually the rest of the hash; with NULL the folder. */
+/** Where in `store` what begins with `hash` is: with `name`, usually the rest of the hash; with NULL the directory. */
 weft_status snapshot_object_path(char path[FILE_PATH_BYTES], const char *store, const char *hash, const char *name,
                                  struct error *error);
 
@@ -31,7 +31,7 @@ bool snapshot_store_find(char path[FILE_PATH_BYTES], const char *store, const ch
 /** Write the list of a snapshot to `path` (snapshot_list_path()), for this user alone. */
 weft_status snapshot_list_write(const char *path, const void *list, size_t size, struct error *error);
 
-/** Create the file at `path` for an object, and the folder around it, one of the store's 256, if it is missing. */
+/** Create the file at `path` for an object, and the directory around it, one of the store's 256, if it is missing. */
 weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
                                    uint64_t size, struct error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions and groups of them; sentences about what SQLite says. */
+/* Transactions and groups of them; messages about what SQLite says. */
 #include "platform/store/internal/state.h"
 
 #include <errno.h>
@@ -34,7 +34,8 @@ weft_status database_error(struct database *database, int code, const char *acti
                          "%s '%s': another process has been changing it for %d s; find out which (fuser '%s')", action,
                          path, DATABASE_BUSY_MS / 1000, path);
     case SQLITE_READONLY:
-        return error_set(error, WEFT_ERROR_SYSTEM, "%s '%s': the file or its folder cannot be written", action, path);
+        return error_set(error, WEFT_ERROR_SYSTEM, "%s '%s': the file or its directory cannot be written", action,
+                         path);
     case SQLITE_CONSTRAINT:
         return error_set(error, WEFT_ERROR_DATA, "%s '%s': %s", action, path, detail);
     default:

@@ -3,13 +3,13 @@
  * One SQLite database, opened with care.
  *
  * What is promised:
- * - One process writes. A second one that opens the same file to write is refused by a sentence that names the first.
+ * - One process writes. A second one that opens the same file to write is refused by a message that names the first.
  *   The lock is a file beside the database (PATH.writer) and ends with the process, however that ends.
  * - Every change is inside a transaction (a statement that changes something outside of one is refused), and a
  *   transaction is there whole or not at all, also after kill -9 and power loss.
- * - A database that is damaged, of another program, or of a newer schema is refused by a sentence and not touched. One
+ * - A database that is damaged, of another program, or of a newer schema is refused by a message and not touched. One
  *   of an older schema is brought up by the caller's migrations, all in one transaction.
- * - A full disk, a folder that cannot be written, a database busy for DATABASE_BUSY_MS: a sentence; the transaction is
+ * - A full disk, a directory that cannot be written, a database busy for DATABASE_BUSY_MS: a message; the transaction is
  *   undone and what was there before is whole.
  *
  * How it is used:
@@ -82,14 +82,14 @@ struct statement;
 
 /** What a database holds. All of it must outlive the handle. */
 struct database_schema {
-    const char *what;              /**< for sentences: "the platform's state" */
+    const char *what;              /**< for messages: "the platform's state" */
     int32_t application;           /**< the number in the file's header that says whose it is; not 0 */
     const char *const *migrations; /**< SQL texts; number i brings version i to version i + 1 (0: empty) */
     int version;                   /**< how many: the version that this program writes */
 };
 
 enum database_access {
-    DATABASE_WRITER,           /**< the one process that writes; makes file and folder where there are none */
+    DATABASE_WRITER,           /**< the one process that writes; makes file and directory where there are none */
     DATABASE_WRITER_UNCHECKED, /**< the same without the look at every page, which takes 2.5 s a GiB */
     DATABASE_READER, /**< changes nothing, and sees what has been committed; the schema must be the present one */
 };

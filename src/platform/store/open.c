@@ -142,7 +142,7 @@ static weft_status check_schema(struct database *database, const struct database
     return WEFT_OK;
 }
 
-/* SQLite tells a problem in lines, the first of which says which of its databases; a sentence is one line. */
+/* SQLite tells a problem in lines, the first of which says which of its databases; a message is one line. */
 static const char *one_line(char *problem)
 {
     char *text = strncmp(problem, "***", 3) == 0 ? strchr(problem, '\n') : NULL;
@@ -195,7 +195,7 @@ static weft_status prepare_to_write(struct database *database, const struct data
                                     struct error *error)
 {
     if (sqlite3_db_readonly(database->handle, "main"))
-        return error_set(error, WEFT_ERROR_SYSTEM, "cannot write to '%s': the file or its folder cannot be written",
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot write to '%s': the file or its directory cannot be written",
                          database->path);
     char mode[ANSWER_BYTES];
     weft_status status = ask_text(database, "PRAGMA journal_mode=WAL", mode, error);
@@ -212,16 +212,16 @@ static weft_status prepare_to_write(struct database *database, const struct data
     return status;
 }
 
-/* The folder of the database, so that the names of new files in it survive a power cut. */
-static weft_status sync_folder(const struct database *database, struct error *error)
+/* The directory of the database, so that the names of new files in it survive a power cut. */
+static weft_status sync_directory(const struct database *database, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
-    snprintf(folder, sizeof folder, "%s", database->path);
-    char *slash = strrchr(folder, '/');
+    char directory[FILE_PATH_BYTES];
+    snprintf(directory, sizeof directory, "%s", database->path);
+    char *slash = strrchr(directory, '/');
     if (!slash)
-        return file_sync_folder(".", error);
-    slash[slash == folder] = '\0';
-    return file_sync_folder(folder, error);
+        return file_sync_directory(".", error);
+    slash[slash == directory] = '\0';
+    return file_sync_directory(directory, error);
 }
 
 /* What a database that could not be made whole has left. */
@@ -250,7 +250,7 @@ static weft_status open_all(struct database *database, struct page_cache *cache,
     weft_status status = WEFT_OK;
     int64_t version = 0;
     if (access != DATABASE_READER) {
-        if ((status = file_make_folder_of(database->path, error)) != WEFT_OK ||
+        if ((status = file_make_directory_of(database->path, error)) != WEFT_OK ||
             (status = lock_writers(database, error)) != WEFT_OK ||
             (status = make_file(database, made, error)) != WEFT_OK)
             return status;
@@ -263,7 +263,7 @@ static weft_status open_all(struct database *database, struct page_cache *cache,
     if (status == WEFT_OK && access != DATABASE_READER)
         status = prepare_to_write(database, schema, version, error);
     if (status == WEFT_OK && *made)
-        status = sync_folder(database, error);
+        status = sync_directory(database, error);
     return status;
 }
 

@@ -3,7 +3,7 @@
  * Checkpoints: the state of a training run on disk, whole or absent, checked before it is used, and independent of how
  * many ranks wrote it.
  *
- *     RUN/                                   the run folder
+ *     RUN/                                   the run directory
  *       step-00000200/                       a checkpoint: made by rename, only when whole and synced
  *         model.safetensors                  weights, under the network's public names
  *         optimizer.safetensors              "NAME.exp_avg", "NAME.exp_avg_sq" for each weight NAME
@@ -24,8 +24,8 @@
  *     rank 0       checkpoint_write_index(run, step, ...) if the model is in several files -> a record
  *     rank 0       checkpoint_commit(run, state, records, count, keep), or checkpoint_abandon() if any rank failed
  *
- * To resume: checkpoint_open() on the run folder, checkpoint_match_model(), checkpoint_read(), and go on from
- * checkpoint_state(). All errors are sentences with the path in them. Different checkpoints may be used by different
+ * To resume: checkpoint_open() on the run directory, checkpoint_match_model(), checkpoint_read(), and go on from
+ * checkpoint_state(). All errors are messages with the path in them. Different checkpoints may be used by different
  * threads.
  */
 #ifndef WEFT_TRAINING_CHECKPOINT_CHECKPOINT_H
@@ -67,10 +67,10 @@ struct checkpoint_record {
 struct checkpoint_claim;
 
 /**
- * Make RUN (and folders above it) and claim it for this process: two runs that write to one folder would remove each
+ * Make RUN (and directories above it) and claim it for this process: two runs that write to one directory would remove each
  * other's files. The claim ends with checkpoint_release() or the process. Taken at the start of a run it also shows
- * early that the folder can be written. Errors: STATE if another process has it (the sentence names process and host),
- * SYSTEM if the folder cannot be made or written.
+ * early that the directory can be written. Errors: STATE if another process has it (the message names process and host),
+ * SYSTEM if the directory cannot be made or written.
  */
 weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error);
 void checkpoint_release(struct checkpoint_claim *claim);
@@ -79,7 +79,7 @@ void checkpoint_release(struct checkpoint_claim *claim);
 
 /**
  * What the process that has the claim on RUN says there: who it is, and a number drawn for this claim. A rank that
- * reads the same text as the claimant sees the same folder, and may write parts into it. "" if there is none to be
+ * reads the same text as the claimant sees the same directory, and may write parts into it. "" if there is none to be
  * read.
  */
 void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES]);
@@ -93,12 +93,12 @@ weft_status checkpoint_save(const char *run, const struct checkpoint_state *stat
                             size_t weight_count, const struct named_tensor *optimizer, size_t optimizer_count,
                             unsigned keep, struct error *error);
 
-/** Make RUN (and folders above it) and an empty partial folder for `step`; remove partial folders left by a crash. */
+/** Make RUN (and directories above it) and an empty partial directory for `step`; remove partial directories left by a crash. */
 weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error);
 
 /**
  * Write one file of a checkpoint that was begun: part `part` (from 0) of `parts` of `kind` ("model", "optimizer").
- * `record` receives what checkpoint_commit() wants. May be called by any rank that sees the folder. With `source` as
+ * `record` receives what checkpoint_commit() wants. May be called by any rank that sees the directory. With `source` as
  * safetensors_write_from(), else (NULL) as safetensors_write().
  */
 weft_status checkpoint_write_part(const char *run, uint64_t step, const char *kind, unsigned part, unsigned parts,
@@ -153,27 +153,27 @@ struct checkpoint;
 /**
  * Steps of the checkpoints in `run` that have a manifest, rising, at most `room` of the newest ones into `steps` (may
  * be NULL if `room` is 0).
- * `*count` receives how many there are. Errors: SYSTEM if the folder cannot be read.
+ * `*count` receives how many there are. Errors: SYSTEM if the directory cannot be read.
  */
 weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_t *count, struct error *error);
 
 /**
- * Open the checkpoint in `folder`, or the newest one if `folder` is a run folder, and verify all of it: manifest,
+ * Open the checkpoint in `directory`, or the newest one if `directory` is a run directory, and verify all of it: manifest,
  * sizes, SHA-256 of every file, structure, every tensor complete. Nothing is handed out before. Reads every byte once.
- * Errors: DATA with a sentence that names the file and what differs. A broken newest checkpoint is an error that names
+ * Errors: DATA with a message that names the file and what differs. A broken newest checkpoint is an error that names
  * the next older one, never silently skipped.
  */
-weft_status checkpoint_open(const char *folder, struct checkpoint **checkpoint, struct error *error);
+weft_status checkpoint_open(const char *directory, struct checkpoint **checkpoint, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
 
 /**
- * The folder of the checkpoint that `folder` is or, as a run folder, has as its newest. Nothing in it is read. Errors:
+ * The directory of the checkpoint that `directory` is or, as a run directory, has as its newest. Nothing in it is read. Errors:
  * DATA if there is none.
  */
-weft_status checkpoint_find(const char *folder, char found[FILE_PATH_BYTES], struct error *error);
+weft_status checkpoint_find(const char *directory, char found[FILE_PATH_BYTES], struct error *error);
 
-/** The folder that was opened ("RUN/step-00000200"). */
-const char *checkpoint_folder(const struct checkpoint *checkpoint);
+/** The directory that was opened ("RUN/step-00000200"). */
+const char *checkpoint_directory(const struct checkpoint *checkpoint);
 
 /** Step, position, configuration; the trees belong to the checkpoint. */
 const struct checkpoint_state *checkpoint_get_state(const struct checkpoint *checkpoint);

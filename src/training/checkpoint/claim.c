@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One writer a run folder: a lock on a file in it, which the kernel takes back when the process ends, however it ends.
+/* One writer a run directory: a lock on a file in it, which the kernel takes back when the process ends, however it ends.
  */
 #include "base/file/file.h"
 #include "base/file/lock.h"
@@ -19,7 +19,7 @@ struct checkpoint_claim {
     int descriptor;
 };
 
-/* A second line, which nobody else says: by it ranks find out whether they see the same folder. Synced, so that other
+/* A second line, which nobody else says: by it ranks find out whether they see the same directory. Synced, so that other
  * hosts read it while the file is open. */
 static weft_status sign(int descriptor, const char *path, struct error *error)
 {
@@ -36,7 +36,7 @@ static weft_status sign(int descriptor, const char *path, struct error *error)
 weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error)
 {
     char path[FILE_PATH_BYTES], use[FILE_PATH_BYTES + 32];
-    weft_status status = file_make_folder(run, error);
+    weft_status status = file_make_directory(run, error);
     if (status == WEFT_OK)
         status = file_join(path, run, CLAIM_FILE, error);
     if (status != WEFT_OK)

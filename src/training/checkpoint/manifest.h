@@ -29,7 +29,7 @@ void manifest_put_files(struct json_writer *writer, const struct checkpoint_reco
 /** Put its last line to a manifest's text that lacks it; the caller frees `*text`. */
 weft_status manifest_seal(const char *body, size_t size, char **text, struct error *error);
 
-/** Check and read a manifest's text; `where` names it in sentences. Errors: DATA. */
+/** Check and read a manifest's text; `where` names it in messages. Errors: DATA. */
 weft_status manifest_parse(const char *text, size_t size, const char *where, struct manifest *manifest,
                            struct error *error);
 void manifest_free(struct manifest *manifest);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a checkpoint: find it, verify every byte, put the pieces of its tensors together. */
-#include "training/checkpoint/folder.h"
+#include "training/checkpoint/directory.h"
 #include "training/checkpoint/internal/opened.h"
 #include "training/checkpoint/manifest.h"
 
@@ -53,7 +53,7 @@ static weft_status open_files(struct checkpoint *checkpoint, struct error *error
         const struct checkpoint_record *record = &checkpoint->manifest.records[i];
         struct checkpoint_file *file = &checkpoint->files[i];
         char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2];
-        weft_status status = file_join(path, checkpoint->folder, record->name, error);
+        weft_status status = file_join(path, checkpoint->directory, record->name, error);
         if (status == WEFT_OK)
             status = verify_file(path, &record->digest, &file->map, error);
         if (status != WEFT_OK)
@@ -94,18 +94,18 @@ static weft_status check_pieces(const struct checkpoint *checkpoint, size_t from
         if (piece->type != first->type || !named_tensor_same_shape(piece, first))
             return error_set(error, WEFT_ERROR_DATA,
                              "the pieces of tensor '%s' in '%s' disagree about its type or shape", first->name,
-                             checkpoint->folder);
+                             checkpoint->directory);
         if (piece->first != end)
             return error_set(error, WEFT_ERROR_DATA,
                              "tensor '%s' in '%s' has its elements from %" PRIu64 " to %" PRIu64 " %s", first->name,
-                             checkpoint->folder, piece->first < end ? piece->first : end,
+                             checkpoint->directory, piece->first < end ? piece->first : end,
                              piece->first < end ? end : piece->first, piece->first < end ? "twice" : "missing");
         end += named_tensor_held(piece);
     }
     if (end != elements)
         return error_set(error, WEFT_ERROR_DATA,
                          "tensor '%s' in '%s' ends after %" PRIu64 " of its %" PRIu64 " elements", first->name,
-                         checkpoint->folder, end, elements);
+                         checkpoint->directory, end, elements);
     return WEFT_OK;
 }
 
@@ -139,13 +139,13 @@ static weft_status join_pieces(struct checkpoint *checkpoint, struct error *erro
     return WEFT_OK;
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---------------------------------------------------------------------------------------------------- */
 
 static weft_status read_manifest(struct checkpoint *checkpoint, struct error *error)
 {
     char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2], *text;
     size_t size;
-    weft_status status = file_join(path, checkpoint->folder, CHECKPOINT_MANIFEST, error);
+    weft_status status = file_join(path, checkpoint->directory, CHECKPOINT_MANIFEST, error);
     if (status == WEFT_OK)
         status = file_read(path, MANIFEST_MOST, &text, &size, error);
     if (status != WEFT_OK)
@@ -156,12 +156,12 @@ static weft_status read_manifest(struct checkpoint *checkpoint, struct error *er
     return status;
 }
 
-static weft_status open_step(const char *folder, struct checkpoint **checkpoint, struct error *error)
+static weft_status open_step(const char *directory, struct checkpoint **checkpoint, struct error *error)
 {
     struct checkpoint *opened = calloc(1, sizeof *opened);
     if (!opened)
         return error_memory(error, sizeof *opened, "a checkpoint");
-    snprintf(opened->folder, sizeof opened->folder, "%s", folder);
+    snprintf(opened->directory, sizeof opened->directory, "%s", directory);
     weft_status status = read_manifest(opened, error);
     if (status == WEFT_OK)
         status = open_files(opened, error);
@@ -175,62 +175,62 @@ static weft_status open_step(const char *folder, struct checkpoint **checkpoint,
     return WEFT_OK;
 }
 
-/* The folder of the checkpoint that `folder` is or, as a run folder, has as its newest; `older` receives the step
+/* The directory of the checkpoint that `directory` is or, as a run directory, has as its newest; `older` receives the step
  * before that one. */
-static weft_status find_step(const char *folder, char step_folder[FILE_PATH_BYTES], char older[FILE_PATH_BYTES],
+static weft_status find_step(const char *directory, char step_directory[FILE_PATH_BYTES], char older[FILE_PATH_BYTES],
                              struct error *error)
 {
     older[0] = '\0';
-    weft_status status = file_join(step_folder, folder, CHECKPOINT_MANIFEST, error);
+    weft_status status = file_join(step_directory, directory, CHECKPOINT_MANIFEST, error);
     if (status != WEFT_OK)
         return status;
-    if (file_exists(step_folder)) {
-        snprintf(step_folder, FILE_PATH_BYTES, "%s", folder);
+    if (file_exists(step_directory)) {
+        snprintf(step_directory, FILE_PATH_BYTES, "%s", directory);
         return WEFT_OK;
     }
     uint64_t steps[2] = {0};
     size_t count;
-    status = checkpoint_list(folder, steps, 2, &count, error);
+    status = checkpoint_list(directory, steps, 2, &count, error);
     if (status != WEFT_OK)
         return status;
     if (count == 0)
         return error_set(
             error, WEFT_ERROR_DATA,
-            "there is no checkpoint in '%s': neither a manifest.json nor a folder like 'step-00000100' that has one",
-            folder);
+            "there is no checkpoint in '%s': neither a manifest.json nor a directory like 'step-00000100' that has one",
+            directory);
     if (count > 1)
-        folder_of_step(folder, steps[0], older, NULL);
-    return folder_of_step(folder, steps[count > 1], step_folder, error);
+        directory_of_step(directory, steps[0], older, NULL);
+    return directory_of_step(directory, steps[count > 1], step_directory, error);
 }
 
-weft_status checkpoint_find(const char *folder, char found[FILE_PATH_BYTES], struct error *error)
+weft_status checkpoint_find(const char *directory, char found[FILE_PATH_BYTES], struct error *error)
 {
     char older[FILE_PATH_BYTES];
-    return find_step(folder, found, older, error);
+    return find_step(directory, found, older, error);
 }
 
-/* What tells one folder from another of the same name. */
-static uint64_t identity(const char *folder)
+/* What tells one directory from another of the same name. */
+static uint64_t identity(const char *directory)
 {
     struct stat status;
-    return stat(folder, &status) == 0 ? status.st_ino : 0;
+    return stat(directory, &status) == 0 ? status.st_ino : 0;
 }
 
-weft_status checkpoint_open(const char *folder, struct checkpoint **checkpoint, struct error *error)
+weft_status checkpoint_open(const char *directory, struct checkpoint **checkpoint, struct error *error)
 {
-    char step_folder[FILE_PATH_BYTES], older[FILE_PATH_BYTES];
+    char step_directory[FILE_PATH_BYTES], older[FILE_PATH_BYTES];
     struct error attempted = {0};
     weft_status status = WEFT_OK;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         error_clear(&attempted);
-        status = find_step(folder, step_folder, older, &attempted);
+        status = find_step(directory, step_directory, older, &attempted);
         if (status != WEFT_OK)
             return error_set(error, status, "%s", attempted.text);
-        uint64_t before = identity(step_folder);
-        status = open_step(step_folder, checkpoint, &attempted);
+        uint64_t before = identity(step_directory);
+        status = open_step(step_directory, checkpoint, &attempted);
         if (status == WEFT_OK)
             return WEFT_OK;
-        if (before != 0 && identity(step_folder) == before)
+        if (before != 0 && identity(step_directory) == before)
             break;
     }
     if (older[0])

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *checkpoint_folder(const struct checkpoint *checkpoint)
+const char *checkpoint_directory(const struct checkpoint *checkpoint)
 {
-    return checkpoint->folder;
+    return checkpoint->directory;
 }
 
 const struct checkpoint_state *checkpoint_get_state(const struct checkpoint *checkpoint)
@@ -69,7 +69,7 @@ weft_status checkpoint_match_model(const struct checkpoint *checkpoint, const cJ
     char *there = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(stored, key));
     char *here = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(model, key));
     error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' is of another model: its %s is %s, but here it is %s",
-              checkpoint->folder, key, there ? there : "not set", here ? here : "not set");
+              checkpoint->directory, key, there ? there : "not set", here ? here : "not set");
     cJSON_free(there);
     cJSON_free(here);
     return WEFT_ERROR_DATA;
@@ -89,12 +89,12 @@ static weft_status find_tensor(const struct checkpoint *checkpoint, const struct
         found = bsearch(wanted->name, checkpoint->tensors, checkpoint->tensor_count, sizeof *found, by_name);
     if (!found)
         return error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' is of another model: it has no tensor '%s'",
-                         checkpoint->folder, wanted->name);
+                         checkpoint->directory, wanted->name);
     char there[256], here[256];
     if (found->type != wanted->type || !named_tensor_same_shape(found, wanted))
         return error_set(error, WEFT_ERROR_DATA,
                          "the checkpoint '%s' is of another model: its tensor '%s' is %s %s, but here it is %s %s",
-                         checkpoint->folder, wanted->name, weft_type_name(found->type),
+                         checkpoint->directory, wanted->name, weft_type_name(found->type),
                          named_tensor_shape_text(found, there, sizeof there), weft_type_name(wanted->type),
                          named_tensor_shape_text(wanted, here, sizeof here));
     uint64_t elements = named_tensor_elements(found);

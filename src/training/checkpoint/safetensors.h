@@ -91,13 +91,13 @@ struct safetensors;
 
 /**
  * Map the file at `path` and check its structure (not its content: there is no checksum in the format). Errors: DATA,
- * with a sentence that names file and tensor, for whatever the reference implementation refuses, and for element types
+ * with a message that names file and tensor, for whatever the reference implementation refuses, and for element types
  * that weft_type lacks (BOOL is given as u8).
  */
 weft_status safetensors_open(const char *path, struct safetensors **file, struct error *error);
 
 /**
- * The same for `size` bytes in memory, which must outlive `*file`; `where` names them in sentences
+ * The same for `size` bytes in memory, which must outlive `*file`; `where` names them in messages
  * ("'RUN/model.safetensors'").
  */
 weft_status safetensors_parse(const uint8_t *bytes, uint64_t size, const char *where, struct safetensors **file,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a checkpoint: begin, parts, commit. */
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/folder.h"
+#include "training/checkpoint/directory.h"
 #include "training/checkpoint/manifest.h"
 
 #include <inttypes.h>
@@ -13,13 +13,13 @@
 weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error)
 {
     char partial[FILE_PATH_BYTES];
-    weft_status status = folder_of_partial(run, step, partial, error);
+    weft_status status = directory_of_partial(run, step, partial, error);
     if (status == WEFT_OK)
-        status = file_make_folder(run, error);
+        status = file_make_directory(run, error);
     if (status == WEFT_OK)
-        status = folder_remove_partials(run, error);
+        status = directory_remove_partials(run, error);
     if (status == WEFT_OK)
-        status = file_make_folder(partial, error);
+        status = file_make_directory(partial, error);
     return status;
 }
 
@@ -41,7 +41,7 @@ static weft_status path_in_partial(const char *run, uint64_t step, const char *n
                                    struct error *error)
 {
     char partial[FILE_PATH_BYTES];
-    weft_status status = folder_of_partial(run, step, partial, error);
+    weft_status status = directory_of_partial(run, step, partial, error);
     return status == WEFT_OK ? file_join(path, partial, name, error) : status;
 }
 
@@ -134,11 +134,11 @@ static weft_status find_files(const char *run, uint64_t step, const struct check
 }
 
 /* The manifest is written last, once every file is on the disk. */
-static weft_status write_manifest(const char *folder, const struct checkpoint_state *state,
+static weft_status write_manifest(const char *directory, const struct checkpoint_state *state,
                                   const struct checkpoint_record *records, size_t count, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
-    weft_status status = file_join(path, folder, CHECKPOINT_MANIFEST, error);
+    weft_status status = file_join(path, directory, CHECKPOINT_MANIFEST, error);
     if (status == WEFT_OK)
         status = manifest_format(state, records, count, &text, error);
     if (status != WEFT_OK)
@@ -151,38 +151,38 @@ static weft_status write_manifest(const char *folder, const struct checkpoint_st
 static weft_status mark_and_prune(const char *run, const struct checkpoint_state *state, unsigned keep,
                                   struct error *error)
 {
-    weft_status status = state->best ? folder_mark_best(run, state->step, error) : WEFT_OK;
-    return status == WEFT_OK && keep > 0 ? folder_prune(run, state->step, keep, error) : status;
+    weft_status status = state->best ? directory_mark_best(run, state->step, error) : WEFT_OK;
+    return status == WEFT_OK && keep > 0 ? directory_prune(run, state->step, keep, error) : status;
 }
 
 weft_status checkpoint_commit(const char *run, const struct checkpoint_state *state,
                               const struct checkpoint_record *records, size_t count, unsigned keep, struct error *error)
 {
     char partial[FILE_PATH_BYTES];
-    weft_status status = folder_of_partial(run, state->step, partial, error);
+    weft_status status = directory_of_partial(run, state->step, partial, error);
     if (status == WEFT_OK)
         status = find_files(run, state->step, records, count, error);
     if (status == WEFT_OK)
         status = write_manifest(partial, state, records, count, error);
     if (status == WEFT_OK)
-        status = folder_publish(run, state->step, error);
+        status = directory_publish(run, state->step, error);
     return status == WEFT_OK ? mark_and_prune(run, state, keep, error) : status;
 }
 
 weft_status checkpoint_amend(const char *run, const struct checkpoint_state *state,
                              const struct checkpoint_record *records, size_t count, unsigned keep, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
-    weft_status status = folder_of_step(run, state->step, folder, error);
+    char directory[FILE_PATH_BYTES];
+    weft_status status = directory_of_step(run, state->step, directory, error);
     if (status == WEFT_OK)
-        status = write_manifest(folder, state, records, count, error);
+        status = write_manifest(directory, state, records, count, error);
     return status == WEFT_OK ? mark_and_prune(run, state, keep, error) : status;
 }
 
 void checkpoint_abandon(const char *run, uint64_t step)
 {
     char partial[FILE_PATH_BYTES];
-    if (folder_of_partial(run, step, partial, NULL) == WEFT_OK)
+    if (directory_of_partial(run, step, partial, NULL) == WEFT_OK)
         file_remove_tree(partial, NULL);
 }
 

@@ -28,7 +28,7 @@ static bool ends_with(const char *text, const char *ending)
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
 
-/* A plain file name: no index reaches out of its folder. */
+/* A plain file name: no index reaches out of its directory. */
 static bool is_good_name(const char *name)
 {
     if (*name == '.' || strchr(name, '/') || strlen(name) > NAME_MAX || !ends_with(name, FILE_ENDING))
@@ -149,7 +149,7 @@ static weft_status join(struct tensor_files *files, const char *path, struct err
                              tensor->name);
         if (!named_tensor_is_whole(tensor))
             return error_set(error, WEFT_ERROR_DATA,
-                             "'%s' holds only a piece of tensor '%.200s'; give the folder of the whole checkpoint",
+                             "'%s' holds only a piece of tensor '%.200s'; give the directory of the whole checkpoint",
                              path, tensor->name);
     }
     return WEFT_OK;
@@ -185,12 +185,12 @@ static weft_status check_against_index(const struct tensor_files *files, const s
 
 static weft_status open_index(struct tensor_files *files, const char *path, struct error *error)
 {
-    char where[FILE_PATH_BYTES + 2], folder[FILE_PATH_BYTES], one[FILE_PATH_BYTES];
+    char where[FILE_PATH_BYTES + 2], directory[FILE_PATH_BYTES], one[FILE_PATH_BYTES];
     char *text = NULL;
     size_t size;
     struct tensor_index index = {0};
     snprintf(where, sizeof where, "'%s'", path);
-    snprintf(folder, sizeof folder, "%.*s", (int)(file_name(path) - path), path);
+    snprintf(directory, sizeof directory, "%.*s", (int)(file_name(path) - path), path);
     weft_status status = file_read(path, INDEX_MOST, &text, &size, error);
     if (status == WEFT_OK)
         status = tensor_index_parse(text, size, where, &index, error);
@@ -201,7 +201,7 @@ static weft_status open_index(struct tensor_files *files, const char *path, stru
     if (!files->files)
         status = error_memory(error, index.file_count * sizeof *files->files, "a list of files");
     for (size_t i = 0; status == WEFT_OK && i < index.file_count; i++) {
-        status = file_join(one, *folder ? folder : ".", index.files[i], error);
+        status = file_join(one, *directory ? directory : ".", index.files[i], error);
         if (status == WEFT_OK)
             status = safetensors_open(one, &files->files[i], error);
         files->file_count += status == WEFT_OK;
@@ -222,7 +222,7 @@ static weft_status open_file(struct tensor_files *files, const char *path, struc
     return status;
 }
 
-static weft_status open_folder(struct tensor_files *files, const char *path, struct error *error)
+static weft_status open_directory(struct tensor_files *files, const char *path, struct error *error)
 {
     char one[FILE_PATH_BYTES];
     weft_status status = file_join(one, path, SINGLE_NAME, error);
@@ -235,7 +235,8 @@ static weft_status open_folder(struct tensor_files *files, const char *path, str
     if (status != WEFT_OK)
         return status;
     bool pickled = file_join(one, path, "pytorch_model.bin", NULL) == WEFT_OK && file_exists(one);
-    return error_set(error, WEFT_ERROR_DATA, "the folder '%s' has neither " SINGLE_NAME " nor " INDEX_NAME "%s", path,
+    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' has neither " SINGLE_NAME " nor " INDEX_NAME "%s",
+                     path,
                      pickled ? "; its pytorch_model.bin can run code when it is read: get it as safetensors" : "");
 }
 
@@ -243,13 +244,13 @@ weft_status tensor_files_open(const char *path, struct tensor_files **result, st
 {
     if (!file_exists(path))
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "there is nothing at '%s'; give a safetensors file or the folder "
+                         "there is nothing at '%s'; give a safetensors file or the directory "
                          "that it was downloaded to",
                          path);
     struct tensor_files *files = calloc(1, sizeof *files);
     if (!files)
         return error_memory(error, sizeof *files, "a list of files");
-    weft_status status = file_is_folder(path)       ? open_folder(files, path, error)
+    weft_status status = file_is_directory(path)    ? open_directory(files, path, error)
                          : ends_with(path, ".json") ? open_index(files, path, error)
                                                     : open_file(files, path, error);
     if (status == WEFT_OK)

@@ -2,9 +2,9 @@
 /**
  * Public weights as people download them: the tensors of one safetensors file, or of several with an index.
  *
- *     FOLDER/model.safetensors                       all tensors, or
- *     FOLDER/model.safetensors.index.json            {"metadata": {...}, "weight_map": {"NAME": "FILE", ...}}
- *     FOLDER/model-00001-of-00002.safetensors ...    the files that it names
+ *     DIRECTORY/model.safetensors                       all tensors, or
+ *     DIRECTORY/model.safetensors.index.json            {"metadata": {...}, "weight_map": {"NAME": "FILE", ...}}
+ *     DIRECTORY/model-00001-of-00002.safetensors ...    the files that it names
  *
  * Files are mapped: their bytes are read when they are looked at.
  */
@@ -18,8 +18,8 @@
 struct tensor_files;
 
 /**
- * Open `path`: a .safetensors file, an index (a name that ends in .json), or a folder with one of the two. Errors: DATA
- * for what safetensors_open() refuses, an index whose files and tensors do not agree with it, and a folder with
+ * Open `path`: a .safetensors file, an index (a name that ends in .json), or a directory with one of the two. Errors: DATA
+ * for what safetensors_open() refuses, an index whose files and tensors do not agree with it, and a directory with
  * neither; ARGUMENT where nothing is at `path`.
  */
 weft_status tensor_files_open(const char *path, struct tensor_files **files, struct error *error);
@@ -47,8 +47,8 @@ struct tensor_index {
 };
 
 /**
- * Read the text of an index; `where` names it in sentences. Errors: DATA for what is no such object, a tensor named
- * twice, or a file whose name is not that of a .safetensors file in the same folder.
+ * Read the text of an index; `where` names it in messages. Errors: DATA for what is no such object, a tensor named
+ * twice, or a file whose name is not that of a .safetensors file in the same directory.
  */
 weft_status tensor_index_parse(const char *text, size_t size, const char *where, struct tensor_index *index,
                                struct error *error);

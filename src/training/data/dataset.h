@@ -8,7 +8,7 @@
  *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
  *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
  *     is encoded when it is opened (document.h), into memory.
- * A dataset is one file, several files of one format, or folders of them (their .bin files, or if there are none their
+ * A dataset is one file, several files of one format, or directories of them (their .bin files, or if there are none their
  * .txt files, by name). Files are read as samples are asked for, and stay open.
  *
  * The split: files whose name has the word "val" are held out (a single "train.bin" brings the "val.bin" beside it).
@@ -53,9 +53,9 @@ struct dataset_options {
 };
 
 /**
- * Open a dataset of `count` paths, each a file or a folder.
+ * Open a dataset of `count` paths, each a file or a directory.
  * Errors: SYSTEM or ARGUMENT for what cannot be read or is mixed; DATA for an empty file, a shard of odd size, a header
- * with another version or count than the file holds, or fewer tokens than one sample a split needs (the sentence says
+ * with another version or count than the file holds, or fewer tokens than one sample a split needs (the message says
  * how many there are and how many it takes).
  */
 weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,

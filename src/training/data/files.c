@@ -69,17 +69,17 @@ static bool ends_in(const char *name, const char *ending)
     return length > tail && strcmp(name + length - tail, ending) == 0;
 }
 
-/* Add the entries of a folder's sorted list that end in `ending`. */
-static weft_status add_entries(struct data_files *files, const char *folder, struct dirent *const *entries, int count,
-                               const char *ending, struct error *error)
+/* Add the entries of a directory's sorted list that end in `ending`. */
+static weft_status add_entries(struct data_files *files, const char *directory, struct dirent *const *entries,
+                               int count, const char *ending, struct error *error)
 {
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (name[0] == '.' || !ends_in(name, ending))
             continue;
         char path[FILE_PATH_BYTES];
-        weft_status status = file_join(path, folder, name, error);
-        if (status == WEFT_OK && !file_is_folder(path))
+        weft_status status = file_join(path, directory, name, error);
+        if (status == WEFT_OK && !file_is_directory(path))
             status = add(files, path, error);
         if (status != WEFT_OK)
             return status;
@@ -92,20 +92,20 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static weft_status add_folder(struct data_files *files, const char *folder, struct error *error)
+static weft_status add_directory(struct data_files *files, const char *directory, struct error *error)
 {
     struct dirent **entries;
-    int count = scandir(folder, &entries, NULL, by_name);
+    int count = scandir(directory, &entries, NULL, by_name);
     if (count < 0)
-        return error_system(error, "cannot read the folder '%s'", folder);
+        return error_system(error, "cannot read the directory '%s'", directory);
     size_t before = files->count;
-    weft_status status = add_entries(files, folder, entries, count, ".bin", error);
+    weft_status status = add_entries(files, directory, entries, count, ".bin", error);
     if (status == WEFT_OK && files->count == before)
-        status = add_entries(files, folder, entries, count, ".txt", error);
+        status = add_entries(files, directory, entries, count, ".txt", error);
     if (status == WEFT_OK && files->count == before)
-        status = error_set(error, WEFT_ERROR_DATA,
-                           "the folder '%s' has neither .bin nor .txt files; name the files of the dataset themselves",
-                           folder);
+        status = error_set(
+            error, WEFT_ERROR_DATA,
+            "the directory '%s' has neither .bin nor .txt files; name the files of the dataset themselves", directory);
     for (int i = 0; i < count; i++)
         free(entries[i]);
     free(entries);
@@ -117,10 +117,10 @@ weft_status data_files_find(const char *const *paths, size_t count, struct data_
     *files = (struct data_files){0};
     weft_status status = WEFT_OK;
     if (count == 0)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or folder");
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or directory");
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = file_is_folder(paths[i]) ? add_folder(files, paths[i], error) : add(files, paths[i], error);
-    if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_folder(paths[0]))
+        status = file_is_directory(paths[i]) ? add_directory(files, paths[i], error) : add(files, paths[i], error);
+    if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_directory(paths[0]))
         status = add_sibling(files, paths[0], error);
     if (status != WEFT_OK)
         data_files_free(files);

@@ -15,7 +15,7 @@ struct data_files {
 };
 
 /**
- * The files of `count` paths: a file is itself, a folder is its .bin files, or if it has none its .txt files, sorted by
+ * The files of `count` paths: a file is itself, a directory is its .bin files, or if it has none its .txt files, sorted by
  * name. A single "train" file brings the "val" file beside it. On an error `files` is left empty.
  */
 weft_status data_files_find(const char *const *paths, size_t count, struct data_files *files, struct error *error);

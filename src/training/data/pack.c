@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/data/pack.h"
 #include "training/data/internal/document.h"
-#include "training/data/new_folder.h"
+#include "training/data/new_directory.h"
 #include "training/data/shard_writer.h"
 #include "training/data/texts.h"
 #include "training/data/tokenizer/tokenizer.h"
@@ -16,7 +16,7 @@ struct packing {
     struct texts texts;
     struct tokenizer *tokenizer;
     struct encoder *encoder;
-    struct new_folder folder;
+    struct new_directory directory;
     struct shard_writer *writers; /* of the two splits */
     struct packed packed;
 };
@@ -134,7 +134,7 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
     static const char *const names[] = {[DATASET_TRAIN] = "train", [DATASET_HELD_OUT] = "val"};
     uint64_t vocabulary = tokenizer_vocabulary(packing->tokenizer);
     for (int i = 0; i < 2; i++)
-        shard_writer_open(&packing->writers[i], packing->folder.partial, names[i], shard_writer_format(vocabulary),
+        shard_writer_open(&packing->writers[i], packing->directory.partial, names[i], shard_writer_format(vocabulary),
                           packing->options->shard_tokens);
     weft_status status =
         has_split_names(&packing->texts) ? pack_by_name(packing, error) : pack_by_share(packing, error);
@@ -147,9 +147,9 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
         packing->packed.splits[i].files = packing->writers[i].files;
     }
     if (status == WEFT_OK)
-        status = tokenizer_write(packing->tokenizer, packing->folder.partial, error);
+        status = tokenizer_write(packing->tokenizer, packing->directory.partial, error);
     if (status == WEFT_OK)
-        status = packed_write(packing->folder.partial, &packing->packed, error);
+        status = packed_write(packing->directory.partial, &packing->packed, error);
     return status;
 }
 
@@ -166,13 +166,13 @@ static weft_status pack(struct packing *packing, const char *const *paths, size_
     if (status == WEFT_OK && !(packing->writers = malloc(2 * sizeof *packing->writers)))
         status = error_memory(error, 2 * sizeof *packing->writers, "buffers of tokens");
     if (status == WEFT_OK)
-        status = new_folder_open(&packing->folder, options->output, error);
+        status = new_directory_open(&packing->directory, options->output, error);
     if (status != WEFT_OK)
         return status;
     status = pack_texts(packing, error);
     if (status == WEFT_OK)
-        return new_folder_close(&packing->folder, error);
-    new_folder_discard(&packing->folder);
+        return new_directory_close(&packing->directory, error);
+    new_directory_discard(&packing->directory);
     return status;
 }
 

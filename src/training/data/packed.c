@@ -8,21 +8,21 @@
 
 static const char *const split_names[] = {[DATASET_TRAIN] = "train", [DATASET_HELD_OUT] = "held_out"};
 
-static weft_status find_folder(const char *path, char folder[FILE_PATH_BYTES], struct error *error)
+static weft_status find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
 {
-    if (file_is_folder(path))
-        return file_join(folder, path, "", error);
+    if (file_is_directory(path))
+        return file_join(directory, path, "", error);
     size_t length = (size_t)(file_name(path) - path);
     if (length == 0)
-        return file_join(folder, ".", "", error);
+        return file_join(directory, ".", "", error);
     if (length >= FILE_PATH_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
-    memcpy(folder, path, length);
-    folder[length] = '\0';
+    memcpy(directory, path, length);
+    directory[length] = '\0';
     return WEFT_OK;
 }
 
-weft_status packed_find(const char *path, char folder[FILE_PATH_BYTES], bool *are_tokens, struct error *error)
+weft_status packed_find(const char *path, char directory[FILE_PATH_BYTES], bool *are_tokens, struct error *error)
 {
     struct data_files files;
     struct shard shard;
@@ -35,13 +35,13 @@ weft_status packed_find(const char *path, char folder[FILE_PATH_BYTES], bool *ar
         return status;
     *are_tokens = shard.layout.format != SHARD_BYTES;
     shard_close(&shard);
-    return find_folder(path, folder, error);
+    return find_directory(path, directory, error);
 }
 
-bool packed_is_in(const char *folder)
+bool packed_is_in(const char *directory)
 {
     char path[FILE_PATH_BYTES];
-    return file_join(path, folder, PACKED_DESCRIPTION, NULL) == WEFT_OK && file_exists(path);
+    return file_join(path, directory, PACKED_DESCRIPTION, NULL) == WEFT_OK && file_exists(path);
 }
 
 static weft_status read_split(const cJSON *root, const char *name, const char *where, struct packed_split *split,
@@ -71,12 +71,12 @@ static weft_status read_identity(const cJSON *root, const char *where, char iden
     return status;
 }
 
-weft_status packed_read(const char *folder, struct packed *packed, struct error *error)
+weft_status packed_read(const char *directory, struct packed *packed, struct error *error)
 {
     char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2];
     cJSON *root;
     struct packed read = {0};
-    weft_status status = file_join(path, folder, PACKED_DESCRIPTION, error);
+    weft_status status = file_join(path, directory, PACKED_DESCRIPTION, error);
     if (status == WEFT_OK)
         status = json_read(path, &root, error);
     if (status != WEFT_OK)
@@ -93,7 +93,7 @@ weft_status packed_read(const char *folder, struct packed *packed, struct error 
     return status;
 }
 
-weft_status packed_write(const char *folder, const struct packed *packed, struct error *error)
+weft_status packed_write(const char *directory, const struct packed *packed, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     struct json_writer json;
@@ -112,7 +112,7 @@ weft_status packed_write(const char *folder, const struct packed *packed, struct
     }
     json_close(&json);
     const char *text = json_text(&json);
-    weft_status status = text ? file_join(path, folder, PACKED_DESCRIPTION, error)
+    weft_status status = text ? file_join(path, directory, PACKED_DESCRIPTION, error)
                               : error_memory(error, json.length, "a description of a dataset");
     if (text && status == WEFT_OK)
         status = file_write(path, text, strlen(text), error);

@@ -36,15 +36,15 @@ struct packed {
 };
 
 /**
- * The folder in which a dataset's path has its files, and whether these are token shards: only then the tokenizer and
+ * The directory in which a dataset's path has its files, and whether these are token shards: only then the tokenizer and
  * the description there are theirs. Errors: those of data_files_find() and shard_open().
  */
-weft_status packed_find(const char *path, char folder[FILE_PATH_BYTES], bool *are_tokens, struct error *error);
+weft_status packed_find(const char *path, char directory[FILE_PATH_BYTES], bool *are_tokens, struct error *error);
 
-/** Whether `folder` has such a description; read it. Errors: SYSTEM; DATA where it is malformed. */
-bool packed_is_in(const char *folder);
-weft_status packed_read(const char *folder, struct packed *packed, struct error *error);
+/** Whether `directory` has such a description; read it. Errors: SYSTEM; DATA where it is malformed. */
+bool packed_is_in(const char *directory);
+weft_status packed_read(const char *directory, struct packed *packed, struct error *error);
 
-weft_status packed_write(const char *folder, const struct packed *packed, struct error *error);
+weft_status packed_write(const char *directory, const struct packed *packed, struct error *error);
 
 #endif

@@ -12,10 +12,10 @@ enum shard_format shard_writer_format(uint64_t vocabulary)
     return vocabulary <= UINT16_MAX + 1 ? SHARD_LLMC : SHARD_LLMC_WIDE;
 }
 
-void shard_writer_open(struct shard_writer *writer, const char *folder, const char *name, enum shard_format format,
+void shard_writer_open(struct shard_writer *writer, const char *directory, const char *name, enum shard_format format,
                        uint64_t most)
 {
-    snprintf(writer->folder, sizeof writer->folder, "%s", folder);
+    snprintf(writer->directory, sizeof writer->directory, "%s", directory);
     writer->name = name;
     writer->format = format;
     writer->most = most;
@@ -29,7 +29,7 @@ static weft_status begin_file(struct shard_writer *writer, struct error *error)
     char name[64], path[FILE_PATH_BYTES];
     uint8_t header[SHARD_HEADER_BYTES] = {0};
     snprintf(name, sizeof name, "%s_%06" PRIu64 ".bin", writer->name, writer->files);
-    weft_status status = file_join(path, writer->folder, name, error);
+    weft_status status = file_join(path, writer->directory, name, error);
     if (status == WEFT_OK)
         status = file_writer_open(&writer->file, path, 0, error);
     if (status != WEFT_OK)

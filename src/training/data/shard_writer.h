@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Token shards of llm.c (dataset.h has the format), written from front to back: NAME_000000.bin, NAME_000001.bin ...
- * in a folder, each of at most so many tokens. Belongs to one thread at a time.
+ * in a directory, each of at most so many tokens. Belongs to one thread at a time.
  */
 #ifndef WEFT_TRAINING_DATA_SHARD_WRITER_H
 #define WEFT_TRAINING_DATA_SHARD_WRITER_H
@@ -13,7 +13,7 @@
 #define SHARD_WRITER_MOST   (((uint64_t)1 << 31) - 1) /* tokens in a file: the header counts with an int32 */
 
 struct shard_writer {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     const char *name;         /**< "train" or "val", borrowed */
     enum shard_format format; /**< SHARD_LLMC or SHARD_LLMC_WIDE */
     uint64_t most;            /**< tokens in a file */
@@ -30,7 +30,7 @@ struct shard_writer {
 enum shard_format shard_writer_format(uint64_t vocabulary);
 
 /** Begin; no file is made before there is a token. The struct is large: not for the stack. */
-void shard_writer_open(struct shard_writer *writer, const char *folder, const char *name, enum shard_format format,
+void shard_writer_open(struct shard_writer *writer, const char *directory, const char *name, enum shard_format format,
                        uint64_t most);
 
 /** Append tokens. After an error only discard is of use. */

@@ -14,7 +14,7 @@ struct texts {
 };
 
 /**
- * Open `count` paths, each a file or a folder of .txt files. Errors: as data_files_find(); DATA for an empty file and
+ * Open `count` paths, each a file or a directory of .txt files. Errors: as data_files_find(); DATA for an empty file and
  * for token shards.
  */
 weft_status texts_open(const char *const *paths, size_t count, struct texts *texts, struct error *error);

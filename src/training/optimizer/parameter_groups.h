@@ -47,7 +47,7 @@ bool parameter_pattern_matches(const char *pattern, const char *name);
 
 /**
  * The groups of `description` under `rules`; the last rate that names a tensor counts. Errors: ARGUMENT for a pattern
- * that no tensor matches (the sentence names the nearest), a factor that is no number from 0 to 1000, and when nothing
+ * that no tensor matches (the message names the nearest), a factor that is no number from 0 to 1000, and when nothing
  * is left to train. Free with parameter_groups_close().
  */
 weft_status parameter_groups_open(struct parameter_groups *groups, const struct model_description *description,

@@ -50,7 +50,7 @@ struct weft_training {
     uint64_t agree_at;                  /**< no new order of gradients is agreed on before this step */
 };
 
-/** Keep the sentence for weft_message(), and pass the status on. */
+/** Keep the message for weft_message(), and pass the status on. */
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error);
 
 /** How values and moments are divided among the ranks. */

@@ -34,7 +34,7 @@ static const char *optimiser_name(const weft_training *training)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static weft_status write_checkpoint(weft_training *training, const struct whole_moments *moments, const char *folder,
+static weft_status write_checkpoint(weft_training *training, const struct whole_moments *moments, const char *directory,
                                     unsigned keep, struct error *error)
 {
     struct tensor_list of_values, of_moments;
@@ -45,7 +45,7 @@ static weft_status write_checkpoint(weft_training *training, const struct whole_
     weft_status status = tensor_lists_open(&of_values, &of_moments, &arrays, error);
     if (status == WEFT_OK)
         status =
-            checkpoint_save(folder,
+            checkpoint_save(directory,
                             &(struct checkpoint_state){.step = training->steps,
                                                        .position = training->steps * training->parallel.layout.total,
                                                        .model = model,
@@ -58,7 +58,7 @@ static weft_status write_checkpoint(weft_training *training, const struct whole_
     return status;
 }
 
-weft_status weft_training_save(weft_training *training, const char *folder, unsigned keep)
+weft_status weft_training_save(weft_training *training, const char *directory, unsigned keep)
 {
     struct error error = {0};
     struct whole_moments whole = {0};
@@ -71,7 +71,7 @@ weft_status weft_training_save(weft_training *training, const char *folder, unsi
         status = whole_moments_gather(&whole, &training->shards, &error);
     if (status == WEFT_OK) {
         if (training->shards.rank == 0)
-            status = write_checkpoint(training, &whole, folder, keep, &error);
+            status = write_checkpoint(training, &whole, directory, keep, &error);
         status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     }
     whole_moments_close(&whole);
@@ -88,17 +88,17 @@ static weft_status check_optimiser(const weft_training *training, const struct c
     if (name && strcmp(name, wanted) == 0)
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' holds the state of the optimizer %s, not of %s",
-                     checkpoint_folder(checkpoint), name ? name : "of another program", wanted);
+                     checkpoint_directory(checkpoint), name ? name : "of another program", wanted);
 }
 
 /* Rank 0 alone. */
-static weft_status read_checkpoint(weft_training *training, const struct whole_moments *moments, const char *folder,
+static weft_status read_checkpoint(weft_training *training, const struct whole_moments *moments, const char *directory,
                                    uint64_t *steps, struct error *error)
 {
     struct tensor_list of_values = {0}, of_moments = {0};
     const struct state_arrays arrays = arrays_of(training, moments);
     struct checkpoint *checkpoint;
-    weft_status status = checkpoint_open(folder, &checkpoint, error);
+    weft_status status = checkpoint_open(directory, &checkpoint, error);
     if (status != WEFT_OK)
         return status;
     status = check_optimiser(training, checkpoint, error);
@@ -121,21 +121,21 @@ struct finding {
     uint64_t found, steps;
 };
 
-static weft_status look(weft_training *training, const struct whole_moments *moments, const char *folder,
+static weft_status look(weft_training *training, const struct whole_moments *moments, const char *directory,
                         struct finding *finding, struct error *error)
 {
     size_t count = 0;
-    if (!file_exists(folder))
+    if (!file_exists(directory))
         return WEFT_OK;
-    weft_status status = checkpoint_list(folder, NULL, 0, &count, error);
+    weft_status status = checkpoint_list(directory, NULL, 0, &count, error);
     if (status == WEFT_OK && count) {
         finding->found = 1;
-        status = read_checkpoint(training, moments, folder, &finding->steps, error);
+        status = read_checkpoint(training, moments, directory, &finding->steps, error);
     }
     return status;
 }
 
-weft_status weft_training_load(weft_training *training, const char *folder, bool *found)
+weft_status weft_training_load(weft_training *training, const char *directory, bool *found)
 {
     struct error error = {0};
     struct whole_moments whole = {0};
@@ -145,7 +145,7 @@ weft_status weft_training_load(weft_training *training, const char *folder, bool
                              ? open_moments(training, &whole, &error)
                              : error_set(&error, WEFT_ERROR_STATE, "weft_training_load() before weft_training_start()");
     if (status == WEFT_OK && weft_comm_rank(training->comm) == 0)
-        status = look(training, &whole, folder, &finding, &error);
+        status = look(training, &whole, directory, &finding, &error);
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
         status = weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm);

@@ -167,7 +167,7 @@ struct device {
     void (*close)(struct device *device);
     /** Wait for all kernels; returns the first failure since the last finish(), and forgets it. */
     weft_status (*finish)(struct device *device, struct error *error);
-    /** `bytes` of zeroed memory (touched, aligned to 64 bytes) that kernels can use; NULL with a sentence on failure.
+    /** `bytes` of zeroed memory (touched, aligned to 64 bytes) that kernels can use; NULL with a message on failure.
      */
     void *(*allocate)(struct device *device, size_t bytes, const char *what, struct error *error);
     /** Give back what allocate() returned; NULL is allowed. */
@@ -309,7 +309,7 @@ extern const char *const device_names[];
 
 /**
  * Open the device called `name` with `threads` compute threads (at least 1; the reference devices use one).
- * An unknown name is WEFT_ERROR_ARGUMENT and the sentence lists the names.
+ * An unknown name is WEFT_ERROR_ARGUMENT and the message lists the names.
  */
 weft_status device_open(const char *name, int threads, struct device **device, struct error *error);
 

@@ -177,12 +177,12 @@ static void keep_memory_small(void)
 
 /* ---- serving ---------------------------------------------------------------------------------------------------- */
 
-static void greet(const struct service *service, const char *folder, const struct hosts *hosts, FILE *output)
+static void greet(const struct service *service, const char *directory, const struct hosts *hosts, FILE *output)
 {
     char address[320], limits[NODE_LIMITS_TEXT_BYTES];
     const struct engine_local_host *host = &hosts->list[0];
     fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
-    fprintf(output, "  state  %s\n", folder);
+    fprintf(output, "  state  %s\n", directory);
     if (hosts->count == 1)
         fprintf(output, "  slots  %u %s%s\n", host->slots, host->gpus ? "GPU" : "processor",
                 host->slots == 1 ? "" : "s");
@@ -216,7 +216,7 @@ static weft_status serve(const struct service_config *config, const struct hosts
     weft_status status = service_open(config, &service, error);
     if (status != WEFT_OK)
         return status;
-    greet(service, config->folder, hosts, output);
+    greet(service, config->directory, hosts, output);
     status = service_start(service, error);
     if (status == WEFT_OK)
         sigwait(&ends, &number);
@@ -226,7 +226,7 @@ static weft_status serve(const struct service_config *config, const struct hosts
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    char program[FILE_PATH_BYTES], folder[FILE_PATH_BYTES], host[256], files[24];
+    char program[FILE_PATH_BYTES], directory[FILE_PATH_BYTES], host[256], files[24];
     char *agent[] = {program, "node-agent", files, NULL}, *reach[] = {program, "node-reach", NULL},
          *run_words[] = {program, "run", NULL};
     struct hosts hosts = {0};
@@ -251,12 +251,12 @@ static weft_status run(struct command_call *call, struct error *error)
     program[length] = '\0';
     weft_status status = divide_address(host, sizeof host, &config.port, error);
     if (status == WEFT_OK && !chosen.state)
-        status = file_state_folder(folder, "platform", error);
+        status = file_state_directory(directory, "platform", error);
     if (status == WEFT_OK)
         status = choose_policy(&policy, error);
     if (status == WEFT_OK)
         status = choose_hosts(&hosts, error);
-    config.folder = chosen.state ? chosen.state : folder;
+    config.directory = chosen.state ? chosen.state : directory;
     config.engine.hosts = hosts.list;
     config.engine.host_count = hosts.count;
     snprintf(files, sizeof files, "%llu", (unsigned long long)allow_files());
@@ -274,10 +274,10 @@ const struct command command_serve = {
     .summary = "share machines: the queue, the scheduler, the records and the pages of everybody's runs",
     .description =
         "Serves projects, runs and nodes: an HTTP interface under /api/v1 that the commands use (weft submit, ps, logs "
-        "...), and pages for browsers at the same address. All of its state is in one folder, so there is nothing to "
-        "set up, and a second server on the same folder is refused.\n\n"
+        "...), and pages for browsers at the same address. All of its state is in one directory, so there is nothing to "
+        "set up, and a second server on the same directory is refused.\n\n"
         "Runs do not need the server: they go on when it ends, however it ends, and it finds them again when it is "
-        "started on the same folder.\n\n"
+        "started on the same directory.\n\n"
         "Without --tokens it listens on this machine alone and is for you alone: your processes are its administrator, "
         "and nobody else's get in.\n\n"
         "Started by root, it runs the programs of every user under the account of the machine that 'weft user account' "

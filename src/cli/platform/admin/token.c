@@ -173,7 +173,7 @@ static weft_status run_save(struct command_call *call, struct error *error)
     if (status != WEFT_OK)
         return status;
     if (!*path)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "you have no home folder; name a file in WEFT_TOKEN_FILE");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "you have no home directory; name a file in WEFT_TOKEN_FILE");
     if (!fgets(line, sizeof line, stdin))
         return error_set(error, WEFT_ERROR_DATA, "no token came on standard input");
     line[strcspn(line, " \t\r\n")] = '\0';

@@ -167,7 +167,7 @@ weft_status platform_send(struct platform *platform, const char *method, const s
     }
 }
 
-/* ---- sentences -------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
 weft_status platform_unknown(const char *what, const char *name, const cJSON *list, const char *key,
                              struct error *error)

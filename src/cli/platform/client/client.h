@@ -70,7 +70,7 @@ weft_status platform_send(struct platform *platform, const char *method, const s
 /** Errors: ARGUMENT if the user may see no such project, with the nearest that they may. */
 weft_status platform_project_check(struct platform *platform, const char *project, struct error *error);
 
-/** After a refusal (4xx): where `project` is none that the user may see, put a sentence with the nearest
+/** After a refusal (4xx): where `project` is none that the user may see, put a message with the nearest
  * name in place of the server's. Returns the status that is in `error`. */
 weft_status platform_project_unknown(struct platform *platform, const char *project, struct error *error);
 

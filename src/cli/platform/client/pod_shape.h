@@ -11,7 +11,7 @@ struct pod_shape {
     uint32_t pods, hosts, slots; /**< hosts of a Pod, slots of a host */
 };
 
-/** Read the value of --pods, of up to 65,536 hosts. Errors: ARGUMENT with a sentence that shows how to write it. */
+/** Read the value of --pods, of up to 65,536 hosts. Errors: ARGUMENT with a message that shows how to write it. */
 weft_status pod_shape_parse(const char *text, struct pod_shape *shape, struct error *error);
 
 #endif

@@ -24,11 +24,11 @@
 static struct {
     atomic_uint_least64_t came; /* when the first signal did, by clock_now(); 0: none has */
     atomic_int number;          /* which it was; a moment after `came` */
-    atomic_size_t length;       /* of the sentence */
+    atomic_size_t length;       /* of the message */
     struct timespec grace;
     timer_t timer;
     bool has_timer;
-    char sentence[256];
+    char message[256];
 } watched;
 
 weft_status preemption_grace(double option, double *seconds, struct error *error)
@@ -67,7 +67,7 @@ static void hear(int number)
 
 static void end_now(int number)
 {
-    ssize_t written = write(STDERR_FILENO, watched.sentence, atomic_load(&watched.length));
+    ssize_t written = write(STDERR_FILENO, watched.message, atomic_load(&watched.length));
     (void)written;
     _exit(PREEMPTION_EXIT_CODE);
 }
@@ -83,11 +83,11 @@ const atomic_int *preemption_watch(double grace)
 {
     watched.grace.tv_sec = (time_t)grace;
     watched.grace.tv_nsec = (long)((grace - (double)watched.grace.tv_sec) * 1e9);
-    snprintf(watched.sentence, sizeof watched.sentence,
+    snprintf(watched.message, sizeof watched.message,
              "weft: no checkpoint was complete %g s after the signal to end (--grace, WEFT_GRACE): ending without it; "
              "older checkpoints are whole\n",
              grace);
-    atomic_store(&watched.length, strlen(watched.sentence));
+    atomic_store(&watched.length, strlen(watched.message));
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     watched.has_timer = timer_create(CLOCK_MONOTONIC, &event, &watched.timer) == 0;
     handle(SIGALRM, end_now);
@@ -116,11 +116,11 @@ weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh,
     if (!config->checkpoint_dir)
         return error_set(
             error, WEFT_ERROR_ARGUMENT,
-            "--resume auto goes on from the folder of --checkpoint-dir or WEFT_CHECKPOINT_DIR, but neither "
+            "--resume auto goes on from the directory of --checkpoint-dir or WEFT_CHECKPOINT_DIR, but neither "
             "is given");
     size_t count = 0;
     config->resume = NULL;
-    if (file_is_folder(config->checkpoint_dir)) {
+    if (file_is_directory(config->checkpoint_dir)) {
         weft_status status = checkpoint_list(config->checkpoint_dir, NULL, 0, &count, error);
         if (status != WEFT_OK)
             return status;

@@ -35,9 +35,9 @@ void preemption_be_silent(void);
 int preemption_exit_code(int number);
 
 /**
- * Complete `config`'s checkpoint_dir and resume: without a folder WEFT_CHECKPOINT_DIR's, with `resume` "auto". `resume`
- * "auto" becomes the folder if it holds a checkpoint, else NULL, and `*fresh` true. Errors: ARGUMENT for "auto" without
- * a folder; SYSTEM if it cannot be read.
+ * Complete `config`'s checkpoint_dir and resume: without a directory WEFT_CHECKPOINT_DIR's, with `resume` "auto". `resume`
+ * "auto" becomes the directory if it holds a checkpoint, else NULL, and `*fresh` true. Errors: ARGUMENT for "auto" without
+ * a directory; SYSTEM if it cannot be read.
  */
 weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh, struct error *error);
 

@@ -25,7 +25,7 @@ struct run_lines {
 
 /**
  * Give each line to `take`, until the run (or the attempt) is over; `*ended` is then what the server tells of the run
- * (GET /runs/N), to be freed with cJSON_Delete(). That the server has gone, and that it is back, are a sentence each on
+ * (GET /runs/N), to be freed with cJSON_Delete(). That the server has gone, and that it is back, are a message each on
  * standard error. Errors: as client.h has them; RENDEZVOUS, NETWORK, TIMEOUT or SYSTEM where it was waited for in vain.
  */
 weft_status run_lines_follow(struct platform *platform, const struct run_lines *lines, cJSON **ended,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define NEAR_MOST  1000 /* runs among whose names a near one is looked for */
-#define SHOWN_MOST 5    /* numbers in the sentence about a name that several runs have */
+#define SHOWN_MOST 5    /* numbers in the message about a name that several runs have */
 
 int64_t run_reference_number(const char *word)
 {

@@ -13,7 +13,7 @@
 
 static struct {
     int64_t ranks, threads, meeting_port;
-    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_folder, *project, *binding, *input,
+    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_directory, *project, *binding, *input,
         *trace;
     double meeting_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
@@ -51,7 +51,7 @@ static const struct cli_option options[] = {
                .default_text = "$WEFT_GRACE, or 30", .advanced = true),
     CLI_CHOICE("input", 0, "WHERE", &chosen.input, "first", inputs, "which rank gets standard input", .advanced = true),
     CLI_GROUP("Output"),
-    CLI_TEXT("output-dir", 'o', "DIR", &chosen.output_folder, NULL,
+    CLI_TEXT("output-dir", 'o', "DIR", &chosen.output_directory, NULL,
              "write each rank's output to DIR/rank-N.out and DIR/rank-N.err instead of here"),
     CLI_FLAG("no-prefix", 0, &chosen.no_prefix, "no [rank N host] before each line of output"),
     CLI_FLAG("verbose", 'v', &chosen.verbose,
@@ -87,7 +87,7 @@ static void write_command(const struct command_call *call, struct run_record *re
 }
 
 /* Begin or complete the record; a run is not refused because it cannot be recorded. */
-static void record_begin(const struct command_call *call, uint32_t ranks, struct run_record *record, char *folder)
+static void record_begin(const struct command_call *call, uint32_t ranks, struct run_record *record, char *directory)
 {
     struct error error = {0};
     if (run_record_begin(record, &error) == WEFT_OK) {
@@ -98,13 +98,13 @@ static void record_begin(const struct command_call *call, uint32_t ranks, struct
                  : chosen.hostfile ? chosen.hostfile
                                    : "");
         record->ranks = ranks;
-        if (run_records_folder(folder, &error) == WEFT_OK)
-            (void)run_record_save(record, folder, &error);
+        if (run_records_directory(directory, &error) == WEFT_OK)
+            (void)run_record_save(record, directory, &error);
     }
     if (error.status == WEFT_OK)
         return;
     fprintf(stderr, "weft: this run is not recorded: %s\n", error.text);
-    folder[0] = '\0';
+    directory[0] = '\0';
 }
 
 /* Have the ranks tell of their start. */
@@ -137,7 +137,7 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->input = strcmp(chosen.input, "first") == 0;
     config->survive = chosen.survive;
     config->prefix = !chosen.no_prefix;
-    config->output_folder = chosen.output_folder;
+    config->output_directory = chosen.output_directory;
     for (size_t i = 0; i < call->program_count; i++)
         if (!texts_add(&config->program, call->program[i]))
             return error_memory(error, call->program_count, "the program's arguments");
@@ -173,13 +173,13 @@ static weft_status run(struct command_call *call, struct error *error)
     struct launch_config config = {0};
     struct launch_result result = {0};
     struct run_record record;
-    char folder[FILE_PATH_BYTES] = "";
+    char directory[FILE_PATH_BYTES] = "";
     weft_status status = configure(call, &config, error);
     call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* of an error so far */
     if (status == WEFT_OK) {
         if (!chosen.no_record)
-            record_begin(call, config.hosts.ranks, &record, folder);
-        if (*folder)
+            record_begin(call, config.hosts.ranks, &record, directory);
+        if (*directory)
             status = tell_ranks(&config, "WEFT_RUN", record.id, error);
         if (status == WEFT_OK && chosen.trace)
             status = tell_ranks(&config, "WEFT_TRACE", chosen.trace, error);
@@ -191,9 +191,9 @@ static weft_status run(struct command_call *call, struct error *error)
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
         call->exit_code = status == WEFT_OK ? result.exit_code : 1;
-        if (*folder) {
+        if (*directory) {
             run_record_complete(&record, call->exit_code, status == WEFT_OK ? result.reason : error->text);
-            (void)run_record_save(&record, folder, NULL);
+            (void)run_record_save(&record, directory, NULL);
         }
     }
     hosts_free(&config.hosts);

@@ -11,7 +11,7 @@
 
 #define EXIT_MISUSED 2
 
-#define SHOWN_MOST 5 /* checkpoints in a sentence */
+#define SHOWN_MOST 5 /* checkpoints in a message */
 
 /* The checkpoint that is wanted: by its name, the newest, or the one that the run called its best. NULL: there is
  * none. */

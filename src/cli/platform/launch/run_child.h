@@ -23,7 +23,7 @@ struct run_child {
     const char *route;                 /**< "fork" or "promote": POST /runs/N/ROUTE */
     const struct run_options *options; /**< NULL: it has none */
     struct run_submit_shown *shown;
-    /** Write keys that replace the parent's into the open object; `done` is for the sentence "run 13 is ...". */
+    /** Write keys that replace the parent's into the open object; `done` is for the message "run 13 is ...". */
     weft_status (*write)(struct command_call *call, struct platform *platform, const struct run_parent *parent,
                          struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error);
 };

@@ -89,7 +89,7 @@ extern const char *const run_option_launches[];
                  .default_text = of("0"), .advanced = true)
 
 /** Look at what the parser of options cannot: durations, whole numbers, names of variables. `command` is named in
- * sentences. Errors: ARGUMENT. */
+ * messages. Errors: ARGUMENT. */
 weft_status run_options_check(const char *command, const struct run_options *chosen, struct error *error);
 
 /** Write what was given as keys of the specification (run_specification.h) into the open object; an "environment" of

@@ -75,18 +75,18 @@ static void put_omissions(cJSON *reply, const struct snapshot_omissions *omissio
 weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot,
                             struct run_submit_shown *shown, struct json_writer *body, struct error *error)
 {
-    char folder[FILE_PATH_BYTES], commit[RUN_SNAPSHOT_BYTES] = "";
+    char directory[FILE_PATH_BYTES], commit[RUN_SNAPSHOT_BYTES] = "";
     struct snapshot taken = {.id = ""};
     bool changed = false;
-    if (!getcwd(folder, sizeof folder))
-        return error_system(error, "cannot tell which folder this is");
+    if (!getcwd(directory, sizeof directory))
+        return error_system(error, "cannot tell which directory this is");
     weft_status status =
-        snapshot ? snapshot_upload(platform->client, project, folder, &shown->omissions, &taken, error) : WEFT_OK;
+        snapshot ? snapshot_upload(platform->client, project, directory, &shown->omissions, &taken, error) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     if (!shown->quiet && !shown->json)
         tell_code(&shown->omissions, &taken, stderr);
-    git_state_read(folder, commit, sizeof commit, &changed);
+    git_state_read(directory, commit, sizeof commit, &changed);
     /* All of them, since a fork begins with those of its parent. */
     json_put_text(body, "snapshot", taken.id);
     json_put_text(body, "commit", commit);
@@ -105,10 +105,10 @@ void run_submit_words(char *const *words, struct json_writer *body)
 /* One that can never run is ended at once. */
 static weft_status refused(int64_t run, const char *done, const cJSON *why, struct error *error)
 {
-    char sentence[512];
-    snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
+    char message[512];
+    snprintf(message, sizeof message, "%s", field_text(why, "why"));
     return error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is %s, and cancelled at once: %s", run, done,
-                     text_printable(sentence));
+                     text_printable(message));
 }
 
 static const char *made_for_it(const cJSON *reply)
@@ -119,16 +119,16 @@ static const char *made_for_it(const cJSON *reply)
 /* What is not as it was asked for. */
 static void tell_limited(const cJSON *reply, FILE *output)
 {
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     int64_t secrets = field_integer(reply, "secrets_left_out");
     if (secrets > 0)
         fprintf(output,
                 "  note: left out as secrets, by name or content: %" PRId64 " (a line '!PATH' in .weftignore "
                 "includes one)\n",
                 secrets);
-    snprintf(sentence, sizeof sentence, "%s", field_text(reply, "limited"));
-    if (*sentence)
-        wrap_print(output, text_printable(sentence), fprintf(output, "  note:"), 2);
+    snprintf(message, sizeof message, "%s", field_text(reply, "limited"));
+    if (*message)
+        wrap_print(output, text_printable(message), fprintf(output, "  note:"), 2);
 }
 
 /* What to do next, and why it waits if it does. */
@@ -150,12 +150,12 @@ static weft_status tell(struct platform *platform, int64_t run, const char *done
     fprintf(output, "run %" PRId64 " is %s%s\n", run, done, made_for_it(reply));
     tell_limited(reply, output);
     if (known && *field_text(why, "why")) {
-        char sentence[ERROR_TEXT_BYTES], expected[MOMENT_BYTES];
-        snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
+        char message[ERROR_TEXT_BYTES], expected[MOMENT_BYTES];
+        snprintf(message, sizeof message, "%s", field_text(why, "why"));
         int column = fprintf(output, "  %s:", field_text(why, "state"));
-        wrap_print(output, text_printable(sentence), column, 2);
-        if (field_present(why, "expected_start") && !strstr(sentence, "expected to start") &&
-            !strstr(sentence, " accrues in "))
+        wrap_print(output, text_printable(message), column, 2);
+        if (field_present(why, "expected_start") && !strstr(message, "expected to start") &&
+            !strstr(message, " accrues in "))
             fprintf(output, "  expected to start %s\n",
                     moment_ago(field_integer(why, "expected_start"), moment_now(), expected));
     }

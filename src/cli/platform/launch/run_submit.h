@@ -36,7 +36,7 @@ weft_status run_submit_code(struct platform *platform, const char *project, bool
 void run_submit_words(char *const *words, struct json_writer *body);
 
 /** POST the body with a key of its own, say what has become of it, and follow the run if that was asked for. `done` is
- * for the sentence: "run 13 is submitted to project vision" with "submitted to project vision". */
+ * for the message: "run 13 is submitted to project vision" with "submitted to project vision". */
 weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
                             const struct json_writer *body, const char *done, struct run_submit_shown *shown,
                             struct error *error);

@@ -215,7 +215,7 @@ static const char *entry_text(const cJSON *entry, char *buffer, size_t size)
     if (!entry)
         return NULL;
     if (strcmp(kind, "folder") == 0)
-        snprintf(buffer, size, "a folder");
+        snprintf(buffer, size, "a directory");
     else if (strcmp(kind, "link") == 0)
         snprintf(buffer, size, "a link to %s", field_text(entry, "target"));
     else

@@ -28,7 +28,7 @@ const struct command command_exec = {
     .group = COMMAND_PLATFORM,
     .summary = "run a command in a node of a run, beside its own",
     .description =
-        "Runs a command where a node of a run is: on its host, in its folder, with its environment and its slots, for "
+        "Runs a command where a node of a run is: on its host, in its directory, with its environment and its slots, for "
         "as long as the node runs. Standard input, output and error are this command's own, and its exit code is that "
         "of the command (128 and the number of the signal that ended it); 127 where there is no such command, 125 "
         "where it could not be reached, or was lost with its node or the server.\n\n"

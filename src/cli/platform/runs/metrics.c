@@ -456,7 +456,7 @@ const struct command command_metrics = {
         "value, ranks and neighbouring steps together.\n\n"
         "A program reports a metric by weft_report(), by a line of JSON on its standard output or in the file that "
         "WEFT_METRICS names ({\"step\": 10, \"train/loss\": 1.25}), or by TensorBoard's event files in runs/, logs/, "
-        "tensorboard/ or lightning_logs/ of its folder, or where WEFT_TENSORBOARD_DIR says. What begins with system/ "
+        "tensorboard/ or lightning_logs/ of its directory, or where WEFT_TENSORBOARD_DIR says. What begins with system/ "
         "is measured.",
     .examples = "weft metrics 12\n"
                 "weft metrics 12 train/loss system/node/cpu\n"

@@ -32,10 +32,10 @@ struct runs {
     size_t count;
 };
 
-/* A file of metrics, or the one in a folder. */
+/* A file of metrics, or the one in a directory. */
 static weft_status find_metrics(const char *word, char path[FILE_PATH_BYTES], struct error *error)
 {
-    if (!file_is_folder(word)) {
+    if (!file_is_directory(word)) {
         if ((size_t)snprintf(path, FILE_PATH_BYTES, "%s", word) >= FILE_PATH_BYTES)
             return error_set(error, WEFT_ERROR_ARGUMENT, "the path of a metrics file is longer than %d bytes",
                              FILE_PATH_BYTES);
@@ -116,7 +116,7 @@ const struct command command_plot = {
     .summary = "draw the curves of training runs",
     .description =
         "Draws an SVG of what weft train --metrics has written: loss of each step and averaged, loss on held-out text, "
-        "learning rate, tokens a second. Several runs are laid over each other. A folder stands for the metrics.jsonl "
+        "learning rate, tokens a second. Several runs are laid over each other. A directory stands for the metrics.jsonl "
         "in it. The file of a run that is under way can be drawn too.",
     .examples = "weft train --data data/bible.txt --checkpoint-dir runs/first --metrics runs/first/metrics.jsonl\n"
                 "weft plot runs/first --output first.svg\n"

@@ -63,7 +63,7 @@ const struct command command_promote = {
     .group = COMMAND_PLATFORM,
     .summary = "make a planned run of an interactive one",
     .description = "What was tried by hand in an interactive run is run as planned: PROGRAM, with the environment and "
-                   "resources of RUN, and its code as it is in its folder now, with all that was changed there. "
+                   "resources of RUN, and its code as it is in its directory now, with all that was changed there. "
                    "Without --name it is called as RUN is, with -planned behind.",
     .examples = "weft submit -p vision --interactive\nweft promote 12 --time 12h -- weft train --steps 20000\n",
     .words = "RUN",

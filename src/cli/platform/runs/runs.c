@@ -61,14 +61,14 @@ static void print_line(const struct run_record *record, FILE *out)
 }
 
 /* The first of the newest `wanted` records that --project lets through; 0 where they are not more. */
-static size_t find_first(const char *folder, char (*ids)[RUN_ID_BYTES], size_t count, size_t wanted)
+static size_t find_first(const char *directory, char (*ids)[RUN_ID_BYTES], size_t count, size_t wanted)
 {
     if (!chosen.project)
         return count > wanted ? count - wanted : 0;
     size_t first = count;
     while (first > 0 && wanted > 0) {
         struct run_record record;
-        if (run_record_load(folder, ids[--first], &record, NULL) == WEFT_OK &&
+        if (run_record_load(directory, ids[--first], &record, NULL) == WEFT_OK &&
             strcmp(chosen.project, record.project) == 0)
             wanted--;
     }
@@ -77,20 +77,20 @@ static size_t find_first(const char *folder, char (*ids)[RUN_ID_BYTES], size_t c
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     char(*ids)[RUN_ID_BYTES];
     size_t count, shown = 0;
-    weft_status status = run_records_folder(folder, error);
+    weft_status status = run_records_directory(directory, error);
     if (status == WEFT_OK)
-        status = run_records_list(folder, &ids, &count, error);
+        status = run_records_list(directory, &ids, &count, error);
     if (status != WEFT_OK)
         return status;
     const size_t wanted = chosen.last ? (size_t)chosen.last : chosen.json ? SIZE_MAX : SHOWN_NEWEST;
-    const size_t first = find_first(folder, ids, count, wanted);
+    const size_t first = find_first(directory, ids, count, wanted);
     for (size_t i = first; i < count; i++) {
         struct run_record record;
         struct error damaged = {0};
-        if (run_record_load(folder, ids[i], &record, &damaged) != WEFT_OK) {
+        if (run_record_load(directory, ids[i], &record, &damaged) != WEFT_OK) {
             fprintf(stderr, "weft: %s\n", damaged.text); /* one damaged record hides no other */
             continue;
         }

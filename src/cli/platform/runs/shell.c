@@ -24,7 +24,7 @@ const struct command command_shell = {
     .group = COMMAND_PLATFORM,
     .summary = "open a shell in a node of a run",
     .description =
-        "Opens a shell where a node of a run is: on its host, in its folder, with its environment and its slots, for "
+        "Opens a shell where a node of a run is: on its host, in its directory, with its environment and its slots, for "
         "as long as the node runs; to look around, to debug. It has a terminal of its own, of this one's size. The "
         "exit code is the shell's; 125 where it could not be reached, or was lost with its node or the server.\n\n"
         "A node is written RUN/node-N, N from 0 on; a RUN alone means its first node.",

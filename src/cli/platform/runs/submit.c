@@ -57,12 +57,12 @@ static weft_status choose_project(const struct platform *platform, const char **
 static weft_status tell_unknown(struct platform *platform, const char *project, struct error *error)
 {
     const weft_status status = platform_project_unknown(platform, project, error);
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     if (!strstr(error->text, "or none that you may see"))
         return status;
-    snprintf(sentence, sizeof sentence, "%s", error->text);
+    snprintf(message, sizeof message, "%s", error->text);
     error_clear(error);
-    return error_set(error, status, "%s; %s 'weft project make %s'", sentence,
+    return error_set(error, status, "%s; %s 'weft project make %s'", message,
                      field_true(platform->server, "administrator") ? "to make it:" : "an administrator makes it with",
                      project);
 }
@@ -129,8 +129,8 @@ const struct command command_submit = {
         "starts in a copy of that directory as soon as there is room, on all nodes together. Once the run's number is "
         "printed, the run is kept: it starts even if the server is restarted or your terminal closed meanwhile.\n\n"
         "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
-        "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the folder "
-        "is kept with the run, and whether the folder differs from it.\n\n"
+        "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the directory "
+        "is kept with the run, and whether the directory differs from it.\n\n"
         "The snapshot leaves out files that .weftignore and .gitignore match and files that look like secrets, because "
         "of their name (.env, id_rsa, ...) or because they contain a private key. The command lists what it left out; "
         "a line '!PATH' in .weftignore includes a file. If some files are readable only by you, nobody else can fork "

@@ -80,18 +80,18 @@ static weft_status print_events(struct platform *platform, int64_t run, FILE *ou
 
 static void print_why(int64_t run, const cJSON *why, FILE *output)
 {
-    char sentence[2048], report[512] = "", expected[MOMENT_BYTES], clock[MOMENT_BYTES];
+    char message[2048], report[512] = "", expected[MOMENT_BYTES], clock[MOMENT_BYTES];
     const char *state = field_text(why, "state");
     const char *verb = strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ? "has" : "is";
     const int64_t now = moment_now(), start = field_integer(why, "expected_start");
-    snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
+    snprintf(message, sizeof message, "%s", field_text(why, "why"));
     if (field_present(why, "expected_start")) {
-        const char *clause = strstr(sentence, RUN_REASON_EXPECTED), *by = clause ? strstr(clause, ": ") : NULL;
+        const char *clause = strstr(message, RUN_REASON_EXPECTED), *by = clause ? strstr(clause, ": ") : NULL;
         snprintf(report, sizeof report, "%s", by ? by : "");
-        run_reason_alone(sentence);
+        run_reason_alone(message);
     }
-    int column = fprintf(output, "run %" PRId64 " %s %s%s", run, verb, state, *sentence ? ":" : "");
-    wrap_print(output, text_printable(sentence), column, 2);
+    int column = fprintf(output, "run %" PRId64 " %s %s%s", run, verb, state, *message ? ":" : "");
+    wrap_print(output, text_printable(message), column, 2);
     if (field_present(why, "expected_start") && start > now)
         fprintf(output, "  expected to start %s, at %s%s\n", moment_ago(start, now, expected),
                 moment_clock(start, clock), text_printable(report));

@@ -18,10 +18,10 @@
 /* Sorted by name; tests/policy/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
     {"PATH", "folders", "the system's",
-     "where programs are looked for; those of a run of weft serve find the folder of its weft at the end"},
+     "where programs are looked for; those of a run of weft serve find the directory of its weft at the end"},
     {"TERM", "a terminal's name", "dumb", "weft train writes over its live line on terminals other than dumb"},
     {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
-    {"WEFT_CHECKPOINT_DIR", "a folder", "none",
+    {"WEFT_CHECKPOINT_DIR", "a directory", "none",
      "where weft train writes checkpoints without --checkpoint-dir, and goes on from if there is one"},
     {"WEFT_COLUMNS", "from 0", "set by weft run", "columns for a line of progress on the launcher's terminal; 0: none"},
     {"WEFT_FABRIC", "a libfabric provider, or none", "the best that is usable here",
@@ -29,7 +29,7 @@ static const struct configuration_variable variables[] = {
     {"WEFT_GRACE", "seconds, from 0.001", "30",
      "time for a training to write a checkpoint and end after SIGTERM or SIGUSR1"},
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
-    {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in sentences"},
+    {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in messages"},
     {"WEFT_INTERFACE", "interfaces or addresses", "those that reach the other ranks",
      "bind to this network interface, or to these, side by side, with commas between"},
     {"WEFT_LATE_SECONDS", "seconds, from 0.001", "10",
@@ -43,8 +43,8 @@ static const struct configuration_variable variables[] = {
     {"WEFT_MEETING_PORT", "1 to 65535", "from job and step, or MASTER_PORT",
      "where the ranks meet under srun or torchrun: at this port"},
     {"WEFT_MEETING_SERVED", "any text", "set by weft run", "the launcher serves the meeting, rank 0 need not"},
-    {"WEFT_METRICS", "a file, a pipe or a folder", "none",
-     "where weft_report() and weft train write metrics; in a folder, each rank writes a file of its own"},
+    {"WEFT_METRICS", "a file, a pipe or a directory", "none",
+     "where weft_report() and weft train write metrics; in a directory, each rank writes a file of its own"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
     {"WEFT_NODE_HOSTS", "HOST:SLOTS, several with commas between", "set by the platform",
      "the hosts of a run's nodes, for weft run --hosts on one of them"},
@@ -72,10 +72,10 @@ static const struct configuration_variable variables[] = {
      "what the processor has",
      "highest instruction set that weft train and weft eval may use on this rank, as oneDNN calls it; so does "
      "DNNL_MAX_CPU_ISA"},
-    {"XDG_CACHE_HOME", "a folder", "HOME and .cache",
+    {"XDG_CACHE_HOME", "a directory", "HOME and .cache",
      "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
-    {"XDG_CONFIG_HOME", "a folder", "HOME and .config", "where your token for a Weft server is, in weft"},
-    {"XDG_STATE_HOME", "a folder", "HOME and .local/state",
+    {"XDG_CONFIG_HOME", "a directory", "HOME and .config", "where your token for a Weft server is, in weft"},
+    {"XDG_STATE_HOME", "a directory", "HOME and .local/state",
      "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
 };
 

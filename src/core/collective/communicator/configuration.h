@@ -25,7 +25,7 @@ const struct configuration_variable *configuration_variables(size_t *count);
 
 /**
  * Complete `given` (NULL: nothing said) into `*complete`, whose texts point into `given` and the environment. Errors:
- * ARGUMENT, with a sentence that names the field or variable and its value.
+ * ARGUMENT, with a message that names the field or variable and its value.
  */
 weft_status configuration_complete(const weft_config *given, weft_config *complete, struct error *error);
 

@@ -514,10 +514,10 @@ weft_status weft_finalize(weft_context *context)
 
 void weft_abort(weft_context *context, const char *reason)
 {
-    char sentence[ERROR_TEXT_BYTES], name[128];
-    snprintf(sentence, sizeof sentence, "%s called weft_abort(): %s",
+    char message[ERROR_TEXT_BYTES], name[128];
+    snprintf(message, sizeof message, "%s called weft_abort(): %s",
              context_rank_name(context, context->rank, name, sizeof name), reason ? reason : "no reason given");
-    control_abort(context->control, WEFT_ERROR_ABORTED, sentence);
+    control_abort(context->control, WEFT_ERROR_ABORTED, message);
     eventfd_write(context->progress.caller_wake, 1);
     progress_wake_helper(context);
 }

@@ -73,7 +73,7 @@ static weft_status agree(weft_comm *comm, const struct loaded *mine, struct erro
     for (uint32_t rank = 0; status == WEFT_OK && rank < comm->size; rank++) {
         if (all[rank].status != WEFT_OK)
             status = error_set(error, (weft_status)all[rank].status,
-                               "rank %u could not load its schedule, so nobody does: its own sentence says why", rank);
+                               "rank %u could not load its schedule, so nobody does: its own message says why", rank);
         else if (all[rank].hash != all[0].hash)
             status = error_set(error, WEFT_ERROR_ARGUMENT,
                                "ranks 0 and %u have different texts of the schedule (hashes %016" PRIx64

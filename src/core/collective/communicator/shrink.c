@@ -17,12 +17,12 @@
 #define CONNECT_SECONDS 3.0 /* for the survivors, who have only just met, to connect; else they meet again */
 #define FENCE_SECONDS   5.0 /* for a process that was killed to end */
 
-static void warn(void *argument, const char *sentence)
+static void warn(void *argument, const char *message)
 {
     const weft_context *context = argument;
     char name[128];
     fprintf(stderr, "weft: warning: %s waits in weft_shrink(): %s\n",
-            context_rank_name(context, context->rank, name, sizeof name), sentence);
+            context_rank_name(context, context->rank, name, sizeof name), message);
 }
 
 /* Nobody but the survivors touches this rank's memory any more. */

@@ -42,37 +42,37 @@ static char *place_name(const struct diagnosis_operation *operation, char *text,
     return operation_place_name(operation->communicator, operation->sequence, text, size);
 }
 
-static void end_job(weft_context *context, weft_status status, const char *sentence)
+static void end_job(weft_context *context, weft_status status, const char *message)
 {
-    control_abort(context->control, status, sentence);
+    control_abort(context->control, status, message);
     atomic_store_explicit(&context->diagnosis.kind, DIAGNOSIS_NONE, memory_order_release);
 }
 
 static void end_with_mismatch(weft_context *context, const struct diagnosis_operation *mine,
                               const struct diagnosis_operation *theirs)
 {
-    char sentence[SENTENCE_BYTES], place[128], name[128], other[128];
+    char message[SENTENCE_BYTES], place[128], name[128], other[128];
     snprintf(
-        sentence, sizeof sentence,
+        message, sizeof message,
         "ranks disagree: %s calls %s as %s, %s calls %s; all ranks of a communicator must make the same calls in the "
         "same order",
         context_rank_name(context, mine->rank, name, sizeof name), mine->text, place_name(mine, place, sizeof place),
         context_rank_name(context, theirs->rank, other, sizeof other), theirs->text);
-    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+    end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
 /* A rank gives other than what another one expects of it, in the operation `mine`; both are world ranks. */
 static void end_with_counts(weft_context *context, const struct diagnosis_operation *mine, uint32_t giver,
                             uint64_t given, weft_type given_type, uint32_t taker, uint64_t taken, weft_type taken_type)
 {
-    char sentence[SENTENCE_BYTES], place[128], name[128], other[128];
-    snprintf(sentence, sizeof sentence,
+    char message[SENTENCE_BYTES], place[128], name[128], other[128];
+    snprintf(message, sizeof message,
              "ranks disagree: in %s (%s) %s gives %" PRIu64 " %s to %s, which expects %" PRIu64
              " %s of it; the counts and types of both must be equal",
              collective_name(mine->collective), place_name(mine, place, sizeof place),
              context_rank_name(context, giver, name, sizeof name), given, weft_type_name(given_type),
              context_rank_name(context, taker, other, sizeof other), taken, weft_type_name(taken_type));
-    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+    end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
 /* It will never come to this operation. */
@@ -80,14 +80,14 @@ static void end_with_departure(weft_context *context, const struct diagnosis_ope
                                const struct operation_entry *departure)
 {
     const bool finalizes = departure->collective == COLLECTIVES + CALL_FINALIZE;
-    char sentence[SENTENCE_BYTES], place[128], name[128], other[128];
-    snprintf(sentence, sizeof sentence,
+    char message[SENTENCE_BYTES], place[128], name[128], other[128];
+    snprintf(message, sizeof message,
              "%s called %s without its part in an operation: %s waits for it in %s (%s); all ranks of a communicator "
              "must make the same calls in the same order",
              context_rank_name(context, rank, other, sizeof other), finalizes ? "weft_finalize()" : "weft_comm_free()",
              context_rank_name(context, waits->rank, name, sizeof name), waits->text,
              place_name(waits, place, sizeof place));
-    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+    end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
 /* Two ranks make subsets of one communicator, each with the other. */
@@ -102,19 +102,19 @@ static void end_with_lists(weft_context *context, const struct diagnosis_operati
 static void end_with_cycle(weft_context *context, uint32_t first)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
-    char sentence[SENTENCE_BYTES];
-    size_t used = (size_t)snprintf(sentence, sizeof sentence, "blocking calls cross, so that nobody can go on: ");
-    for (uint32_t i = first; i < diagnosis->link_count && used < sizeof sentence; i++) {
+    char message[SENTENCE_BYTES];
+    size_t used = (size_t)snprintf(message, sizeof message, "blocking calls cross, so that nobody can go on: ");
+    for (uint32_t i = first; i < diagnosis->link_count && used < sizeof message; i++) {
         const struct diagnosis_operation *link = &diagnosis->links[i];
         char place[128];
-        used += (size_t)snprintf(sentence + used, sizeof sentence - used,
+        used += (size_t)snprintf(message + used, sizeof message - used,
                                  "%srank %u is blocked in %s (%s), waiting for rank %u", i > first ? "; " : "",
                                  link->rank, link->text, place_name(link, place, sizeof place), link->awaited - 1);
     }
-    if (used < sizeof sentence)
-        snprintf(sentence + used, sizeof sentence - used,
+    if (used < sizeof message)
+        snprintf(message + used, sizeof message - used,
                  "; make these calls in one order on all ranks, or start them as requests");
-    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+    end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
 /*
@@ -146,12 +146,12 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *mine = &diagnosis->links[0];
-    char sentence[SENTENCE_BYTES], place[128], culprit[512], name[128];
-    snprintf(sentence, sizeof sentence, "%s: %s (%s) waited %.3g s, its time limit, for %s",
+    char message[SENTENCE_BYTES], place[128], culprit[512], name[128];
+    snprintf(message, sizeof message, "%s: %s (%s) waited %.3g s, its time limit, for %s",
              context_rank_name(context, mine->rank, name, sizeof name), mine->text,
              place_name(mine, place, sizeof place), diagnosis->waited,
              culprit_name(context, log, culprit, sizeof culprit));
-    end_job(context, WEFT_ERROR_TIMEOUT, sentence);
+    end_job(context, WEFT_ERROR_TIMEOUT, message);
 }
 
 /* The one line that the library writes by itself: waiting is no error, and somebody should know. */

@@ -137,7 +137,7 @@ static weft_status open_file(weft_reporter *reporter, const char *path, struct e
     struct stat file;
     char name[64];
     weft_status status = WEFT_OK;
-    if (file_is_folder(path)) {
+    if (file_is_directory(path)) {
         snprintf(name, sizeof name, "rank-%" PRId64 ".jsonl", reporter->rank > 0 ? reporter->rank : 0);
         status = file_join(reporter->path, path, name, error);
     } else if (strlen(path) >= sizeof reporter->path) {

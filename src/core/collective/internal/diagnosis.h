@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Diagnosis: when ranks do not fit together, find out what each is doing and say it in one sentence.
+ * Diagnosis: when ranks do not fit together, find out what each is doing and say it in one message.
  *
  *  - Two ranks meet in one operation with different calls: both calls are named. In the v-forms, where calls may look
  *    alike: which rank gives how much to which, and what that one expects.
@@ -10,12 +10,12 @@
  *    that has done its part: that may still be on its way.
  *  - An operation waits for long: who is late is named on standard error, and what that rank is doing; the operation
  *    goes on waiting.
- *  - It waits longer than its limit: the same sentence, and the end.
+ *  - It waits longer than its limit: the same message, and the end.
  *
  * Who is awaited may be waiting for another rank in the same operation: the one named is the last of that chain. Where
  * the chain bites its tail, or ends at a rank that is done, the others are asked in turn for one that has not come.
  *
- * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the sentence.
+ * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the message.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_DIAGNOSIS_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_DIAGNOSIS_H

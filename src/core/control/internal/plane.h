@@ -15,12 +15,12 @@
 /** What passes between neighbours. Routed frames begin with destination and source (4 bytes each) and are passed on. */
 enum control_frame {
     CONTROL_HEARTBEAT = 1, /**< what the rank does (text) */
-    CONTROL_FAILURE,       /**< status (4), sentence (text): flooded */
+    CONTROL_FAILURE,       /**< status (4), message (text): flooded */
     CONTROL_LEAVING,       /**< rank (4) has called control_close(): flooded */
     CONTROL_READY,         /**< up: the whole subtree is leaving */
     CONTROL_RELEASE,       /**< down: everybody is leaving, go */
     CONTROL_GIVE,          /**< routed: key (8), index (4), count (4), size (4), a member's blob */
-    CONTROL_TABLE,         /**< routed: key (8), status (4), sentence (text), all blobs */
+    CONTROL_TABLE,         /**< routed: key (8), status (4), message (text), all blobs */
     CONTROL_GATHER,        /**< up: key (8), count (4), size (4), entries (4), each a rank (4) and its blob */
     CONTROL_SPREAD,        /**< down: as CONTROL_TABLE without destination and source, for the whole subtree */
     CONTROL_HURRY,         /**< down: key (8): send up what is held of it */
@@ -93,12 +93,12 @@ void plane_flood(struct control *control, uint16_t kind, const void *payload, si
 void plane_route(struct control *control, uint16_t kind, const void *payload, size_t size);
 
 /** The job has failed: note it, tell everybody but `except`. Without effect if it has failed already. */
-void plane_fail(struct control *control, weft_status status, const char *sentence, const struct link *except);
+void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except);
 
 /** Read what a neighbour has sent, handle its frames, and its end. */
 void plane_receive(struct control *control, struct link *link);
 
-/** The status and sentence of the failure, for a caller that was waiting. */
+/** The status and message of the failure, for a caller that was waiting. */
 weft_status plane_failure(struct control *control, struct error *error);
 
 /** Wait for `changed` until `deadline` (clock_now()); false when it has passed. */

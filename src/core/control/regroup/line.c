@@ -263,7 +263,7 @@ static void take_probe(struct regroup *regroup, struct line *line)
 static bool handle(struct regroup *regroup, struct line *line, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     uint32_t rank;
     switch (frame->kind) {
     case REGROUP_ALIVE:
@@ -283,8 +283,8 @@ static bool handle(struct regroup *regroup, struct line *line, const struct fram
     case REGROUP_TABLE:
         return regroup_adopt(regroup, frame->payload, frame->size);
     case REGROUP_LEFT_OUT:
-        reader_text(&reader, sentence, sizeof sentence);
-        regroup_decide(regroup, WEFT_ERROR_PEER, sentence);
+        reader_text(&reader, message, sizeof message);
+        regroup_decide(regroup, WEFT_ERROR_PEER, message);
         return !reader.bad;
     default:
         return false;

@@ -79,14 +79,14 @@ int regroup_descriptor(const struct regroup *regroup)
 
 /* ---- deciding ---- */
 
-void regroup_decide(struct regroup *regroup, weft_status status, const char *sentence)
+void regroup_decide(struct regroup *regroup, weft_status status, const char *message)
 {
     if (!regroup->meeting || regroup->decided)
         return;
     regroup->decided = true;
     error_clear(&regroup->outcome);
     if (status != WEFT_OK)
-        error_set(&regroup->outcome, status, "%s", sentence);
+        error_set(&regroup->outcome, status, "%s", message);
 }
 
 /* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the cards. */
@@ -225,21 +225,21 @@ static bool is_larger_side(const struct regroup *regroup, uint32_t *here, uint32
 
 static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_t beyond)
 {
-    char sentence[512];
+    char message[512];
     snprintf(
-        sentence, sizeof sentence,
+        message, sizeof message,
         "rank %u on host %s and %u others cannot reach %u ranks, which may live on beyond a broken network; only the "
         "larger side goes on, so that there are never two",
         regroup->rank, regroup->cards[regroup->rank].host, here - 1, beyond);
     struct buffer payload = {0};
-    buffer_put_text(&payload, sentence);
+    buffer_put_text(&payload, message);
     for (uint32_t r = 0; r < regroup->ranks; r++) {
         struct line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
         if (line)
             line_send(line, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
     }
     buffer_free(&payload);
-    regroup_decide(regroup, WEFT_ERROR_PEER, sentence);
+    regroup_decide(regroup, WEFT_ERROR_PEER, message);
 }
 
 /* Nobody is missing: write the table, tell everybody. */
@@ -411,7 +411,7 @@ static weft_status read_result(const struct regroup *regroup, struct regroup_tab
 weft_status regroup_meet(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait,
                          struct regroup_table *table, struct error *error)
 {
-    char missing[256], sentence[512];
+    char missing[256], message[512];
     uint64_t began = clock_now(), warn_at = began + (uint64_t)(wait->late_seconds * 1e9);
     /* Who follows waits for the leader, who waits for the others: each up to its limit. */
     uint64_t end = began + (uint64_t)(2 * wait->limit_seconds * 1e9) + 2 * QUIET_LIMIT;
@@ -427,9 +427,9 @@ weft_status regroup_meet(struct regroup *regroup, const struct card *card, const
             continue;
         warn_at = UINT64_MAX;
         if (wait->late && name_missing(regroup, missing, sizeof missing)) {
-            snprintf(sentence, sizeof sentence, "%s has not come to weft_shrink() within %g s; it will be left out",
+            snprintf(message, sizeof message, "%s has not come to weft_shrink() within %g s; it will be left out",
                      missing, wait->late_seconds);
-            wait->late(wait->context, sentence);
+            wait->late(wait->context, message);
         }
     }
     regroup->meeting = false;

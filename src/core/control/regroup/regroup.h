@@ -13,7 +13,7 @@
  * next.
  *
  * Of a partition the larger side goes on: a leader that cannot reach more ranks than have joined it gives up, with the
- * sentence that says so (among equals the side of the lowest rank goes on).
+ * message that says so (among equals the side of the lowest rank goes on).
  *
  * Threads: regroup_progress() is the context's helper thread's; regroup_meet() is one caller's at a time, who drives
  * progress while it waits.
@@ -59,12 +59,12 @@ struct regroup_table {
 struct regroup_wait {
     double limit_seconds; /**< for ranks that live but have not come */
     double late_seconds;  /**< after which `late` is told who is missing */
-    void (*late)(void *context, const char *sentence);
+    void (*late)(void *context, const char *message);
     void *context;
 };
 
 /**
- * Come with this rank's card for the epoch to be. Errors: PEER, with the sentence that says why this rank cannot go on
+ * Come with this rank's card for the epoch to be. Errors: PEER, with the message that says why this rank cannot go on
  * (the smaller side of a partition; left out by the others); TIMEOUT.
  */
 weft_status regroup_meet(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait,

@@ -15,7 +15,7 @@
 #define GUESTS_SPARE     64 /* connections beyond the number of ranks: strangers and refused ones */
 #define ACCEPTED_AT_ONCE 16 /* so that each is heard before others can take its place */
 #define PIECE_BYTES      65536
-#define FRAME_ROOM       2048 /* bytes of a frame apart from what it says of each rank: a sentence is the longest */
+#define FRAME_ROOM       2048 /* bytes of a frame apart from what it says of each rank: a message is the longest */
 
 uint32_t company_frame_most(uint32_t ranks, uint32_t rank_bytes)
 {
@@ -158,12 +158,12 @@ uint64_t company_deadline(const struct company *company, uint64_t latest)
 /* A guest that holds the secret sends something that does not belong here. */
 static bool refuse_frame(struct company *company, const struct guest *guest)
 {
-    char sentence[COMPANY_SENTENCE_BYTES];
-    snprintf(sentence, sizeof sentence,
+    char message[COMPANY_SENTENCE_BYTES];
+    snprintf(message, sizeof message,
              "rank %u on host %s sent something that is no card: its connection was ended; a program error, or another "
              "build of Weft",
              guest->stream.peer_rank, guest->stream.peer_host);
-    company->rules->refuse(company->context, sentence);
+    company->rules->refuse(company->context, message);
     return false;
 }
 
@@ -241,16 +241,16 @@ void company_end_others(struct company *company)
             guest_remove(company, i);
 }
 
-bool company_check(const struct company *company, const struct guest *guest, char sentence[COMPANY_SENTENCE_BYTES])
+bool company_check(const struct company *company, const struct guest *guest, char message[COMPANY_SENTENCE_BYTES])
 {
     const struct stream *stream = &guest->stream;
     if (stream->peer_ranks != company->ranks)
-        snprintf(sentence, COMPANY_SENTENCE_BYTES,
+        snprintf(message, COMPANY_SENTENCE_BYTES,
                  "rank %u on host %s was told that the job has %u ranks, but it has %u; start all ranks with the same "
                  "number",
                  stream->peer_rank, stream->peer_host, stream->peer_ranks, company->ranks);
     else if (stream->peer_rank >= company->ranks)
-        snprintf(sentence, COMPANY_SENTENCE_BYTES,
+        snprintf(message, COMPANY_SENTENCE_BYTES,
                  "a process on host %s says it is rank %u, but the job has ranks 0 to %u", stream->peer_host,
                  stream->peer_rank, company->ranks - 1);
     else
@@ -259,7 +259,7 @@ bool company_check(const struct company *company, const struct guest *guest, cha
 }
 
 bool company_bring(struct company *company, const struct guest *guest, uint32_t rank,
-                   char sentence[COMPANY_SENTENCE_BYTES])
+                   char message[COMPANY_SENTENCE_BYTES])
 {
     uint32_t before = company->bringer[rank];
     const struct guest *other = before == COMPANY_SELF ? NULL : company_guest(company, before);
@@ -269,7 +269,7 @@ bool company_bring(struct company *company, const struct guest *guest, uint32_t 
         return true;
     }
     char host[STREAM_HOST_BYTES];
-    snprintf(sentence, COMPANY_SENTENCE_BYTES,
+    snprintf(message, COMPANY_SENTENCE_BYTES,
              "two processes say they are rank %u of %u, one on host %s, one on host %s; give each a number of its own",
              rank, company->ranks, other ? other->stream.peer_host : address_host_name(host, sizeof host),
              guest->stream.peer_host);
@@ -296,11 +296,11 @@ void company_dismiss(struct company *company, bool answered)
     }
 }
 
-void company_fail(struct company *company, weft_status status, const char *sentence)
+void company_fail(struct company *company, weft_status status, const char *message)
 {
     struct buffer text = {0};
     buffer_put_u32(&text, (uint32_t)status);
-    buffer_put_text(&text, sentence);
+    buffer_put_text(&text, message);
     for (uint32_t i = 0; i < company->count; i++)
         if (company->guests[i].seated && !company->guests[i].leaving)
             stream_put(&company->guests[i].stream, RENDEZVOUS_FAILURE, buffer_begin(&text), buffer_size(&text));

@@ -134,10 +134,10 @@ static bool near_name(const struct rendezvous_client *client, uint32_t place, ch
 weft_status rendezvous_read_failure(const struct frame *frame, struct error *error)
 {
     struct reader reader = {frame->payload, frame->size, false};
-    char sentence[ERROR_TEXT_BYTES];
+    char message[ERROR_TEXT_BYTES];
     uint32_t status = reader_u32(&reader);
-    reader_text(&reader, sentence, sizeof sentence);
-    return error_set(error, stream_failure(status), "%s", *sentence ? sentence : "the meeting failed");
+    reader_text(&reader, message, sizeof message);
+    return error_set(error, stream_failure(status), "%s", *message ? message : "the meeting failed");
 }
 
 /* Greet who is above in this node, and wait to be told this host's address. *found: it is known. */

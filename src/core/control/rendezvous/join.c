@@ -33,23 +33,23 @@ static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 /* This visit has failed, and with it those of all below. */
-static void fail(struct rendezvous *rendezvous, weft_status status, const char *sentence)
+static void fail(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->over)
         return;
     rendezvous->over = true;
-    rendezvous->status = error_set(&rendezvous->error, status, "%s", sentence);
-    company_fail(&rendezvous->company, status, sentence);
+    rendezvous->status = error_set(&rendezvous->error, status, "%s", message);
+    company_fail(&rendezvous->company, status, message);
 }
 
 /* The round shall fail for all: whoever is above tells everybody, this rank included. */
-static void complain(struct rendezvous *rendezvous, weft_status status, const char *sentence)
+static void complain(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->above == ABOVE_NOBODY) {
-        fail(rendezvous, status, sentence);
+        fail(rendezvous, status, message);
     } else if (rendezvous->complaint == WEFT_OK) {
         rendezvous->complaint = status;
-        snprintf(rendezvous->complaint_text, sizeof rendezvous->complaint_text, "%s", sentence);
+        snprintf(rendezvous->complaint_text, sizeof rendezvous->complaint_text, "%s", message);
     }
 }
 
@@ -108,9 +108,9 @@ static void make_table(struct rendezvous *rendezvous)
 static void seat(void *context, struct guest *guest)
 {
     struct rendezvous *rendezvous = context;
-    char sentence[COMPANY_SENTENCE_BYTES];
-    if (!company_check(&rendezvous->company, guest, sentence))
-        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    char message[COMPANY_SENTENCE_BYTES];
+    if (!company_check(&rendezvous->company, guest, message))
+        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     if (!guest->near)
         return;
     struct buffer address = {0};
@@ -120,10 +120,10 @@ static void seat(void *context, struct guest *guest)
 }
 
 /* Refusals are told to who is refused; here there is nobody else to tell. */
-static void refuse(void *context, const char *sentence)
+static void refuse(void *context, const char *message)
 {
     (void)context;
-    (void)sentence;
+    (void)message;
 }
 
 /* A rank goes away again; put into `gone` if who is above knows of it. */
@@ -159,18 +159,18 @@ static void leave(void *context, struct guest *guest)
 static bool take_cards(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
-    char sentence[COMPANY_SENTENCE_BYTES], host[STREAM_HOST_BYTES];
+    char message[COMPANY_SENTENCE_BYTES], host[STREAM_HOST_BYTES];
     if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % (4 + size))
         return false;
     hear_chain(rendezvous, chain);
     if (size != rendezvous->size) {
         snprintf(
-            sentence, sizeof sentence,
+            message, sizeof message,
             "rank %u on host %s brings a card of %u bytes and rank %u on host %s one of %u; install the same build "
             "of Weft on both",
             guest->stream.peer_rank, guest->stream.peer_host, size, rendezvous->client.rank,
             address_host_name(host, sizeof host), rendezvous->size);
-        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }
     while (reader.left > 0) {
@@ -178,10 +178,10 @@ static bool take_cards(struct rendezvous *rendezvous, struct guest *guest, struc
         const uint8_t *card = reader_bytes(&reader, size);
         if (rank >= rendezvous->client.ranks || rendezvous->company.bringer[rank] == guest->number)
             return false;
-        if (company_bring(&rendezvous->company, guest, rank, sentence))
+        if (company_bring(&rendezvous->company, guest, rank, message))
             memcpy(rendezvous->cards + (size_t)rank * size, card, size);
         else
-            complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+            complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     }
     return true;
 }
@@ -226,11 +226,10 @@ static const struct company_rules rules = {seat, take, leave, refuse};
 /* What came from above is of no use. */
 static void fail_above(struct rendezvous *rendezvous)
 {
-    char sentence[COMPANY_SENTENCE_BYTES];
-    snprintf(sentence, sizeof sentence,
-             "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
+    char message[COMPANY_SENTENCE_BYTES];
+    snprintf(message, sizeof message, "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
              rendezvous->up.peer_host, rendezvous->up.peer_address, rendezvous->client.ranks);
-    fail(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
 }
 
 /* All have come: this leader's place among the leaders. */
@@ -307,7 +306,7 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
 {
     const struct rendezvous_client *client = &rendezvous->client;
     const struct stream *up = &rendezvous->up;
-    char sentence[COMPANY_SENTENCE_BYTES];
+    char message[COMPANY_SENTENCE_BYTES];
     struct error failure = {0};
     if (up->state != STREAM_ENDED) {
         fail(rendezvous, reason->status, reason->text);
@@ -316,17 +315,17 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
         if (rendezvous_find_again(rendezvous, &failure) != WEFT_OK)
             fail(rendezvous, failure.status, failure.text);
     } else if (rendezvous->above == ABOVE_SERVER) {
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
                  "launcher or rank 0, ended?",
                  client->addresses, up->peer_host, client->ranks);
-        fail(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+        fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     } else {
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "the rank on host %s through which rank %u meets the others ended before all %u ranks had met; look "
                  "for its error above",
                  up->peer_host, client->rank, client->ranks);
-        fail(rendezvous, WEFT_ERROR_PEER, sentence);
+        fail(rendezvous, WEFT_ERROR_PEER, message);
     }
 }
 
@@ -446,27 +445,27 @@ static void pass(struct rendezvous *rendezvous, const char *host)
 static void too_late(struct rendezvous *rendezvous)
 {
     const struct rendezvous_client *client = &rendezvous->client;
-    char sentence[COMPANY_SENTENCE_BYTES];
+    char message[COMPANY_SENTENCE_BYTES];
     uint32_t late = 0;
     while (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE &&
            rendezvous->company.bringer[rendezvous->child[late]] != COMPANY_NOBODY)
         late++;
     const char *host = rendezvous->placed && late < TREE_ARITY ? rendezvous->child_host[late] : "";
     if (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE)
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "rank %u%s%s has not brought its cards to rank %u within %g s; is there a network or a firewall "
                  "between them?",
                  rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
     else
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
                  rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
                  client->limit_seconds);
     if (rendezvous->above != ABOVE_PARENT || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
-        fail(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+        fail(rendezvous, WEFT_ERROR_TIMEOUT, message);
     } else {
         rendezvous->late = true;
-        complain(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+        complain(rendezvous, WEFT_ERROR_TIMEOUT, message);
     }
 }
 

@@ -229,7 +229,7 @@ static void *serve(void *argument)
                                              .secret = meeting->secret,
                                              .limit_seconds = meeting->limit_seconds,
                                              .stop = meeting->stop};
-    /* What goes wrong is told to every rank that has come, this one included: its own visit returns the sentence. */
+    /* What goes wrong is told to every rank that has come, this one included: its own visit returns the message. */
     (void)rendezvous_serve(meeting->listener, &server, NULL);
     return NULL;
 }

@@ -47,7 +47,7 @@ meeting_launcher(const struct meeting *meeting); /**< "weft run", "PMIx", "PMI-2
  */
 const char *meeting_interface_hint(const struct meeting *meeting);
 
-/** Give `card`, get everybody's: cards[0..ranks), allocated with malloc, the caller's. Names in its sentence who has
+/** Give `card`, get everybody's: cards[0..ranks), allocated with malloc, the caller's. Names in its message who has
  * not come. */
 weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **cards,
                              struct error *error);

@@ -20,15 +20,15 @@ struct round {
     uint32_t size;                        /* bytes of a card, as who brings rank 0 says */
     uint64_t deadline;                    /* of the round; 0: nobody has come yet */
     uint32_t finished;                    /* rounds that are over, well or not */
-    char refused[COMPANY_SENTENCE_BYTES]; /* the last refusal, for the sentence about a missing rank */
+    char refused[COMPANY_SENTENCE_BYTES]; /* the last refusal, for the message about a missing rank */
     weft_status status;                   /* what ended the round, until it has been told */
     struct error error;
 };
 
-static void report(const struct round *round, const char *sentence)
+static void report(const struct round *round, const char *message)
 {
     if (round->server->report)
-        round->server->report(round->server->context, sentence);
+        round->server->report(round->server->context, message);
 }
 
 /* The next round can begin. */
@@ -43,30 +43,30 @@ static void finish(struct round *round)
 }
 
 /* The round has failed: tell all who have come, and the caller. */
-static void fail(struct round *round, weft_status status, const char *sentence)
+static void fail(struct round *round, weft_status status, const char *message)
 {
-    company_fail(&round->company, status, sentence);
+    company_fail(&round->company, status, message);
     finish(round);
-    report(round, sentence);
-    round->status = error_set(&round->error, status, "%s", sentence);
+    report(round, message);
+    round->status = error_set(&round->error, status, "%s", message);
 }
 
 /* A guest has proved that it belongs to the job: does what it says fit? */
 static void seat(void *context, struct guest *guest)
 {
     struct round *round = context;
-    char sentence[COMPANY_SENTENCE_BYTES];
-    if (!company_check(&round->company, guest, sentence))
-        fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
+    char message[COMPANY_SENTENCE_BYTES];
+    if (!company_check(&round->company, guest, message))
+        fail(round, WEFT_ERROR_RENDEZVOUS, message);
     else if (round->deadline == 0)
         round->deadline = clock_after(round->server->limit_seconds);
 }
 
-static void refuse(void *context, const char *sentence)
+static void refuse(void *context, const char *message)
 {
     struct round *round = context;
-    snprintf(round->refused, sizeof round->refused, "%s", sentence);
-    report(round, sentence);
+    snprintf(round->refused, sizeof round->refused, "%s", message);
+    report(round, message);
 }
 
 static void forget(struct round *round, struct guest *guest, uint32_t rank)
@@ -93,18 +93,18 @@ static uint32_t chain_here(const struct round *round)
 static bool take_come(struct round *round, struct guest *guest, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
-    char address[COMPANY_ADDRESS_BYTES], sentence[COMPANY_SENTENCE_BYTES];
+    char address[COMPANY_ADDRESS_BYTES], message[COMPANY_SENTENCE_BYTES];
     reader_text(&reader, address, sizeof address);
     if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % 8)
         return false;
     if (chain < RENDEZVOUS_CHAIN_MOST && chain > chain_here(round))
         round->chain += chain - chain_here(round);
     if (round->size && round->size != size) {
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "rank %u on host %s brings a card of %u bytes and others bring cards of %u; install the same build of "
                  "Weft on all hosts",
                  guest->stream.peer_rank, guest->stream.peer_host, size, round->size);
-        fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
+        fail(round, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }
     round->size = size;
@@ -118,8 +118,8 @@ static bool take_come(struct round *round, struct guest *guest, struct reader re
         for (uint32_t rank = first; rank < first + count; rank++) {
             if (round->company.bringer[rank] == guest->number)
                 return false;
-            if (!company_bring(&round->company, guest, rank, sentence)) {
-                fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
+            if (!company_bring(&round->company, guest, rank, message)) {
+                fail(round, WEFT_ERROR_RENDEZVOUS, message);
                 return true;
             }
             guest->brought++;
@@ -143,7 +143,7 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
 {
     struct round *round = context;
     struct reader reader = {frame->payload, frame->size, false};
-    char sentence[COMPANY_SENTENCE_BYTES];
+    char message[COMPANY_SENTENCE_BYTES];
     switch (frame->kind) {
     case RENDEZVOUS_COME:
         return take_come(round, guest, reader);
@@ -151,10 +151,10 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
         return take_withdrawn(round, guest, reader);
     case RENDEZVOUS_FAILURE: {
         weft_status status = stream_failure(reader_u32(&reader));
-        reader_text(&reader, sentence, sizeof sentence);
+        reader_text(&reader, message, sizeof message);
         if (reader.bad)
             return false;
-        fail(round, status, *sentence ? sentence : "a rank gave the meeting up");
+        fail(round, status, *message ? message : "a rank gave the meeting up");
         return true;
     }
     default:
@@ -229,7 +229,7 @@ static const char *host_of(const struct round *round, uint32_t rank)
     return server->host_of ? server->host_of(server->context, rank) : NULL;
 }
 
-/* The sentence about those who have not come, in time. */
+/* The message about those who have not come, in time. */
 static void too_late(struct round *round)
 {
     const struct rendezvous_server *server = round->server;
@@ -246,13 +246,13 @@ static void too_late(struct round *round)
             named++;
         }
     }
-    char more[32] = "", sentence[900];
+    char more[32] = "", message[900];
     if (missing > named)
         snprintf(more, sizeof more, " and %u more", missing - named);
-    snprintf(sentence, sizeof sentence, "rank%s %s%s of %u %s not come to the meeting within %g s%s%s",
+    snprintf(message, sizeof message, "rank%s %s%s of %u %s not come to the meeting within %g s%s%s",
              missing == 1 ? "" : "s", list, more, server->ranks, missing == 1 ? "has" : "have", server->limit_seconds,
              *round->refused ? "; " : "; look for its error above, or raise the limit", round->refused);
-    fail(round, WEFT_ERROR_TIMEOUT, sentence);
+    fail(round, WEFT_ERROR_TIMEOUT, message);
 }
 
 /* Wait for something to happen, and handle it. *stopped: the caller wants an end. */

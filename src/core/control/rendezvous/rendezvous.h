@@ -22,7 +22,7 @@
  *
  * Strangers are dropped in silence. A process with another secret or version is refused and reported, and disturbs
  * nothing. A rank that contradicts the job (its number is out of range or taken, or it believes in another number of
- * ranks) fails the round for all, in one sentence. A rank that leaves before all have come is forgotten, and may come
+ * ranks) fails the round for all, in one message. A rank that leaves before all have come is forgotten, and may come
  * again, unless others came through it: these fail with it.
  *
  * Served by the launcher (round after round, so that several programs can follow each other in one job) or by rank 0
@@ -50,7 +50,7 @@ struct rendezvous_server {
     bool again;            /**< serve another round after each, until stopped */
     int stop;              /**< descriptor that becomes readable when serving shall end; -1: none */
     const char *(*host_of)(void *context, uint32_t rank); /**< where a rank was started; NULL: nobody knows */
-    void (*report)(void *context, const char *sentence);  /**< told of refusals and failed rounds; may be NULL */
+    void (*report)(void *context, const char *message);   /**< told of refusals and failed rounds; may be NULL */
     void *context;                                        /**< for both */
     struct stream_counts *counts;                         /**< what it took, filled in at the end; may be NULL */
 };
@@ -95,7 +95,7 @@ const char *rendezvous_address(const struct rendezvous *rendezvous);
 
 /**
  * Come with a blob of `size` bytes, equal on all ranks. A leader listens for those below it at `host` (digits; NULL:
- * rendezvous_address()) until it has the table. Once. Errors: RENDEZVOUS, TIMEOUT, PEER, with the server's sentence
+ * rendezvous_address()) until it has the table. Once. Errors: RENDEZVOUS, TIMEOUT, PEER, with the server's message
  * where it has one.
  */
 weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
@@ -106,7 +106,7 @@ weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, con
  * by their numbers, rank 0 at the root. rendezvous_listen() listens at `host` (digits) if there are ranks below this
  * one; rendezvous_place() is where ("address:port"; "": nobody is below). rendezvous_gather() then takes the `secret`
  * (SECRET_BYTES, borrowed) and the place of rank tree_place_parent(rank), NULL at the root; otherwise as
- * rendezvous_join(). Of the client, addresses is who told, for sentences; the node, and a secret, are not needed.
+ * rendezvous_join(). Of the client, addresses is who told, for messages; the node, and a secret, are not needed.
  */
 weft_status rendezvous_listen(const struct rendezvous_client *client, const char *host, struct rendezvous **rendezvous,
                               struct error *error);

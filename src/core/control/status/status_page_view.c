@@ -98,12 +98,12 @@ static bool keep(struct found *found, struct board_view *view)
 /* The boards among the descriptors of a process; one that may not be looked into has none. */
 static bool look_into(int32_t process, struct found *found)
 {
-    char folder[64], path[352], target[64];
-    snprintf(folder, sizeof folder, "/proc/%d/fd", process);
-    DIR *descriptors = opendir(folder);
+    char directory[64], path[352], target[64];
+    snprintf(directory, sizeof directory, "/proc/%d/fd", process);
+    DIR *descriptors = opendir(directory);
     bool good = true;
     for (const struct dirent *entry; good && descriptors && (entry = readdir(descriptors));) {
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         ssize_t length = readlink(path, target, sizeof target - 1);
         target[length > 0 ? length : 0] = '\0';
         struct board_view view;

@@ -90,7 +90,7 @@ void address_prepare(int descriptor)
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/* getaddrinfo() with its errors as a sentence. */
+/* getaddrinfo() with its errors as a message. */
 static weft_status resolve(const char *host, uint16_t port, int flags, struct addrinfo **list, struct error *error)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};

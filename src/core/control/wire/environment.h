@@ -24,7 +24,7 @@ struct environment {
 };
 
 /**
- * Each: false if that launcher is not in the environment; otherwise true and `*status`, with a sentence when a variable
+ * Each: false if that launcher is not in the environment; otherwise true and `*status`, with a message when a variable
  * is missing or wrong.
  *
  * weft run: WEFT_RANK, WEFT_RANKS, WEFT_MEETING, WEFT_SECRET; WEFT_MEETING_SERVED=1 says that the launcher serves.

@@ -75,7 +75,7 @@ struct stream {
     bool broken_off;     /**< the network lost the connection: the other end may not know that it has ended */
     uint32_t peer_rank, peer_ranks; /**< server: what the client's hello says; believed once the stream is open */
     char peer_host[STREAM_HOST_BYTES];
-    char peer_address[64];             /**< "address:port", for sentences */
+    char peer_address[64];             /**< "address:port", for messages */
     uint8_t hello[STREAM_HELLO_BYTES]; /**< the client's, at both ends: it is signed */
     uint8_t nonce[SECRET_BYTES];       /**< the server's */
     struct buffer in, out;
@@ -93,7 +93,7 @@ void stream_end(struct stream *stream);
  * Read what has arrived, or a part of it: who sends faster than this end reads keeps nobody here, and fills no memory
  * before its frames have been looked at. The descriptor stays readable when there is more. Returns an error when the
  * stream is over (see `state`): PEER when the other end closed it (frames read before can still be taken), RENDEZVOUS
- * when it was refused, with a sentence that names the other host.
+ * when it was refused, with a message that names the other host.
  */
 weft_status stream_read(struct stream *stream, struct error *error);
 

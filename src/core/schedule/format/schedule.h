@@ -253,12 +253,12 @@ void plan_free(struct plan *plan);
 
 /**
  * Check what one plan alone can tell: kinds, buffers, chunk, part, group, peer, lane and wait numbers all within
- * bounds. WEFT_ERROR_PLAN with a sentence that names lane and step. A plan that passes can be walked without further
+ * bounds. WEFT_ERROR_PLAN with a message that names lane and step. A plan that passes can be walked without further
  * checks of bounds.
  */
 weft_status plan_check(const struct plan *plan, struct error *error);
 
-/** The collective's name ("allreduce") and back; collective_parse() names the nearest in its sentence. */
+/** The collective's name ("allreduce") and back; collective_parse() names the nearest in its message. */
 const char *collective_name(enum collective collective);
 weft_status collective_parse(const char *name, enum collective *collective, struct error *error);
 

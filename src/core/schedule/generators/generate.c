@@ -29,7 +29,7 @@ static const char *refuses_far(const struct plan_shape *shape)
     return all_near(shape) ? NULL : "it needs all ranks on one node";
 }
 
-_Static_assert(PLAN_INLINE_BYTES == 4096, "the sentences here say so");
+_Static_assert(PLAN_INLINE_BYTES == 4096, "the messages here say so");
 
 static const char *refuses_long(const struct plan_shape *shape)
 {

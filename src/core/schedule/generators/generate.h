@@ -28,7 +28,7 @@ struct algorithm {
 /** All algorithms of a collective, in order of documentation; *count of them. Static tables. */
 const struct algorithm *algorithms_of(enum collective collective, size_t *count);
 
-/** Find by name; NULL with a sentence that lists what there is and names the nearest. */
+/** Find by name; NULL with a message that lists what there is and names the nearest. */
 const struct algorithm *algorithm_find(enum collective collective, const char *name, struct error *error);
 
 /** Why `algorithm` will not serve `shape` (not canonical on a reproducible communicator included), or NULL when it

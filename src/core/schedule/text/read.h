@@ -33,7 +33,7 @@ struct written;
 #define WRITTEN_BYTES_MOST ((size_t)16 << 20)
 
 /**
- * Read a text of `bytes` bytes; `name` is the file's, for sentences. Looks at the header and at the nesting of sections
+ * Read a text of `bytes` bytes; `name` is the file's, for messages. Looks at the header and at the nesting of sections
  * and loops; steps are looked at when plans are made. WEFT_ERROR_DATA names the line.
  */
 weft_status written_parse(const char *text, size_t bytes, const char *name, struct written **written,

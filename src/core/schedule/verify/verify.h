@@ -15,7 +15,7 @@
 
 #include "core/schedule/generators/generate.h"
 
-/** Verify plans[0..ranks) of one shape together. WEFT_ERROR_PLAN with a sentence that names rank, lane, step and what
+/** Verify plans[0..ranks) of one shape together. WEFT_ERROR_PLAN with a message that names rank, lane, step and what
  * is wrong. */
 weft_status plan_verify(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error);
 

@@ -3,7 +3,7 @@
  * What the control groups of this process allow, version 1 (a tree a controller) and version 2 (one tree) alike.
  *
  * A limit may stand at any level between the process's group and the root, and each level counts the use of all below
- * it; the tightest counts. The trees are looked for where every current system mounts them: /sys/fs/cgroup, or folders
+ * it; the tightest counts. The trees are looked for where every current system mounts them: /sys/fs/cgroup, or directories
  * in it.
  */
 #ifndef WEFT_CORE_TOPOLOGY_INTERNAL_CONTROL_GROUP_H

@@ -13,7 +13,7 @@
  * Where hosts have several interfaces, each is a *rail*, and a pair of rails, one at each end, a *path*. Paths are
  * proven before they are used: a probe goes out at the first contact, and who answers is reached. Messages take the
  * fastest proven path, chunks of large ones all of them, in shares that follow what each has been seen to carry. A path
- * that falls silent while another one of the same peer answers fails the transport with a sentence that names the
+ * that falls silent while another one of the same peer answers fails the transport with a message that names the
  * interface.
  *
  * Threat model: the provider's frames carry no authentication. Endpoints are bound to the chosen interfaces alone,
@@ -84,7 +84,7 @@ weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fa
 weft_status fabric_register(struct fabric *fabric, void *pointer, uint64_t bytes, struct error *error);
 weft_status fabric_deregister(struct fabric *fabric, void *pointer, struct error *error);
 
-/** A sentence about what was chosen and why: provider, version, interfaces and their addresses. Owned by `fabric`. */
+/** A message about what was chosen and why: provider, version, interfaces and their addresses. Owned by `fabric`. */
 const char *fabric_description(const struct fabric *fabric);
 
 /** Whether peers may ask at any time which paths still lead here (there are several): it has to be driven now and then,

@@ -181,11 +181,11 @@ static weft_status places_choose(const struct fabric_config *config, struct plac
 /** Whether there is a device of the EFA driver, or of another one for RDMA. */
 static bool rdma_device_exists(bool efa)
 {
-    DIR *folder = opendir("/sys/class/infiniband");
-    if (!folder)
+    DIR *directory = opendir("/sys/class/infiniband");
+    if (!directory)
         return false;
     bool found = false;
-    for (const struct dirent *entry; (entry = readdir(folder));) {
+    for (const struct dirent *entry; (entry = readdir(directory));) {
         if (entry->d_name[0] == '.')
             continue;
         char path[512], driver[256];
@@ -196,7 +196,7 @@ static bool rdma_device_exists(bool efa)
         if ((base && strcmp(base + 1, "efa") == 0) == efa)
             found = true;
     }
-    closedir(folder);
+    closedir(directory);
     return found;
 }
 

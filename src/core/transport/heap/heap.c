@@ -58,7 +58,7 @@ static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct e
                      text_bytes(heap->size, size, sizeof size), why);
 }
 
-/* Touch [offset, offset + bytes): a failure now is a sentence, a failure later would be SIGBUS. */
+/* Touch [offset, offset + bytes): a failure now is a message, a failure later would be SIGBUS. */
 static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t bytes, struct error *error)
 {
     if (bytes >= LOOK_FROM) {

@@ -30,7 +30,7 @@
 #define HELLO_DESCRIPTORS  2
 #define RETRY_MILLISECONDS 2
 #define STRANGERS          16 /* callers who may be silent at one time beyond the ranks expected: the oldest goes first */
-#define NAMED              8 /* missing ranks listed in a sentence */
+#define NAMED              8 /* missing ranks listed in a message */
 
 struct hello {
     uint64_t magic;

@@ -3,7 +3,7 @@
  * One reading of this machine's processes for all who want one: to list /proc costs some microseconds for each process
  * of the machine, whoever asks, and a thousand that ask every few seconds keep processors busy with nothing else.
  *
- * The table is a file in a folder that all of them know. Who finds it older than half the time between two of its
+ * The table is a file in a directory that all of them know. Who finds it older than half the time between two of its
  * readings, and gets the lock beside it, lists the machine and replaces it; all others take it as it is. So /proc is
  * listed once in such a time, however many read. A table is replaced as a whole: one that is killed meanwhile, with
  * SIGKILL or by a full disk, leaves the one before, and its lock is free. Nobody waits for anybody.
@@ -34,7 +34,7 @@ struct process_table;
 
 /**
  * Share the table in the file `path`, absolute, with others; PATH.new and PATH.lock are beside it. Nothing is made or
- * read yet. `root` is the descriptor of a folder with proc/ in it, kept open by the caller; `seconds` is the time from
+ * read yet. `root` is the descriptor of a directory with proc/ in it, kept open by the caller; `seconds` is the time from
  * one reading to the next. Errors: MEMORY; ARGUMENT where the path is too long.
  */
 weft_status process_table_open(const char *path, int root, double seconds, struct process_table **table,
@@ -77,8 +77,8 @@ bool process_table_parse(const void *bytes, size_t size, uint64_t machine, const
 
 /* ---- listing a machine ------------------------------------------------------------------------------------------ */
 
-/** Called with each process of `root`/proc: the folder, and a name in it that is a number. Errors end the walk. */
-typedef weft_status process_walk_visit(void *context, int folder, const char *number, struct error *error);
+/** Called with each process of `root`/proc: the directory, and a name in it that is a number. Errors end the walk. */
+typedef weft_status process_walk_visit(void *context, int directory, const char *number, struct error *error);
 
 /** Visit all of them; a machine that cannot be read has none. */
 weft_status process_walk(int root, process_walk_visit *visit, void *context, struct error *error);

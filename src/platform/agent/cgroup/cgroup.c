@@ -25,10 +25,10 @@
 
 /* ---- files of a group ------------------------------------------------------------------------------------------- */
 
-static bool write_value(const char *folder, const char *name, const char *value)
+static bool write_value(const char *directory, const char *name, const char *value)
 {
     char path[FILE_PATH_BYTES];
-    if (!*folder || file_join(path, folder, name, NULL) != WEFT_OK)
+    if (!*directory || file_join(path, directory, name, NULL) != WEFT_OK)
         return false;
     int file = open(path, O_WRONLY | O_CLOEXEC);
     bool written = file >= 0 && write(file, value, strlen(value)) > 0;
@@ -37,28 +37,28 @@ static bool write_value(const char *folder, const char *name, const char *value)
     return written;
 }
 
-static bool write_number(const char *folder, const char *name, uint64_t value)
+static bool write_number(const char *directory, const char *name, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    return write_value(folder, name, text);
+    return write_value(directory, name, text);
 }
 
 /* The text of a small file, to be freed; NULL: it cannot be read. */
-static char *read_value(const char *folder, const char *name)
+static char *read_value(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES], *text = NULL;
     size_t size;
-    if (!*folder || file_join(path, folder, name, NULL) != WEFT_OK ||
+    if (!*directory || file_join(path, directory, name, NULL) != WEFT_OK ||
         file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
         return NULL;
     return text;
 }
 
 /* The number after `key` at the beginning of a line; with "" the file's first number. */
-static uint64_t read_number(const char *folder, const char *name, const char *key)
+static uint64_t read_number(const char *directory, const char *name, const char *key)
 {
-    char *text = read_value(folder, name), *rest = NULL;
+    char *text = read_value(directory, name), *rest = NULL;
     uint64_t number = 0;
     const size_t length = strlen(key);
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
@@ -70,89 +70,89 @@ static uint64_t read_number(const char *folder, const char *name, const char *ke
     return number;
 }
 
-static bool has_file(const char *folder, const char *name)
+static bool has_file(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES];
-    return *folder && file_join(path, folder, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
+    return *directory && file_join(path, directory, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
 }
 
 /* ---- limits ----------------------------------------------------------------------------------------------------- */
 
-static bool limit_memory(const char *folder, bool version_2, uint64_t bytes)
+static bool limit_memory(const char *directory, bool version_2, uint64_t bytes)
 {
     if (version_2) {
-        const bool limited = write_number(folder, "memory.max", bytes);
-        if (has_file(folder, "memory.swap.max"))
-            write_value(folder, "memory.swap.max", "0");
+        const bool limited = write_number(directory, "memory.max", bytes);
+        if (has_file(directory, "memory.swap.max"))
+            write_value(directory, "memory.swap.max", "0");
         return limited;
     }
     /* Swap may never be less than memory: whichever way the limit moves, one of the two orders works. */
-    const bool swap = has_file(folder, "memory.memsw.limit_in_bytes");
-    bool limited = write_number(folder, "memory.limit_in_bytes", bytes);
-    if (swap && !write_number(folder, "memory.memsw.limit_in_bytes", bytes))
+    const bool swap = has_file(directory, "memory.memsw.limit_in_bytes");
+    bool limited = write_number(directory, "memory.limit_in_bytes", bytes);
+    if (swap && !write_number(directory, "memory.memsw.limit_in_bytes", bytes))
         limited = false;
     if (!limited)
-        limited = write_number(folder, "memory.limit_in_bytes", bytes) &&
-                  (!swap || write_number(folder, "memory.memsw.limit_in_bytes", bytes));
+        limited = write_number(directory, "memory.limit_in_bytes", bytes) &&
+                  (!swap || write_number(directory, "memory.memsw.limit_in_bytes", bytes));
     return limited;
 }
 
-static bool limit_time(const char *folder, bool version_2, uint32_t quota, uint32_t weight)
+static bool limit_time(const char *directory, bool version_2, uint32_t quota, uint32_t weight)
 {
     char text[48];
     const uint64_t times = weight ? weight : 1;
     bool limited;
     if (version_2) {
-        limited = write_number(folder, "cpu.weight", times * WEIGHT < WEIGHT_TOP ? times * WEIGHT : WEIGHT_TOP);
+        limited = write_number(directory, "cpu.weight", times * WEIGHT < WEIGHT_TOP ? times * WEIGHT : WEIGHT_TOP);
         snprintf(text, sizeof text, "%" PRIu64 " %d", (uint64_t)quota * PERIOD, PERIOD);
-        return (!quota || write_value(folder, "cpu.max", text)) && limited;
+        return (!quota || write_value(directory, "cpu.max", text)) && limited;
     }
-    limited = write_number(folder, "cpu.shares", times * SHARES < SHARES_TOP ? times * SHARES : SHARES_TOP);
+    limited = write_number(directory, "cpu.shares", times * SHARES < SHARES_TOP ? times * SHARES : SHARES_TOP);
     if (quota)
-        limited = write_number(folder, "cpu.cfs_period_us", PERIOD) &&
-                  write_number(folder, "cpu.cfs_quota_us", (uint64_t)quota * PERIOD) && limited;
+        limited = write_number(directory, "cpu.cfs_period_us", PERIOD) &&
+                  write_number(directory, "cpu.cfs_quota_us", (uint64_t)quota * PERIOD) && limited;
     return limited;
 }
 
 /* A group of version 1 has no processors and no memory nodes until it is given some. */
-static bool limit_processors(const char *folder, const char *parent, bool version_2, const char *processors)
+static bool limit_processors(const char *directory, const char *parent, bool version_2, const char *processors)
 {
     static const char *const names[] = {"cpuset.mems", "cpuset.cpus"};
     for (int i = 0; i < 2 && !version_2; i++) {
         char *value = read_value(parent, names[i]);
-        const bool copied = value && write_value(folder, names[i], value);
+        const bool copied = value && write_value(directory, names[i], value);
         free(value);
         if (!copied)
             return false;
     }
-    return !processors || !*processors || write_value(folder, "cpuset.cpus", processors);
+    return !processors || !*processors || write_value(directory, "cpuset.cpus", processors);
 }
 
-static bool limit(const char *folder, const char *parent, enum cgroup_controller controller, bool version_2,
+static bool limit(const char *directory, const char *parent, enum cgroup_controller controller, bool version_2,
                   const struct cgroup_limits *limits)
 {
     if (controller == CGROUP_CPU)
-        return limit_time(folder, version_2, limits->quota, limits->weight);
+        return limit_time(directory, version_2, limits->quota, limits->weight);
     if (controller == CGROUP_CPUSET)
-        return limit_processors(folder, parent, version_2, limits->processors);
+        return limit_processors(directory, parent, version_2, limits->processors);
     if (controller == CGROUP_MEMORY)
-        return !limits->memory || limit_memory(folder, version_2, limits->memory);
-    return !limits->processes || write_number(folder, "pids.max", limits->processes);
+        return !limits->memory || limit_memory(directory, version_2, limits->memory);
+    return !limits->processes || write_number(directory, "pids.max", limits->processes);
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
 
 /* The group of all runs in one tree, which is shared with other servers of this machine. */
-static bool make_parent(const char *own, char folder[FILE_PATH_BYTES])
+static bool make_parent(const char *own, char directory[FILE_PATH_BYTES])
 {
-    return file_join(folder, own, RUNS, NULL) == WEFT_OK && (mkdir(folder, 0755) == 0 || errno == EEXIST);
+    return file_join(directory, own, RUNS, NULL) == WEFT_OK && (mkdir(directory, 0755) == 0 || errno == EEXIST);
 }
 
 static void prepare_parent(const struct cgroup_place *place, int tree, const char *parent,
                            const struct cgroup_limits *limits)
 {
     static const char *const controllers[] = {"+cpu", "+cpuset", "+memory", "+pids"};
-    const char *own = place->folders[tree];
+    const char *own = place->directories[tree];
     if (tree == CGROUP_UNIFIED) {
         for (int i = 0; i < CGROUP_CONTROLLERS; i++)
             if (place->version_2[i])
@@ -172,18 +172,19 @@ static void prepare_parent(const struct cgroup_place *place, int tree, const cha
 
 /* Make the node's group in one tree; false, and "": it cannot be had. */
 static bool make_in_tree(const struct cgroup_place *place, int tree, const char *name,
-                         const struct cgroup_limits *limits, char folder[FILE_PATH_BYTES], char parent[FILE_PATH_BYTES])
+                         const struct cgroup_limits *limits, char directory[FILE_PATH_BYTES],
+                         char parent[FILE_PATH_BYTES])
 {
-    for (int i = 0; i < MAKE_TRIES && *place->folders[tree]; i++) {
-        if (!make_parent(place->folders[tree], parent) || file_join(folder, parent, name, NULL) != WEFT_OK)
+    for (int i = 0; i < MAKE_TRIES && *place->directories[tree]; i++) {
+        if (!make_parent(place->directories[tree], parent) || file_join(directory, parent, name, NULL) != WEFT_OK)
             break;
         prepare_parent(place, tree, parent, limits);
-        if ((mkdir(folder, 0755) == 0 || errno == EEXIST) && has_file(folder, "cgroup.procs"))
+        if ((mkdir(directory, 0755) == 0 || errno == EEXIST) && has_file(directory, "cgroup.procs"))
             return true;
         if (errno != ENOENT)
             break;
     }
-    folder[0] = '\0';
+    directory[0] = '\0';
     return false;
 }
 
@@ -192,28 +193,28 @@ void cgroup_make(const struct cgroup_place *place, const char *name, const struc
 {
     char parent[FILE_PATH_BYTES];
     *group = (struct cgroup){0};
-    make_in_tree(place, CGROUP_UNIFIED, name, limits, group->folders[CGROUP_UNIFIED], parent);
+    make_in_tree(place, CGROUP_UNIFIED, name, limits, group->directories[CGROUP_UNIFIED], parent);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         group->version_2[i] = place->version_2[i];
         if (place->version_2[i])
-            memcpy(group->folders[i], group->folders[CGROUP_UNIFIED], FILE_PATH_BYTES);
+            memcpy(group->directories[i], group->directories[CGROUP_UNIFIED], FILE_PATH_BYTES);
         else
-            make_in_tree(place, i, name, limits, group->folders[i], parent);
-        if (!*group->folders[i])
+            make_in_tree(place, i, name, limits, group->directories[i], parent);
+        if (!*group->directories[i])
             continue;
-        group->limits[i] = limit(group->folders[i], parent, (enum cgroup_controller)i, place->version_2[i], limits);
+        group->limits[i] = limit(group->directories[i], parent, (enum cgroup_controller)i, place->version_2[i], limits);
         if (!group->limits[i] && !place->version_2[i]) { /* nothing could enter a cpuset that has no processors */
-            rmdir(group->folders[i]);
+            rmdir(group->directories[i]);
             rmdir(parent);
-            group->folders[i][0] = '\0';
+            group->directories[i][0] = '\0';
         }
     }
 }
 
-/* Each folder of the group once. */
+/* Each directory of the group once. */
 static bool is_apart(const struct cgroup *group, int tree)
 {
-    return *group->folders[tree] && (tree == CGROUP_UNIFIED || !group->version_2[tree]);
+    return *group->directories[tree] && (tree == CGROUP_UNIFIED || !group->version_2[tree]);
 }
 
 bool cgroup_enter(const struct cgroup *group)
@@ -221,7 +222,7 @@ bool cgroup_enter(const struct cgroup *group)
     bool entered = true;
     for (int i = 0; i <= CGROUP_UNIFIED; i++)
         if (is_apart(group, i))
-            entered = write_value(group->folders[i], "cgroup.procs", "0") && entered;
+            entered = write_value(group->directories[i], "cgroup.procs", "0") && entered;
     return entered;
 }
 
@@ -229,7 +230,7 @@ bool cgroup_enter(const struct cgroup *group)
 
 void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events)
 {
-    const char *memory = group->folders[CGROUP_MEMORY], *pids = group->folders[CGROUP_PIDS];
+    const char *memory = group->directories[CGROUP_MEMORY], *pids = group->directories[CGROUP_PIDS];
     const bool version_2 = group->version_2[CGROUP_MEMORY];
     *events = (struct cgroup_events){
         .memory_kills = read_number(memory, version_2 ? "memory.events" : "memory.oom_control", "oom_kill"),
@@ -241,9 +242,9 @@ void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events
 /* ---- ending ----------------------------------------------------------------------------------------------------- */
 
 /* Kill each process by its number; how many there were. */
-static int kill_each(const char *folder)
+static int kill_each(const char *directory)
 {
-    char *text = read_value(folder, "cgroup.procs"), *rest = NULL;
+    char *text = read_value(directory, "cgroup.procs"), *rest = NULL;
     int count = 0;
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest), count++) {
         int process = atoi(line);
@@ -257,12 +258,12 @@ static int kill_each(const char *folder)
 bool cgroup_kill(const struct cgroup *group, double seconds)
 {
     uint64_t end = clock_after(seconds);
-    write_value(group->folders[CGROUP_PIDS], "pids.max", "0");       /* nothing new while what is there is killed */
-    write_value(group->folders[CGROUP_UNIFIED], "cgroup.kill", "1"); /* Linux 5.14 */
+    write_value(group->directories[CGROUP_PIDS], "pids.max", "0");       /* nothing new while what is there is killed */
+    write_value(group->directories[CGROUP_UNIFIED], "cgroup.kill", "1"); /* Linux 5.14 */
     for (;;) {
         int left = 0;
         for (int i = 0; i <= CGROUP_UNIFIED; i++)
-            left += is_apart(group, i) ? kill_each(group->folders[i]) : 0;
+            left += is_apart(group, i) ? kill_each(group->directories[i]) : 0;
         if (left == 0)
             return true;
         if (clock_now() > end)
@@ -277,8 +278,8 @@ void cgroup_remove(const struct cgroup *group)
         char parent[FILE_PATH_BYTES];
         if (!is_apart(group, i))
             continue;
-        rmdir(group->folders[i]);
-        memcpy(parent, group->folders[i], sizeof parent);
+        rmdir(group->directories[i]);
+        memcpy(parent, group->directories[i], sizeof parent);
         *strrchr(parent, '/') = '\0';
         rmdir(parent); /* refused while another node's group is in it */
     }

@@ -30,17 +30,17 @@ enum cgroup_controller {
     CGROUP_CONTROLLERS, /**< how many there are */
 };
 
-#define CGROUP_UNIFIED CGROUP_CONTROLLERS /**< the place of version 2's tree among the folders */
+#define CGROUP_UNIFIED CGROUP_CONTROLLERS /**< the place of version 2's tree among the directories */
 
-/** Where groups can be made: the folder for each controller, and that of version 2's tree; "": none. */
+/** Where groups can be made: the directory for each controller, and that of version 2's tree; "": none. */
 struct cgroup_place {
-    char folders[CGROUP_CONTROLLERS + 1][FILE_PATH_BYTES];
+    char directories[CGROUP_CONTROLLERS + 1][FILE_PATH_BYTES];
     bool version_2[CGROUP_CONTROLLERS]; /**< the controller is in version 2's tree */
 };
 
-/** A group, or none. `folders` as above. */
+/** A group, or none. `directories` as above. */
 struct cgroup {
-    char folders[CGROUP_CONTROLLERS + 1][FILE_PATH_BYTES];
+    char directories[CGROUP_CONTROLLERS + 1][FILE_PATH_BYTES];
     bool version_2[CGROUP_CONTROLLERS];
     bool limits[CGROUP_CONTROLLERS]; /**< what was to be limited by this controller is */
 };

@@ -16,10 +16,10 @@
 
 static const char *const controllers[CGROUP_CONTROLLERS] = {"cpu", "cpuset", "memory", "pids"};
 
-static bool can_write(const char *folder, const char *name)
+static bool can_write(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES];
-    return file_join(path, folder, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
+    return file_join(path, directory, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
 }
 
 /* Whether `word` is one of the words of a text that `separators` divide. */
@@ -32,11 +32,11 @@ static bool has_word(const char *text, const char *word, const char *separators)
     return false;
 }
 
-static bool file_has_word(const char *folder, const char *name, const char *word)
+static bool file_has_word(const char *directory, const char *name, const char *word)
 {
     char path[FILE_PATH_BYTES], *text;
     size_t size;
-    if (file_join(path, folder, name, NULL) != WEFT_OK || file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+    if (file_join(path, directory, name, NULL) != WEFT_OK || file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
         return false;
     const bool found = has_word(text, word, " \n");
     free(text);
@@ -44,19 +44,19 @@ static bool file_has_word(const char *folder, const char *name, const char *word
 }
 
 /* MOUNT/TREE/GROUP if groups can be made in it; a container may see a path that is not below its mount. */
-static bool own_folder(const char *root, const char *tree, const char *group, char folder[FILE_PATH_BYTES])
+static bool own_directory(const char *root, const char *tree, const char *group, char directory[FILE_PATH_BYTES])
 {
     const char *const groups[] = {group, ""};
     for (int i = 0; i < 2; i++) {
-        const int length = snprintf(folder, FILE_PATH_BYTES, "%s" MOUNT "%s%s", root, tree, groups[i]);
+        const int length = snprintf(directory, FILE_PATH_BYTES, "%s" MOUNT "%s%s", root, tree, groups[i]);
         if (length >= FILE_PATH_BYTES)
             continue;
-        for (char *end = folder + length; end > folder + 1 && end[-1] == '/';)
+        for (char *end = directory + length; end > directory + 1 && end[-1] == '/';)
             *--end = '\0';
-        if (can_write(folder, "cgroup.procs") && access(folder, W_OK) == 0)
+        if (can_write(directory, "cgroup.procs") && access(directory, W_OK) == 0)
             return true;
     }
-    folder[0] = '\0';
+    directory[0] = '\0';
     return false;
 }
 
@@ -69,19 +69,19 @@ static void take_line(const char *root, char *line, struct cgroup_place *place)
     *group++ = '\0';
     names++;
     if (!*names) {
-        if (!own_folder(root, "", group, place->folders[CGROUP_UNIFIED]))
-            own_folder(root, "/unified", group, place->folders[CGROUP_UNIFIED]);
+        if (!own_directory(root, "", group, place->directories[CGROUP_UNIFIED]))
+            own_directory(root, "/unified", group, place->directories[CGROUP_UNIFIED]);
         return;
     }
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         if (has_word(names, controllers[i], ",")) {
             snprintf(tree, sizeof tree, "/%s", controllers[i]);
-            own_folder(root, tree, group, place->folders[i]);
+            own_directory(root, tree, group, place->directories[i]);
         }
 }
 
-/* Fill in the folders; that of version 2's tree is the parent where this process is in SERVER. */
-static void find_folders(const char *root, struct cgroup_place *place, bool *in_server)
+/* Fill in the directories; that of version 2's tree is the parent where this process is in SERVER. */
+static void find_directories(const char *root, struct cgroup_place *place, bool *in_server)
 {
     char path[FILE_PATH_BYTES], *text, *rest = NULL;
     size_t size;
@@ -93,7 +93,7 @@ static void find_folders(const char *root, struct cgroup_place *place, bool *in_
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         take_line(root, line, place);
     free(text);
-    char *last = strrchr(place->folders[CGROUP_UNIFIED], '/');
+    char *last = strrchr(place->directories[CGROUP_UNIFIED], '/');
     *in_server = last && strcmp(last + 1, SERVER) == 0;
     if (*in_server)
         *last = '\0';
@@ -102,12 +102,12 @@ static void find_folders(const char *root, struct cgroup_place *place, bool *in_
 void cgroup_find(const char *root, struct cgroup_place *place)
 {
     bool in_server;
-    find_folders(root, place, &in_server);
-    const char *unified = place->folders[CGROUP_UNIFIED];
+    find_directories(root, place, &in_server);
+    const char *unified = place->directories[CGROUP_UNIFIED];
     for (int i = 0; *unified && i < CGROUP_CONTROLLERS; i++)
-        if (!*place->folders[i] && file_has_word(unified, "cgroup.subtree_control", controllers[i])) {
+        if (!*place->directories[i] && file_has_word(unified, "cgroup.subtree_control", controllers[i])) {
             place->version_2[i] = true;
-            memcpy(place->folders[i], unified, FILE_PATH_BYTES);
+            memcpy(place->directories[i], unified, FILE_PATH_BYTES);
         }
 }
 
@@ -148,10 +148,10 @@ bool cgroup_kills_find(const char *root, struct cgroup_kills *kills)
     return found;
 }
 
-static bool write_word(const char *folder, const char *name, const char *word)
+static bool write_word(const char *directory, const char *name, const char *word)
 {
     char path[FILE_PATH_BYTES];
-    if (file_join(path, folder, name, NULL) != WEFT_OK)
+    if (file_join(path, directory, name, NULL) != WEFT_OK)
         return false;
     const int file = open(path, O_WRONLY | O_CLOEXEC);
     const bool written = file >= 0 && write(file, word, strlen(word)) > 0;
@@ -163,25 +163,25 @@ static bool write_word(const char *folder, const char *name, const char *word)
 }
 
 /* Give what controllers there are to the groups below; false: this needs a group without processes. */
-static bool give_controllers(const char *folder)
+static bool give_controllers(const char *directory)
 {
     bool given = true;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         char word[16];
         snprintf(word, sizeof word, "+%s", controllers[i]);
-        if (file_has_word(folder, "cgroup.controllers", controllers[i]) &&
-            !file_has_word(folder, "cgroup.subtree_control", controllers[i]) &&
-            !write_word(folder, "cgroup.subtree_control", word) && errno == EBUSY)
+        if (file_has_word(directory, "cgroup.controllers", controllers[i]) &&
+            !file_has_word(directory, "cgroup.subtree_control", controllers[i]) &&
+            !write_word(directory, "cgroup.subtree_control", word) && errno == EBUSY)
             given = false;
     }
     return given;
 }
 
-static bool is_alone(const char *folder)
+static bool is_alone(const char *directory)
 {
     char path[FILE_PATH_BYTES], *text;
     size_t size;
-    if (file_join(path, folder, "cgroup.procs", NULL) != WEFT_OK ||
+    if (file_join(path, directory, "cgroup.procs", NULL) != WEFT_OK ||
         file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
         return false;
     char *end;
@@ -195,8 +195,8 @@ void cgroup_prepare(const char *root)
     struct cgroup_place place;
     char server[FILE_PATH_BYTES];
     bool in_server;
-    find_folders(root, &place, &in_server);
-    const char *own = place.folders[CGROUP_UNIFIED];
+    find_directories(root, &place, &in_server);
+    const char *own = place.directories[CGROUP_UNIFIED];
     if (!*own || give_controllers(own) || in_server || !is_alone(own) ||
         file_join(server, own, SERVER, NULL) != WEFT_OK || (mkdir(server, 0755) != 0 && errno != EEXIST))
         return;
@@ -207,7 +207,7 @@ void cgroup_prepare(const char *root)
 const char *cgroup_in_tree(const struct cgroup *group)
 {
     static const char *const mounts[] = {MOUNT "/unified", MOUNT};
-    const char *path = group->folders[CGROUP_UNIFIED];
+    const char *path = group->directories[CGROUP_UNIFIED];
     for (int i = 0; i < 2; i++)
         if (strncmp(path, mounts[i], strlen(mounts[i])) == 0 && path[strlen(mounts[i])] == '/')
             return path + strlen(mounts[i]);

@@ -29,7 +29,7 @@ struct node_connections {
     bool woken; /**< somebody wants the orders to be looked at; the agent resets it */
 };
 
-/** Listen in the node's folder: to this process's user, root, and the user whose processes the node runs. */
+/** Listen in the node's directory: to this process's user, root, and the user whose processes the node runs. */
 weft_status node_connections_open(struct node_connections *connections, const struct node_place *place,
                                   struct error *error);
 

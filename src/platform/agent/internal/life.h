@@ -12,17 +12,17 @@
  * Try to take the lock of a node: `*taken` is false if another holds it. `*begun` tells whether an agent has begun with
  * the node before. Closing the descriptor gives it back.
  */
-weft_status node_lock_take(const char *folder, int *lock, bool *taken, bool *begun, struct error *error);
+weft_status node_lock_take(const char *directory, int *lock, bool *taken, bool *begun, struct error *error);
 
 /** Write the agent's process number, or "ended", to the lock. */
 void node_lock_write(int lock, const char *text);
 
 /** What the cgroup of a node is called: no two nodes of this machine share it. */
-void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *folder, char *name, size_t room);
+void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *directory, char *name, size_t room);
 
-/** Before anything of the run begins: keep in `folder` how many processes the kernel has killed so far for want of
+/** Before anything of the run begins: keep in `directory` how many processes the kernel has killed so far for want of
  * memory where the agent is. */
-void node_kills_note(const char *folder);
+void node_kills_note(const char *directory);
 
 /** See that all agents below `root` of older attempts of the run have ended, by killing them if need be. */
 void node_life_end_older(const char *root, const struct attempt *attempt);

@@ -11,7 +11,7 @@
 /** The context that a node's processes run in. */
 struct node_place {
     const struct node_order *order;
-    const char *folder; /**< the node's (platform/agent/order.h) */
+    const char *directory; /**< the node's (platform/agent/order.h) */
     const struct cgroup *cgroup;
     const struct texts *secrets; /**< "VARIABLE=VALUE", which no order has; NULL: none */
 };
@@ -19,7 +19,7 @@ struct node_place {
 /**
  * Start `command` (ends with NULL) in the node's context, with three descriptors as its standard ones. It leads a
  * process group of its own, or with `terminal` a session whose terminal these descriptors are; it dies with this
- * process (PR_SET_PDEATHSIG); it begins with default signals, in order->folder, as order->user, with all groups of that
+ * process (PR_SET_PDEATHSIG); it begins with default signals, in order->directory, as order->user, with all groups of that
  * one and no way back, and finds in its environment what the agent has, order->environment, `more` (ends with NULL, or
  * is NULL), and what follows. Of the agent's, another user's finds PATH, TZ, LD_LIBRARY_PATH and what says the
  * language, and its own HOME, USER, LOGNAME and SHELL. It is kept to order->limits (platform/agent/limits.h).
@@ -32,12 +32,12 @@ struct node_place {
  *     CUDA_DEVICE_ORDER           "PCI_BUS_ID" if they are: slot n is GPU n of that order
  *     WEFT_GRACE                  seconds to write a checkpoint in (four fifths of the grace period), unless given
  *     WEFT_METRICS                a file: lines of metrics appended to it are collected
- *     WEFT_NODE_FOLDER            the node's folder: what its processes are known by
- *     PATH                        as it was, and at its end the folder of this executable: the weft that serves is
+ *     WEFT_NODE_DIRECTORY            the node's directory: what its processes are known by
+ *     PATH                        as it was, and at its end the directory of this executable: the weft that serves is
  *                                 found where no other one is
  *
- * Errors: SYSTEM; DATA when the command itself cannot be run, or another user cannot enter the folder; ARGUMENT when
- * there is no such user or folder.
+ * Errors: SYSTEM; DATA when the command itself cannot be run, or another user cannot enter the directory; ARGUMENT when
+ * there is no such user or directory.
  */
 weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,
                                const int descriptors[3], pid_t *process, struct error *error);
@@ -48,13 +48,13 @@ uid_t node_process_user(const struct node_place *place);
 /** Let the processes of order->user open a pipe that they have inherited by its name, as /dev/stderr. */
 void node_process_give(const struct node_place *place, int pipe);
 
-/** Whether a process that has just sent a signal is one of the node in `folder`; one that is gone may have been. */
-bool node_process_may_be_of(const char *folder, pid_t process);
+/** Whether a process that has just sent a signal is one of the node in `directory`; one that is gone may have been. */
+bool node_process_may_be_of(const char *directory, pid_t process);
 
 /**
- * Kill all processes whose environment names the node's folder, wherever they are by now: those of an agent that was
+ * Kill all processes whose environment names the node's directory, wherever they are by now: those of an agent that was
  * killed itself. A process that has cleared its environment escapes this, not a cgroup. Returns how many there were.
  */
-int node_process_sweep(const char *folder);
+int node_process_sweep(const char *directory);
 
 #endif

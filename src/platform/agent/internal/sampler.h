@@ -14,7 +14,7 @@
  *                                               gpu_metrics.h; of the GPUs of the node's slots, by their numbers
  *         system/machine/...                    the whole machine: machine_metrics.h, cpu_power.h
  *     JOURNAL_METRICS, JOURNAL_EVENTS       lines of the scalars of event files (platform/metrics/read/events_directory.h); of node 0 alone, as
- *                                           all nodes of an attempt share the folder. WEFT_TENSORBOARD_DIR in the run's
+ *                                           all nodes of an attempt share the directory. WEFT_TENSORBOARD_DIR in the run's
  *                                           environment says where they are
  *     JOURNAL_NOTE                          what cannot be measured or found, once
  *

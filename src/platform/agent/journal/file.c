@@ -21,11 +21,11 @@
 
 /* ---- segments --------------------------------------------------------------------------------------------------- */
 
-weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *folder, uint64_t first, struct error *error)
+weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *directory, uint64_t first, struct error *error)
 {
     char name[DIGITS + sizeof SUFFIX];
     snprintf(name, sizeof name, "%0*" PRIu64 SUFFIX, DIGITS, first);
-    return file_join(path, folder, name, error);
+    return file_join(path, directory, name, error);
 }
 
 /* The sequence that a file is named for; 0: it is no segment. */
@@ -45,15 +45,15 @@ static int by_first(const void *left, const void *right)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* All segments of `folder` in order; no folder: none. */
-static weft_status list_segments(const char *folder, struct journal_segment **segments, size_t *count,
+/* All segments of `directory` in order; no directory: none. */
+static weft_status list_segments(const char *directory, struct journal_segment **segments, size_t *count,
                                  struct error *error)
 {
     struct journal_segment *list = NULL;
     size_t used = 0, room = 0;
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(directory);
     if (!listing && errno != ENOENT)
-        return error_system(error, "cannot read the folder '%s'", folder);
+        return error_system(error, "cannot read the directory '%s'", directory);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         uint64_t first = segment_first(entry->d_name);
         if (first == 0)
@@ -79,10 +79,10 @@ static weft_status list_segments(const char *folder, struct journal_segment **se
     return WEFT_OK;
 }
 
-weft_status journal_segments(const char *folder, uint64_t **firsts, size_t *count, struct error *error)
+weft_status journal_segments(const char *directory, uint64_t **firsts, size_t *count, struct error *error)
 {
     struct journal_segment *segments;
-    weft_status status = list_segments(folder, &segments, count, error);
+    weft_status status = list_segments(directory, &segments, count, error);
     if (status != WEFT_OK)
         return status;
     *firsts = malloc((*count + 1) * sizeof **firsts);
@@ -102,12 +102,12 @@ static void count_record(struct journal_segment *segment, const struct journal_r
     segment->output_bytes += record->size;
 }
 
-static weft_status damaged(const char *folder, uint64_t first, uint64_t offset, struct error *error)
+static weft_status damaged(const char *directory, uint64_t first, uint64_t offset, struct error *error)
 {
     return error_set(error, WEFT_ERROR_DATA,
                      "the journal '%s' is damaged: what begins at byte %" PRIu64 " of %0*" PRIu64 SUFFIX
                      " is not the record that belongs there",
-                     folder, offset, DIGITS, first);
+                     directory, offset, DIGITS, first);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
@@ -124,21 +124,21 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
     struct journal_segment *segment = &writer->segments[index];
     char path[FILE_PATH_BYTES], *content = NULL;
     size_t size = 0, at = 0, used = 0;
-    weft_status status = journal_segment_path(path, writer->folder, segment->first, error);
+    weft_status status = journal_segment_path(path, writer->directory, segment->first, error);
     if (status == WEFT_OK)
         status = file_read(path, SIZE_MAX / 4, &content, &size, error);
     struct journal_record record;
     while (status == WEFT_OK && at < size &&
            journal_get((uint8_t *)content + at, size - at, &record, &used) == JOURNAL_FOUND) {
         if (record.sequence < writer->next || (at == 0 && index > 0 && record.sequence < segment->first))
-            status = damaged(writer->folder, segment->first, at, error);
+            status = damaged(writer->directory, segment->first, at, error);
         writer->next = record.sequence + 1;
         note_record(writer, &record);
         count_record(segment, &record);
         at += used;
     }
     if (status == WEFT_OK && at < size && index + 1 < writer->count) /* in the last one it is a torn tail */
-        status = damaged(writer->folder, segment->first, at, error);
+        status = damaged(writer->directory, segment->first, at, error);
     free(content);
     writer->kept += segment->output_bytes;
     *good = at;
@@ -164,7 +164,7 @@ static weft_status add_segment(struct journal_writer *writer, uint64_t first, st
 static weft_status begin_segment(struct journal_writer *writer, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = journal_segment_path(path, writer->folder, writer->next, error);
+    weft_status status = journal_segment_path(path, writer->directory, writer->next, error);
     if (status != WEFT_OK)
         return status;
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
@@ -189,7 +189,7 @@ static weft_status begin_segment(struct journal_writer *writer, struct error *er
 static void make_reserve(struct journal_writer *writer)
 {
     char path[FILE_PATH_BYTES];
-    if (file_join(path, writer->folder, "reserve", NULL) != WEFT_OK)
+    if (file_join(path, writer->directory, "reserve", NULL) != WEFT_OK)
         return;
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     writer->reserve = file >= 0 && posix_fallocate(file, 0, (off_t)JOURNAL_RESERVE_BYTES) == 0;
@@ -200,14 +200,14 @@ static void make_reserve(struct journal_writer *writer)
 static void give_up_reserve(struct journal_writer *writer)
 {
     char path[FILE_PATH_BYTES];
-    if (file_join(path, writer->folder, "reserve", NULL) == WEFT_OK)
+    if (file_join(path, writer->directory, "reserve", NULL) == WEFT_OK)
         unlink(path);
     writer->reserve = false;
 }
 
 static weft_status open_existing(struct journal_writer *writer, struct error *error)
 {
-    weft_status status = list_segments(writer->folder, &writer->segments, &writer->count, error);
+    weft_status status = list_segments(writer->directory, &writer->segments, &writer->count, error);
     writer->room = writer->count;
     writer->next = 1;
     for (size_t i = 0; status == WEFT_OK && i < writer->count; i++)
@@ -218,7 +218,7 @@ static weft_status open_existing(struct journal_writer *writer, struct error *er
     if (writer->next < first) /* the last segment is empty */
         writer->next = first;
     char path[FILE_PATH_BYTES];
-    status = journal_segment_path(path, writer->folder, first, error);
+    status = journal_segment_path(path, writer->directory, first, error);
     if (status != WEFT_OK)
         return status;
     writer->file = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
@@ -229,8 +229,8 @@ static weft_status open_existing(struct journal_writer *writer, struct error *er
     return WEFT_OK;
 }
 
-weft_status journal_writer_open(struct journal_writer *writer, const char *folder, const struct journal_limits *limits,
-                                struct error *error)
+weft_status journal_writer_open(struct journal_writer *writer, const char *directory,
+                                const struct journal_limits *limits, struct error *error)
 {
     *writer = (struct journal_writer){.file = -1};
     if (limits)
@@ -239,9 +239,9 @@ weft_status journal_writer_open(struct journal_writer *writer, const char *folde
         writer->limits.segment_bytes = SEGMENT_BYTES;
     if (!writer->limits.output_bytes)
         writer->limits.output_bytes = OUTPUT_BYTES;
-    if (snprintf(writer->folder, sizeof writer->folder, "%s", folder) >= (int)sizeof writer->folder)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", folder);
-    weft_status status = file_make_folder(folder, error);
+    if (snprintf(writer->directory, sizeof writer->directory, "%s", directory) >= (int)sizeof writer->directory)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", directory);
+    weft_status status = file_make_directory(directory, error);
     if (status == WEFT_OK)
         status = open_existing(writer, error);
     if (status == WEFT_OK && writer->file < 0)
@@ -265,7 +265,7 @@ static weft_status write_record(struct journal_writer *writer, bool output, stru
         } else if (put < 0 && (errno == ENOSPC || errno == EDQUOT) && !output && writer->reserve) {
             give_up_reserve(writer);
         } else if (put < 0 && errno != EINTR) {
-            error_system(error, "cannot write %zu bytes to the journal '%s'", size, writer->folder);
+            error_system(error, "cannot write %zu bytes to the journal '%s'", size, writer->directory);
             /* A reader takes what is left of it for a record on its way; if not even this works, the next writer cuts.
              */
             (void)!ftruncate(writer->file, (off_t)writer->bytes);
@@ -308,13 +308,13 @@ static weft_status thin_segment(struct journal_writer *writer, size_t index, str
     struct buffer others = {0};
     char path[FILE_PATH_BYTES], *content = NULL;
     size_t size = 0, used;
-    weft_status status = journal_segment_path(path, writer->folder, segment->first, error);
+    weft_status status = journal_segment_path(path, writer->directory, segment->first, error);
     if (status == WEFT_OK)
         status = file_read(path, SIZE_MAX / 4, &content, &size, error);
     struct journal_record record;
     for (size_t at = 0; status == WEFT_OK && at < size; at += used) {
         if (journal_get((uint8_t *)content + at, size - at, &record, &used) != JOURNAL_FOUND) {
-            status = damaged(writer->folder, segment->first, at, error);
+            status = damaged(writer->directory, segment->first, at, error);
             break;
         }
         if (record.kind != JOURNAL_OUTPUT)
@@ -353,7 +353,7 @@ static void drop_output(struct journal_writer *writer)
 weft_status journal_append(struct journal_writer *writer, struct journal_record *record, struct error *error)
 {
     if (writer->ended)
-        return error_set(error, WEFT_ERROR_STATE, "the journal '%s' has its last record already", writer->folder);
+        return error_set(error, WEFT_ERROR_STATE, "the journal '%s' has its last record already", writer->directory);
     if (writer->bytes >= writer->limits.segment_bytes && begin_segment(writer, NULL) == WEFT_OK)
         drop_output(writer);
     return append(writer, record, error);
@@ -362,7 +362,7 @@ weft_status journal_append(struct journal_writer *writer, struct journal_record 
 weft_status journal_sync(struct journal_writer *writer, struct error *error)
 {
     if (fdatasync(writer->file) != 0)
-        return error_system(error, "cannot sync the journal '%s'", writer->folder);
+        return error_system(error, "cannot sync the journal '%s'", writer->directory);
     return WEFT_OK;
 }
 
@@ -396,11 +396,12 @@ static weft_status make_room(struct journal_reader *reader, size_t size, struct 
     return WEFT_OK;
 }
 
-weft_status journal_reader_open(struct journal_reader *reader, const char *folder, uint64_t after, struct error *error)
+weft_status journal_reader_open(struct journal_reader *reader, const char *directory, uint64_t after,
+                                struct error *error)
 {
     *reader = (struct journal_reader){.after = after, .file = -1};
-    if (snprintf(reader->folder, sizeof reader->folder, "%s", folder) >= (int)sizeof reader->folder)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", folder);
+    if (snprintf(reader->directory, sizeof reader->directory, "%s", directory) >= (int)sizeof reader->directory)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", directory);
     return make_room(reader, PIECE_BYTES, error);
 }
 
@@ -409,7 +410,7 @@ static weft_status find_segment(const struct journal_reader *reader, uint64_t *f
 {
     struct journal_segment *segments;
     size_t count;
-    weft_status status = list_segments(reader->folder, &segments, &count, error);
+    weft_status status = list_segments(reader->directory, &segments, &count, error);
     if (status != WEFT_OK)
         return status;
     *first = 0;
@@ -428,7 +429,7 @@ static weft_status find_segment(const struct journal_reader *reader, uint64_t *f
 static weft_status enter_segment(struct journal_reader *reader, uint64_t first, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = journal_segment_path(path, reader->folder, first, error);
+    weft_status status = journal_segment_path(path, reader->directory, first, error);
     if (status != WEFT_OK)
         return status;
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -458,7 +459,7 @@ static weft_status refill(struct journal_reader *reader, struct error *error)
         while (got < 0 && errno == EINTR);
     }
     if (got < 0)
-        return error_system(error, "cannot read the journal '%s'", reader->folder);
+        return error_system(error, "cannot read the journal '%s'", reader->directory);
     reader->begin = reader->offset;
     reader->size = (size_t)got;
     return WEFT_OK;
@@ -475,7 +476,7 @@ static weft_status next_here(struct journal_reader *reader, struct journal_recor
             what = journal_get(reader->bytes + at, reader->size - at, record, &used);
         if (what == JOURNAL_FOUND) {
             if (record->sequence < reader->first)
-                return damaged(reader->folder, reader->first, reader->offset, error);
+                return damaged(reader->directory, reader->first, reader->offset, error);
             reader->offset += used;
             *found = true;
             return WEFT_OK;
@@ -484,13 +485,13 @@ static weft_status next_here(struct journal_reader *reader, struct journal_recor
             struct stat status;
             /* One record at the very end may be a write that others do not see whole yet, or a torn tail. */
             if (fstat(reader->file, &status) != 0 || (uint64_t)status.st_size > reader->offset + RECORD_MOST)
-                return damaged(reader->folder, reader->first, reader->offset, error);
+                return damaged(reader->directory, reader->first, reader->offset, error);
             uint32_t payload = reader->size >= 4
                                    ? (uint32_t)reader->bytes[0] | (uint32_t)reader->bytes[1] << 8 |
                                          (uint32_t)reader->bytes[2] << 16 | (uint32_t)reader->bytes[3] << 24
                                    : 0;
             if (reader->offset + JOURNAL_HEADER_BYTES + payload < (uint64_t)status.st_size)
-                return damaged(reader->folder, reader->first, reader->offset, error);
+                return damaged(reader->directory, reader->first, reader->offset, error);
         }
         if (attempt == 0) {
             weft_status status = refill(reader, error);

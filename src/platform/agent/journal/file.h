@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A node's journal on disk: a folder of segments, each a file of records (journal.h) one behind the other, named for
+ * A node's journal on disk: a directory of segments, each a file of records (journal.h) one behind the other, named for
  * the sequence of its first one ("00000000000000000001.journal"). One process writes; any number read meanwhile.
  *
  * What is appended is in the file when journal_append() returns: the end of the process loses nothing. An end of the
@@ -41,7 +41,7 @@ struct journal_segment {
 };
 
 struct journal_writer {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct journal_limits limits;
     struct journal_segment *segments; /**< the last one is written to */
     size_t count, room;
@@ -56,11 +56,11 @@ struct journal_writer {
 };
 
 /**
- * Open the journal in `folder`, which is made if it is missing, for appending; a torn tail is cut off. That nobody else
+ * Open the journal in `directory`, which is made if it is missing, for appending; a torn tail is cut off. That nobody else
  * writes is the caller's to see to. Errors: SYSTEM; DATA for a damaged journal. journal_writer_close() ends it.
  */
-weft_status journal_writer_open(struct journal_writer *writer, const char *folder, const struct journal_limits *limits,
-                                struct error *error);
+weft_status journal_writer_open(struct journal_writer *writer, const char *directory,
+                                const struct journal_limits *limits, struct error *error);
 
 /**
  * Append `record`: its sequence is set to the next one, and its time to now, or kept where it is in the past. Errors:
@@ -76,13 +76,14 @@ void journal_writer_close(struct journal_writer *writer);
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-/** The first sequences of all segments in `folder`, rising: by them they are named; `*firsts` is to be freed. No
- * folder: none. */
-weft_status journal_segments(const char *folder, uint64_t **firsts, size_t *count, struct error *error);
-weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *folder, uint64_t first, struct error *error);
+/** The first sequences of all segments in `directory`, rising: by them they are named; `*firsts` is to be freed. No
+ * directory: none. */
+weft_status journal_segments(const char *directory, uint64_t **firsts, size_t *count, struct error *error);
+weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *directory, uint64_t first,
+                                 struct error *error);
 
 struct journal_reader {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     uint64_t after; /**< sequence of the last record that was given out */
     uint64_t first; /**< the segment that is read; 0: none yet */
     int file;
@@ -95,7 +96,8 @@ struct journal_reader {
 
 /** Begin to read behind the record `after` (0: from the first on). Nothing need be there yet. Errors: MEMORY, ARGUMENT.
  */
-weft_status journal_reader_open(struct journal_reader *reader, const char *folder, uint64_t after, struct error *error);
+weft_status journal_reader_open(struct journal_reader *reader, const char *directory, uint64_t after,
+                                struct error *error);
 
 /**
  * The next record, if there is one by now (`*found`): valid until the next call on `reader`. The sequences of dropped

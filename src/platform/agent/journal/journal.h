@@ -33,7 +33,7 @@
 #define JOURNAL_FILE          3                          /**< the stream of lines from the file of metrics */
 #define JOURNAL_MEASURED      4                          /**< and of those that the agent has measured */
 #define JOURNAL_EVENTS        5                          /**< and of those that it found in TensorBoard's files */
-#define JOURNAL_SENTENCE_MOST 1000                       /**< bytes of a sentence; longer ones are cut */
+#define JOURNAL_SENTENCE_MOST 1000                       /**< bytes of a message; longer ones are cut */
 
 enum journal_kind {
     JOURNAL_STARTED = 1, /**< the command runs: `started` */
@@ -41,10 +41,10 @@ enum journal_kind {
     JOURNAL_OUTPUT,      /**< lines that the command has printed: `output`. The only kind that may be dropped */
     JOURNAL_METRICS,     /**< a line of metrics, as text: `output` */
     JOURNAL_USAGE,       /**< what the node uses: `usage` */
-    JOURNAL_NOTE,        /**< something a person may want to know, as a stop that was ordered: `sentence` */
+    JOURNAL_NOTE,        /**< something a person may want to know, as a stop that was ordered: `message` */
     JOURNAL_DROPPED,     /**< old output was dropped to keep the journal small: `dropped` */
     JOURNAL_EXITED,      /**< the end, seen by the agent, or that of an agent that the run has killed: `exited` */
-    JOURNAL_LOST,        /**< the end of the agent, seen by others; how the command ended is not known: `sentence` */
+    JOURNAL_LOST,        /**< the end of the agent, seen by others; how the command ended is not known: `message` */
 };
 
 /** Who wanted the end of a node's command. */
@@ -56,7 +56,7 @@ enum journal_cause {
     JOURNAL_TIME_LIMIT,   /**< the attempt's time was over */
     JOURNAL_LEASE,        /**< nobody has renewed the lease */
     JOURNAL_HOST,         /**< the host is shutting down */
-    JOURNAL_NOT_STARTED,  /**< the host could not start it; the sentence says why */
+    JOURNAL_NOT_STARTED,  /**< the host could not start it; the message says why */
     JOURNAL_AGENT_KILLED, /**< a process of the run, or of its user, has killed the agent, or told it to end */
     JOURNAL_CAUSES,       /**< how many there are */
 };
@@ -90,7 +90,7 @@ struct journal_record {
             uint32_t killed; /**< 1: the grace period was over before it ended */
         } exited;
     };
-    const char *text; /**< of output, a line of metrics, or a sentence; not ended by NUL. In the bytes read from */
+    const char *text; /**< of output, a line of metrics, or a message; not ended by NUL. In the bytes read from */
     uint32_t size;    /**< of the text */
 };
 

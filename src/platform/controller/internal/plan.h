@@ -4,7 +4,7 @@
  * run end at the latest.
  *
  * It is made when somebody asks and something has changed since the last time, and kept until then: asking costs
- * nothing. What runs report of their progress (platform/registry/run/progress.h) changes it every few seconds at most. A sentence costs
+ * nothing. What runs report of their progress (platform/registry/run/progress.h) changes it every few seconds at most. A message costs
  * what writing it costs. What was submitted since the last pass stands at the end.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_INTERNAL_PLAN_H
@@ -51,12 +51,12 @@ struct controller_plan {
 weft_status controller_plan(struct controller *controller, int64_t now, const struct controller_plan **plan,
                             struct error *error);
 
-/** Why one of those that wait does, as a sentence, into `text`; returns it. `whole`: for somebody who may see its
+/** Why one of those that wait does, as a message, into `text`; returns it. `whole`: for somebody who may see its
  * project; others are told no names, limits and balances. */
 char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, bool whole,
                              int64_t now, char *text, size_t size);
 
-/** Why a run waits, and when it is expected to start, as a sentence; "" if it does not wait. */
+/** Why a run waits, and when it is expected to start, as a message; "" if it does not wait. */
 weft_status controller_why(struct controller *controller, int64_t run, int64_t now, char *text, size_t size,
                            struct error *error);
 

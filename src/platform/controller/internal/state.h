@@ -45,7 +45,7 @@ enum controlled_place { CONTROLLED_NOWHERE, CONTROLLED_IN_QUEUE, CONTROLLED_ON_H
 struct controlled_run {
     int64_t run, epoch;
     uint32_t nodes, slots;          /**< that it asks for: slots of each node */
-    uint32_t project, owner, purse; /**< numbers, as below */
+    uint32_t project, owner, funds; /**< numbers, as below */
     uint32_t limits;                /**< its class among those of the configuration, or CONTROLLED_NONE */
     int64_t priority;
     bool personal, preemptible, spans; /**< spans: may be in several Pods */
@@ -55,7 +55,7 @@ struct controlled_run {
     enum controlled_place place;
     enum controller_wait waits;   /**< while it is in the queue: for what */
     char *refusal;                /**< why it cannot be placed as the server was started; NULL: it can */
-    char *failure;                /**< why it pauses, the end of a sentence; NULL: it does not */
+    char *failure;                /**< why it pauses, the end of a message; NULL: it does not */
     int64_t pause, pause_end;     /**< how long it waits because it failed, and until when; 0: it does not */
     int64_t since;                /**< in the queue; of its attempt: running, or placed before that */
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
@@ -101,17 +101,17 @@ struct controlled_owner {
 };
 
 /** What an owner's runs in a project can be paid from, as of the last look. */
-struct controlled_purse {
+struct controlled_funds {
     uint32_t project, owner;
     bool fresh;
-    struct ledger_purse ledger;
+    struct ledger_funds ledger;
     int64_t member_due; /**< of the owner's account: set aside */
 };
 
 struct controller {
     struct controller_config config;
     struct scheduler *scheduler;
-    struct run_folders *folders;
+    struct run_directories *directories;
     struct controlled_host *hosts;
     uint32_t host_count;
     uint32_t open_in_pod[SLOT_SET_MOST + 1]; /**< hosts with so many slots that take runs: most in one Pod, */
@@ -120,8 +120,8 @@ struct controller {
     uint32_t project_count;
     struct controlled_owner *owners;
     uint32_t owner_count;
-    struct controlled_purse *purses;
-    uint32_t purse_count;
+    struct controlled_funds *funds;
+    uint32_t funds_count;
     struct controlled_run **runs; /**< by number */
     uint32_t run_count;
     struct controlled_run **by_name; /**< by the scheduler's name */
@@ -191,7 +191,7 @@ struct attempt controlled_attempt(const struct controlled_run *run);
  * may run there, and nothing more is started. */
 weft_status hosts_open(struct controller *controller, int64_t now, struct error *error);
 
-/** Whether enough hosts take runs for this one to be placed at all, and that as a sentence if not. */
+/** Whether enough hosts take runs for this one to be placed at all, and that as a message if not. */
 bool hosts_suffice(const struct controller *controller, const struct controlled_run *run);
 char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
 
@@ -219,7 +219,7 @@ struct controlled_run *runs_find(const struct controller *controller, int64_t nu
 weft_status runs_learn(struct controller *controller, struct error *error);
 
 /** A run that has not ended becomes one of the controller's. One that cannot be placed waits, and says why, if it was
- * `acknowledged` by an earlier one; otherwise it is cancelled by that sentence. */
+ * `acknowledged` by an earlier one; otherwise it is cancelled by that message. */
 weft_status runs_take_up(struct controller *controller, const struct registry_run *found, bool acknowledged,
                          int64_t now, struct error *error);
 
@@ -241,7 +241,7 @@ void runs_break_promise(struct controller *controller, struct controlled_run *ru
  * registry. In a transaction. */
 weft_status attempt_place(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** Have the engine start a placed attempt, and tell the registry; not yet while the run's folders are being made. No
+/** Have the engine start a placed attempt, and tell the registry; not yet while the run's directories are being made. No
  * transaction may be open. */
 weft_status attempt_start(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 

@@ -59,14 +59,14 @@ weft_status local_agent_start(struct engine_local *local, struct local_node *nod
     }
     if (strchr(local->agent.items[0], '/') && access(local->agent.items[0], X_OK) != 0)
         return error_system(error, "cannot run the agent '%s'", local->agent.items[0]);
-    weft_status status = file_join(log, node->folder, "agent.log", error);
+    weft_status status = file_join(log, node->directory, "agent.log", error);
     if (status != WEFT_OK)
         return status;
     char **command = calloc(local->agent.count + 2, sizeof *command);
     if (!command)
         return error_memory(error, sizeof *command, "an agent");
     memcpy(command, local->agent.items, local->agent.count * sizeof *command);
-    command[local->agent.count] = node->folder;
+    command[local->agent.count] = node->directory;
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_init(&actions);
     pid_t process = 0;
@@ -74,7 +74,7 @@ weft_status local_agent_start(struct engine_local *local, struct local_node *nod
     if (errno == 0)
         errno = posix_spawnp(&process, command[0], &actions, &attributes, command, environ);
     if (errno != 0)
-        status = error_system(error, "cannot start an agent, '%s', in '%s'", command[0], node->folder);
+        status = error_system(error, "cannot start an agent, '%s', in '%s'", command[0], node->directory);
     else
         node->starter = process;
     posix_spawn_file_actions_destroy(&actions);

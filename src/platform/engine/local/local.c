@@ -37,7 +37,7 @@ static weft_status unknown(const struct attempt *attempt, struct error *error)
                      attempt->epoch, attempt->run);
 }
 
-/* The node as this engine knows it; it is made if it is in the folder. */
+/* The node as this engine knows it; it is made if it is in the directory. */
 static weft_status find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
                              struct local_node **found, struct error *error)
 {
@@ -51,10 +51,10 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
     if (!node)
         return error_memory(error, sizeof *node, "a node");
     *node = (struct local_node){.attempt = *attempt, .node = number, .reader = {.file = -1}, .watch = -1, .notice = -1};
-    weft_status status = node_folder(node->folder, local->folder, attempt, number, error);
+    weft_status status = node_directory(node->directory, local->directory, attempt, number, error);
     if (status == WEFT_OK)
-        status = file_join(order, node->folder, "order", error);
-    if (status == WEFT_OK && (!file_exists(order) || !local_order_is_own(local, node->folder)))
+        status = file_join(order, node->directory, "order", error);
+    if (status == WEFT_OK && (!file_exists(order) || !local_order_is_own(local, node->directory)))
         status = unknown(attempt, error);
     if (status == WEFT_OK)
         status = local_nodes_add(&local->nodes, node, error);
@@ -90,13 +90,13 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
     if (status == WEFT_OK)
         status = local_order_make_room(local, &order->attempt, error);
     if (status == WEFT_OK)
-        status = node_fence_raise(local->folder, &order->attempt, error);
+        status = node_fence_raise(local->directory, &order->attempt, error);
     if (status == WEFT_OK) /* all orders before the first agent: what is complete is started whole */
         status = local_order_write(local, order, error);
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
         struct local_node *node;
         status = find_node(local, &order->attempt, i, &node, error);
-        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN) {
+        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->directory, NULL) == NODE_NOT_BEGUN) {
             local_notice_start(local, node);
             status = local_agent_start(local, node, error);
         }
@@ -111,14 +111,14 @@ static weft_status count_nodes(struct engine_local *local, const struct attempt 
                                struct error *error)
 {
     struct node_order order;
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && attempt_is_valid(attempt); i++) {
-        weft_status status = node_folder(folder, local->folder, attempt, i, error);
+        weft_status status = node_directory(directory, local->directory, attempt, i, error);
         if (status != WEFT_OK)
             return status;
-        if (!file_is_folder(folder))
+        if (!file_is_directory(directory))
             break;
-        if (node_order_load(folder, &order, NULL) != WEFT_OK)
+        if (node_order_load(directory, &order, NULL) != WEFT_OK)
             continue;
         *nodes = order.nodes;
         node_order_free(&order);
@@ -127,19 +127,19 @@ static weft_status count_nodes(struct engine_local *local, const struct attempt 
     return unknown(attempt, error);
 }
 
-/* The folder of a node that was ordered, whichever platform's it is. */
+/* The directory of a node that was ordered, whichever platform's it is. */
 static bool find_order(const struct engine_local *local, const struct attempt *attempt, uint32_t number,
-                       char folder[FILE_PATH_BYTES])
+                       char directory[FILE_PATH_BYTES])
 {
     char order[FILE_PATH_BYTES];
-    return node_folder(folder, local->folder, attempt, number, NULL) == WEFT_OK &&
-           file_join(order, folder, "order", NULL) == WEFT_OK && file_exists(order);
+    return node_directory(directory, local->directory, attempt, number, NULL) == WEFT_OK &&
+           file_join(order, directory, "order", NULL) == WEFT_OK && file_exists(order);
 }
 
-static weft_status stop_node(const char *folder, enum engine_end how, uint64_t grace, struct error *error)
+static weft_status stop_node(const char *directory, enum engine_end how, uint64_t grace, struct error *error)
 {
     struct node_order order;
-    weft_status status = node_order_load(folder, &order, error);
+    weft_status status = node_order_load(directory, &order, error);
     if (status != WEFT_OK)
         return status;
     struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
@@ -147,9 +147,9 @@ static weft_status stop_node(const char *folder, enum engine_end how, uint64_t g
                                                         : SIGKILL,
                              grace ? grace : order.grace};
     node_order_free(&order);
-    status = node_stop_save(&stop, folder, error);
-    if (status == WEFT_OK && node_agent_life(folder, NULL) == NODE_LIVES)
-        (void)node_wake(folder, NULL); /* or it finds the order by itself */
+    status = node_stop_save(&stop, directory, error);
+    if (status == WEFT_OK && node_agent_life(directory, NULL) == NODE_LIVES)
+        (void)node_wake(directory, NULL); /* or it finds the order by itself */
     return status;
 }
 
@@ -160,24 +160,24 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
     uint32_t nodes;
     weft_status status = count_nodes(local, attempt, &nodes, error), first = status;
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
-        char folder[FILE_PATH_BYTES];
-        if (!find_order(local, attempt, i, folder))
+        char directory[FILE_PATH_BYTES];
+        if (!find_order(local, attempt, i, directory))
             continue; /* it was never ordered, and by this one's epoch never will be */
-        weft_status told = stop_node(folder, how, grace, first == WEFT_OK ? error : NULL);
+        weft_status told = stop_node(directory, how, grace, first == WEFT_OK ? error : NULL);
         first = first == WEFT_OK ? told : first; /* the others are told nevertheless */
     }
     return first;
 }
 
-static weft_status local_remark(struct engine *engine, const struct attempt *attempt, const char *sentence,
+static weft_status local_remark(struct engine *engine, const struct attempt *attempt, const char *message,
                                 struct error *error)
 {
     struct local_node *node;
     weft_status status = find_node(local_of(engine), attempt, 0, &node, error);
     if (status == WEFT_OK)
-        status = node_remark_save(sentence, node->folder, error);
-    if (status == WEFT_OK && node_agent_life(node->folder, NULL) == NODE_LIVES)
-        (void)node_wake(node->folder, NULL); /* or it finds it by itself */
+        status = node_remark_save(message, node->directory, error);
+    if (status == WEFT_OK && node_agent_life(node->directory, NULL) == NODE_LIVES)
+        (void)node_wake(node->directory, NULL); /* or it finds it by itself */
     return status;
 }
 
@@ -187,7 +187,7 @@ static weft_status local_remark(struct engine *engine, const struct attempt *att
 static bool machine_was_down(const struct engine_local *local, const struct local_node *node)
 {
     struct node_order order;
-    if (node_order_load(node->folder, &order, NULL) != WEFT_OK)
+    if (node_order_load(node->directory, &order, NULL) != WEFT_OK)
         return false;
     bool down = *order.boot && *local->boot && strcmp(order.boot, local->boot) != 0;
     node_order_free(&order);
@@ -198,7 +198,7 @@ static bool machine_was_down(const struct engine_local *local, const struct loca
  * something in its journal that nobody will tell of. */
 static weft_status look_after(struct engine_local *local, struct local_node *node, bool *more, struct error *error)
 {
-    enum node_life life = node_agent_life(node->folder, NULL);
+    enum node_life life = node_agent_life(node->directory, NULL);
     local_agent_wait(node, WNOHANG);
     *more = life != NODE_LIVES || node->watch < 0;
     if (life == NODE_LIVES) {
@@ -209,29 +209,29 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
     if (life == NODE_HAS_ENDED)
         return WEFT_OK;
     if (machine_was_down(local, node))
-        return node_agent_bury(node->folder, "the machine went down while it ran", error);
+        return node_agent_bury(node->directory, "the machine went down while it ran", error);
     if (life == NODE_IS_DEAD)
-        return node_agent_bury_killed(node->folder, error);
+        return node_agent_bury_killed(node->directory, error);
     if (node->started_at && clock_now() < node->started_at + (uint64_t)(BEGIN_SECONDS * 1e9))
         return WEFT_OK;
     if (node->starts < STARTS_MOST)
         return local_agent_start(local, node, error);
-    char sentence[FILE_PATH_BYTES + 64];
-    snprintf(sentence, sizeof sentence, "its agent cannot begin; see '%s/agent.log'", node->folder);
-    return node_agent_bury(node->folder, sentence, error);
+    char message[FILE_PATH_BYTES + 64];
+    snprintf(message, sizeof message, "its agent cannot begin; see '%s/agent.log'", node->directory);
+    return node_agent_bury(node->directory, message, error);
 }
 
 /* Give what is in the journal by now; `*stopped` if `visit` wants no more. */
 static weft_status read_journal(struct local_node *node, uint64_t after, engine_record_visit *visit, void *context,
                                 bool *stopped, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     weft_status status = WEFT_OK;
     if (!node->reader.bytes || node->reader.after != after) {
         journal_reader_close(&node->reader);
-        status = file_join(folder, node->folder, "journal", error);
+        status = file_join(directory, node->directory, "journal", error);
         if (status == WEFT_OK)
-            status = journal_reader_open(&node->reader, folder, after, error);
+            status = journal_reader_open(&node->reader, directory, after, error);
     }
     while (status == WEFT_OK && !*stopped) {
         struct journal_record record;
@@ -276,10 +276,10 @@ static weft_status local_gone(struct engine *engine, const struct attempt *attem
                               bool *gone, struct error *error)
 {
     struct engine_local *local = local_of(engine);
-    char folder[FILE_PATH_BYTES];
-    weft_status status = node_folder(folder, local->folder, attempt, number, error);
+    char directory[FILE_PATH_BYTES];
+    weft_status status = node_directory(directory, local->directory, attempt, number, error);
     if (status == WEFT_OK)
-        status = node_agent_gone(folder, kill, gone, error);
+        status = node_agent_gone(directory, kill, gone, error);
     struct local_node *node = local_nodes_find(&local->nodes, attempt, number);
     if (status == WEFT_OK && *gone && kill && node)
         remove_node(local, node);
@@ -290,25 +290,26 @@ static weft_status local_gone(struct engine *engine, const struct attempt *attem
 
 static bool is_own_attempt(const struct engine_local *local, const struct attempt *attempt)
 {
-    char folder[FILE_PATH_BYTES];
-    return node_folder(folder, local->folder, attempt, 0, NULL) != WEFT_OK || local_order_is_own(local, folder);
+    char directory[FILE_PATH_BYTES];
+    return node_directory(directory, local->directory, attempt, 0, NULL) != WEFT_OK ||
+           local_order_is_own(local, directory);
 }
 
 static weft_status local_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
                                   struct error *error)
 {
     struct engine_local *local = local_of(engine);
-    DIR *runs = opendir(local->folder);
+    DIR *runs = opendir(local->directory);
     bool more = true;
     if (!runs)
-        return error_system(error, "cannot read the folder '%s'", local->folder);
+        return error_system(error, "cannot read the directory '%s'", local->directory);
     for (struct dirent *run; more && (run = readdir(runs));) {
         struct attempt attempt = {.epoch = 1};
-        char folder[FILE_PATH_BYTES];
+        char directory[FILE_PATH_BYTES];
         if (snprintf(attempt.run, sizeof attempt.run, "%s", run->d_name) >= (int)sizeof attempt.run ||
-            !attempt_is_valid(&attempt) || file_join(folder, local->folder, run->d_name, NULL) != WEFT_OK)
+            !attempt_is_valid(&attempt) || file_join(directory, local->directory, run->d_name, NULL) != WEFT_OK)
             continue;
-        DIR *epochs = opendir(folder);
+        DIR *epochs = opendir(directory);
         for (struct dirent *epoch; more && epochs && (epoch = readdir(epochs));) {
             int64_t number;
             uint32_t nodes;
@@ -333,14 +334,14 @@ static weft_status local_nodes(struct engine *engine, const struct attempt *atte
     weft_status status = count_nodes(local, attempt, &nodes, error);
     bool more = true;
     for (uint32_t i = 0; status == WEFT_OK && more && i < nodes; i++) {
-        char folder[FILE_PATH_BYTES];
+        char directory[FILE_PATH_BYTES];
         struct node_order order;
-        if (!find_order(local, attempt, i, folder))
+        if (!find_order(local, attempt, i, directory))
             continue;
-        status = node_order_load(folder, &order, error);
+        status = node_order_load(directory, &order, error);
         if (status != WEFT_OK)
             break;
-        enum node_life life = node_agent_life(folder, NULL);
+        enum node_life life = node_agent_life(directory, NULL);
         struct engine_node told = {i, nodes, order.host,
                                    life == NODE_LIVES       ? ENGINE_NODE_RUNNING
                                    : life == NODE_NOT_BEGUN ? ENGINE_NODE_STARTING
@@ -359,9 +360,9 @@ static weft_status local_exec(struct engine *engine, const struct attempt *attem
     weft_status status = find_node(local, attempt, number, &node, error);
     if (status != WEFT_OK)
         return status;
-    if (node_agent_life(node->folder, NULL) != NODE_LIVES)
+    if (node_agent_life(node->directory, NULL) != NODE_LIVES)
         return error_set(error, WEFT_ERROR_STATE, "node %" PRIu32 " of run %s does not run", number, attempt->run);
-    return node_exec_begin(node->folder, order, exec, error);
+    return node_exec_begin(node->directory, order, exec, error);
 }
 
 static weft_status local_hosts(struct engine *engine, engine_host_visit *visit, void *context, struct error *error)
@@ -378,30 +379,30 @@ static weft_status local_hosts(struct engine *engine, engine_host_visit *visit, 
 }
 
 /* An agent whose last record is written lives on for a moment; or it was killed in that moment. */
-static enum node_life wait_for_end(const char *folder)
+static enum node_life wait_for_end(const char *directory)
 {
     enum node_life life = NODE_LIVES;
-    for (int i = 0; i < 20 && (life = node_agent_life(folder, NULL)) == NODE_LIVES; i++)
+    for (int i = 0; i < 20 && (life = node_agent_life(directory, NULL)) == NODE_LIVES; i++)
         poll(NULL, 0, 5);
-    if (life == NODE_IS_DEAD && node_agent_bury(folder, "its agent was killed", NULL) == WEFT_OK)
-        life = node_agent_life(folder, NULL);
+    if (life == NODE_IS_DEAD && node_agent_bury(directory, "its agent was killed", NULL) == WEFT_OK)
+        life = node_agent_life(directory, NULL);
     return life;
 }
 
 static weft_status local_forget(struct engine *engine, const struct attempt *attempt, struct error *error)
 {
     struct engine_local *local = local_of(engine);
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     uint32_t nodes;
-    weft_status status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
-    if (status == WEFT_OK && (!file_is_folder(folder) || !is_own_attempt(local, attempt)))
+    weft_status status = node_directory(directory, local->directory, attempt, ATTEMPT_NODES_MOST, error);
+    if (status == WEFT_OK && (!file_is_directory(directory) || !is_own_attempt(local, attempt)))
         return WEFT_OK;
     if (count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
         nodes = ATTEMPT_NODES_MOST; /* this was begun before, and cut short */
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
-        status = node_folder(folder, local->folder, attempt, i, error);
-        enum node_life life = status == WEFT_OK ? wait_for_end(folder) : NODE_HAS_ENDED;
-        if (status == WEFT_OK && file_is_folder(folder) && life != NODE_HAS_ENDED)
+        status = node_directory(directory, local->directory, attempt, i, error);
+        enum node_life life = status == WEFT_OK ? wait_for_end(directory) : NODE_HAS_ENDED;
+        if (status == WEFT_OK && file_is_directory(directory) && life != NODE_HAS_ENDED)
             status = error_set(error, WEFT_ERROR_STATE,
                                "attempt %" PRIu64 " of run %s cannot be forgotten: its node %" PRIu32 " has not ended",
                                attempt->epoch, attempt->run, i);
@@ -412,9 +413,9 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     struct attempt following = *attempt;
     uint64_t fence = 0;
     following.epoch++;
-    status = node_fence_read(local->folder, attempt->run, &fence, error);
+    status = node_fence_read(local->directory, attempt->run, &fence, error);
     if (status == WEFT_OK && fence < following.epoch)
-        status = node_fence_raise(local->folder, &following, error);
+        status = node_fence_raise(local->directory, &following, error);
     if (status != WEFT_OK)
         return status;
     for (uint32_t i = 0; i < nodes; i++) {
@@ -422,8 +423,8 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
         if (node)
             remove_node(local, node);
     }
-    status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
-    return status == WEFT_OK ? file_remove_tree(folder, error) : status;
+    status = node_directory(directory, local->directory, attempt, ATTEMPT_NODES_MOST, error);
+    return status == WEFT_OK ? file_remove_tree(directory, error) : status;
 }
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
@@ -517,15 +518,15 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
     else if (snprintf(local->platform, sizeof local->platform, "%s", config->platform ? config->platform : "") >=
              (int)sizeof local->platform)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.60s' is no name of a platform", config->platform);
-    else if (config->folder[0] != '/' ||
-             snprintf(local->folder, sizeof local->folder, "%s", config->folder) >= (int)sizeof local->folder)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' is no absolute path", config->folder);
+    else if (config->directory[0] != '/' || snprintf(local->directory, sizeof local->directory, "%s",
+                                                     config->directory) >= (int)sizeof local->directory)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' is no absolute path", config->directory);
     if (status == WEFT_OK)
-        status = file_make_folder(local->folder, error);
+        status = file_make_directory(local->directory, error);
     struct stat there;
-    if (status == WEFT_OK && (stat(local->folder, &there) != 0 ||
-                              ((there.st_mode & 066) && chmod(local->folder, there.st_mode & 0700) != 0)))
-        status = error_system(error, "cannot keep others out of '%s'", local->folder);
+    if (status == WEFT_OK && (stat(local->directory, &there) != 0 ||
+                              ((there.st_mode & 066) && chmod(local->directory, there.st_mode & 0700) != 0)))
+        status = error_system(error, "cannot keep others out of '%s'", local->directory);
     node_boot(local->boot);
     if (status != WEFT_OK) {
         local_close(&local->engine);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The engine of this machine: an agent (platform/agent/agent.h) for each node of an attempt, and folders through which both
+ * The engine of this machine: an agent (platform/agent/agent.h) for each node of an attempt, and directories through which both
  * speak.
  *
  * It can pretend that its slots belong to several hosts; the machine's processors and memory are then divided among
  * them by their slots. A CPU slot counts as a processor at least, however few the machine has. Everything that it knows
- * of attempts is in its folder, so that an engine that is opened later, after the death of the process that held the
- * first one at whatever moment, goes on with them. Two engines on one folder at a time do no harm, but each is told by
+ * of attempts is in its directory, so that an engine that is opened later, after the death of the process that held the
+ * first one at whatever moment, goes on with them. Two engines on one directory at a time do no harm, but each is told by
  * its own polls alone.
  *
- * The folder is for the engine's user alone: it holds what programs print, and their environments. Where a run has
+ * The directory is for the engine's user alone: it holds what programs print, and their environments. Where a run has
  * another user, that one's processes can reach the file of metrics in it, and the agent's socket for commands that are
  * run as that user; nothing else.
  *
- * Where an attempt is to be started whose folder another platform has left, what runs there is killed and the run's
- * folder set aside: 12 is called 12.PLATFORM then.
+ * Where an attempt is to be started whose directory another platform has left, what runs there is killed and the run's
+ * directory set aside: 12 is called 12.PLATFORM then.
  *
  * A node whose agent has not begun five seconds after it was started (or was not, as the engine's process died in
  * between) gets another one, by poll(); whichever takes the node's lock begins. What was running when the machine went
@@ -35,14 +35,15 @@ struct engine_local_host {
 };
 
 struct engine_local_config {
-    const char *folder;   /**< an absolute path; made if it is missing */
-    const char *platform; /**< whose attempts are started here, in each order: NODE_PLATFORM_BYTES. NULL: nobody's */
-    bool adopts;          /**< orders that name no platform are this one's, too: it is older than such names */
+    const char *directory; /**< an absolute path; made if it is missing */
+    const char *platform;  /**< whose attempts are started here, in each order: NODE_PLATFORM_BYTES. NULL: nobody's */
+    bool adopts;           /**< orders that name no platform are this one's, too: it is older than such names */
     const struct engine_local_host *hosts; /**< NULL: one, "local", with a slot for each processor */
     uint32_t host_count;
     char *const *agent; /**< the program that is an agent (node_agent_main()), and its arguments; ends with NULL. The
-                             node's folder comes behind them */
-    char *const *reach; /**< likewise one that is node_reach_main(); the node's folder, a host and words come behind it.
+                             node's directory comes behind them */
+    char *const
+        *reach; /**< likewise one that is node_reach_main(); the node's directory, a host and words come behind it.
                              NULL: none. Nodes find it in WEFT_AGENT, so that `weft run --hosts "$WEFT_NODE_HOSTS"` on
                            one of them starts ranks on all */
     char *const *run; /**< likewise `weft run`, for ENGINE_RANKS: options and the command come behind it. NULL: there is

@@ -30,8 +30,8 @@ weft_status local_order_check(const struct engine_local *local, const struct eng
     if (order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT, "an attempt has from 1 to %d nodes, not %" PRIu32,
                          ATTEMPT_NODES_MOST, order->nodes);
-    if (!order->folder || order->folder[0] != '/')
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the folder of a run must be an absolute path");
+    if (!order->directory || order->directory[0] != '/')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the directory of a run must be an absolute path");
     if (order->launch == ENGINE_RANKS && !local->run.count)
         return error_set(error, WEFT_ERROR_ARGUMENT, "this engine cannot start ranks: it was not told how");
     for (uint32_t i = 0; i < order->nodes; i++) {
@@ -99,13 +99,13 @@ static weft_status node_command(const struct engine_local *local, const struct e
     return error_memory(error, strlen(hosts), "an order");
 }
 
-/* How `weft run` on the node in `folder` reaches the others, into the environment. */
-static bool write_reach(const struct engine_local *local, const char *folder, struct texts *environment)
+/* How `weft run` on the node in `directory` reaches the others, into the environment. */
+static bool write_reach(const struct engine_local *local, const char *directory, struct texts *environment)
 {
     struct buffer words = {0}, variable = {0};
     for (uint32_t i = 0; i < local->reach.count; i++)
         agent_put_word(&words, local->reach.items[i]);
-    agent_put_word(&words, folder);
+    agent_put_word(&words, directory);
     buffer_put(&variable, "WEFT_AGENT=", strlen("WEFT_AGENT="));
     buffer_put(&variable, buffer_begin(&words), buffer_size(&words));
     buffer_put(&variable, "", 1);
@@ -118,37 +118,37 @@ static bool write_reach(const struct engine_local *local, const char *folder, st
 
 /* The environment of a node: what was ordered, behind how `weft run` reaches the other nodes. texts_free() frees it. */
 static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
-                                    const char *folder, struct texts *environment, struct error *error)
+                                    const char *directory, struct texts *environment, struct error *error)
 {
     bool added = true;
     *environment = (struct texts){0};
     if (local->reach.count > 0)
-        added = write_reach(local, folder, environment);
+        added = write_reach(local, directory, environment);
     for (char *const *entry = order->environment; added && entry && *entry; entry++)
         added = texts_add(environment, *entry);
-    return added ? WEFT_OK : error_memory(error, strlen(folder), "an order");
+    return added ? WEFT_OK : error_memory(error, strlen(directory), "an order");
 }
 
-/* Make the folders of a node: what is said in them is for nobody else to read. */
-static weft_status make_node_folder(const char *folder, struct error *error)
+/* Make the directories of a node: what is said in them is for nobody else to read. */
+static weft_status make_node_directory(const char *directory, struct error *error)
 {
     char journal[FILE_PATH_BYTES];
-    weft_status status = file_make_folder(folder, error);
-    if (status == WEFT_OK && chmod(folder, 0700) != 0)
-        status = error_system(error, "cannot keep others out of '%s'", folder);
+    weft_status status = file_make_directory(directory, error);
+    if (status == WEFT_OK && chmod(directory, 0700) != 0)
+        status = error_system(error, "cannot keep others out of '%s'", directory);
     if (status == WEFT_OK)
-        status = file_join(journal, folder, "journal", error);
+        status = file_join(journal, directory, "journal", error);
     if (status == WEFT_OK && mkdir(journal, 0700) != 0 && errno != EEXIST)
-        status = error_system(error, "cannot make the folder '%s'", journal);
+        status = error_system(error, "cannot make the directory '%s'", journal);
     return status;
 }
 
 /* Let another user's processes come to the file of metrics and the socket, and see nothing on the way. */
-static weft_status let_user_in(const struct engine_local *local, const char *folder, struct error *error)
+static weft_status let_user_in(const struct engine_local *local, const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s", folder);
-    while (strlen(path) >= strlen(local->folder)) {
+    snprintf(path, sizeof path, "%s", directory);
+    while (strlen(path) >= strlen(local->directory)) {
         if (chmod(path, 0711) != 0)
             return error_system(error, "cannot let a run's user into '%s'", path);
         *strrchr(path, '/') = '\0';
@@ -156,27 +156,27 @@ static weft_status let_user_in(const struct engine_local *local, const char *fol
     return WEFT_OK;
 }
 
-/* What is written of a node is for nobody's eyes; its folder is a way for the run's user alone. */
-static weft_status open_node(const struct engine_local *local, const struct engine_order *order, const char *folder,
+/* What is written of a node is for nobody's eyes; its directory is a way for the run's user alone. */
+static weft_status open_node(const struct engine_local *local, const struct engine_order *order, const char *directory,
                              const char *path, struct error *error)
 {
     if (chmod(path, 0600) != 0)
         return error_system(error, "cannot keep others from reading '%s'", path);
-    return order->user && *order->user ? let_user_in(local, folder, error) : WEFT_OK;
+    return order->user && *order->user ? let_user_in(local, directory, error) : WEFT_OK;
 }
 
 /* Write the order of one node, unless it is there. */
 static weft_status write_order(struct engine_local *local, const struct engine_order *order, uint32_t number,
                                char *hosts, struct error *error)
 {
-    char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
-    weft_status status = node_folder(folder, local->folder, &order->attempt, number, error);
+    char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    weft_status status = node_directory(directory, local->directory, &order->attempt, number, error);
     if (status == WEFT_OK)
-        status = file_join(path, folder, "order", error);
+        status = file_join(path, directory, "order", error);
     if (status == WEFT_OK && file_exists(path)) /* whoever wrote it may not have come further */
-        return open_node(local, order, folder, path, error);
+        return open_node(local, order, directory, path, error);
     if (status == WEFT_OK)
-        status = make_node_folder(folder, error);
+        status = make_node_directory(directory, error);
     if (status != WEFT_OK)
         return status;
     struct node_order own = {
@@ -189,12 +189,12 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .lease = order->lease,
         .heartbeat = order->heartbeat,
         .output_bytes = order->output_bytes,
-        .folder = (char *)order->folder,
+        .directory = (char *)order->directory,
         .host = (char *)order->places[number].host,
         .slots = write_slots(&order->places[number]),
         .hosts = hosts,
         .user = (char *)(order->user ? order->user : ""),
-        .secret_folder = (char *)(order->secret_folder ? order->secret_folder : ""),
+        .secret_directory = (char *)(order->secret_directory ? order->secret_directory : ""),
     };
     status = local_limits_of_node(local, order, number, find_host(local, own.host), &own.limits, error);
     own.limits.file_bytes = order->file_bytes;
@@ -203,20 +203,20 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     if (status == WEFT_OK && !add_all(&own.secrets, order->secrets))
         status = error_memory(error, 64, "an order");
     if (status == WEFT_OK)
-        status = own.slots ? node_environment(local, order, folder, &own.environment, error)
+        status = own.slots ? node_environment(local, order, directory, &own.environment, error)
                            : error_memory(error, 12, "an order");
     if (status == WEFT_OK)
         status = node_command(local, order, number, hosts, &own.command, error);
     if (status == WEFT_OK)
-        status = node_stop_reserve(folder, error);
+        status = node_stop_reserve(directory, error);
     if (status == WEFT_OK)
-        status = node_order_save(&own, folder, error);
+        status = node_order_save(&own, directory, error);
     texts_free(&own.command);
     texts_free(&own.environment);
     texts_free(&own.secrets);
     free(own.slots);
     free(own.limits.processors);
-    return status == WEFT_OK ? open_node(local, order, folder, path, error) : status;
+    return status == WEFT_OK ? open_node(local, order, directory, path, error) : status;
 }
 
 weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error)
@@ -238,13 +238,13 @@ static bool is_own(const struct engine_local *local, const char *platform)
     return *platform ? strcmp(platform, local->platform) == 0 : local->adopts || !*local->platform;
 }
 
-bool local_order_is_own(const struct engine_local *local, const char *folder)
+bool local_order_is_own(const struct engine_local *local, const char *directory)
 {
     char platform[NODE_PLATFORM_BYTES];
-    return node_order_platform(folder, platform, NULL) != WEFT_OK || is_own(local, platform);
+    return node_order_platform(directory, platform, NULL) != WEFT_OK || is_own(local, platform);
 }
 
-/* What is in the folder of a run. */
+/* What is in the directory of a run. */
 struct found {
     bool others; /* orders of another platform, */
     char platform[NODE_PLATFORM_BYTES];
@@ -254,18 +254,18 @@ struct found {
 static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt, struct found *found,
                                    struct error *error)
 {
-    char folder[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
+    char directory[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && status == WEFT_OK; i++) {
         bool gone = true;
-        status = node_folder(folder, local->folder, attempt, i, error);
-        if (status != WEFT_OK || !file_is_folder(folder))
+        status = node_directory(directory, local->directory, attempt, i, error);
+        if (status != WEFT_OK || !file_is_directory(directory))
             break;
-        if (node_order_platform(folder, platform, NULL) != WEFT_OK || is_own(local, platform))
+        if (node_order_platform(directory, platform, NULL) != WEFT_OK || is_own(local, platform))
             continue;
         found->others = true;
         memcpy(found->platform, platform, sizeof platform);
-        status = node_agent_gone(folder, true, &gone, error);
+        status = node_agent_gone(directory, true, &gone, error);
         found->runs = found->runs || !gone;
     }
     return status;
@@ -275,11 +275,11 @@ weft_status local_order_make_room(const struct engine_local *local, const struct
 {
     struct attempt run = *attempt, each = *attempt;
     struct found found = {0};
-    char folder[FILE_PATH_BYTES], aside[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES], aside[FILE_PATH_BYTES];
     int64_t epoch;
     run.epoch = 0;
-    weft_status status = node_folder(folder, local->folder, &run, 0, error);
-    DIR *epochs = status == WEFT_OK ? opendir(folder) : NULL;
+    weft_status status = node_directory(directory, local->directory, &run, 0, error);
+    DIR *epochs = status == WEFT_OK ? opendir(directory) : NULL;
     for (struct dirent *entry; epochs && status == WEFT_OK && (entry = readdir(epochs));)
         if (text_parse_integer(entry->d_name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
             each.epoch = (uint64_t)epoch;
@@ -291,8 +291,10 @@ weft_status local_order_make_room(const struct engine_local *local, const struct
         return status;
     if (found.runs)
         return error_set(error, WEFT_ERROR_SYSTEM, "run %s of another platform still runs in '%s', and is being ended",
-                         attempt->run, folder);
-    if (snprintf(aside, sizeof aside, "%s.%s", folder, *found.platform ? found.platform : "older") >= (int)sizeof aside)
-        return error_set(error, WEFT_ERROR_SYSTEM, "the path '%.200s' is too long", folder);
-    return rename(folder, aside) == 0 ? WEFT_OK : error_system(error, "cannot rename '%s' to '%s'", folder, aside);
+                         attempt->run, directory);
+    if (snprintf(aside, sizeof aside, "%s.%s", directory, *found.platform ? found.platform : "older") >=
+        (int)sizeof aside)
+        return error_set(error, WEFT_ERROR_SYSTEM, "the path '%.200s' is too long", directory);
+    return rename(directory, aside) == 0 ? WEFT_OK
+                                         : error_system(error, "cannot rename '%s' to '%s'", directory, aside);
 }

@@ -21,9 +21,9 @@ void local_watch_stop(struct engine_local *local, struct local_node *node)
 
 void local_notice_start(struct engine_local *local, struct local_node *node)
 {
-    char folder[FILE_PATH_BYTES];
-    if (node->notice < 0 && file_join(folder, node->folder, "journal", NULL) == WEFT_OK)
-        node->notice = inotify_add_watch(local->notices, folder, IN_CREATE | IN_MODIFY);
+    char directory[FILE_PATH_BYTES];
+    if (node->notice < 0 && file_join(directory, node->directory, "journal", NULL) == WEFT_OK)
+        node->notice = inotify_add_watch(local->notices, directory, IN_CREATE | IN_MODIFY);
 }
 
 void local_notice_stop(struct engine_local *local, struct local_node *node)
@@ -35,7 +35,7 @@ void local_notice_stop(struct engine_local *local, struct local_node *node)
 
 void local_watch_start(struct engine_local *local, struct local_node *node)
 {
-    if (node->watch >= 0 || node_watch(node->folder, &node->watch, NULL) != WEFT_OK)
+    if (node->watch >= 0 || node_watch(node->directory, &node->watch, NULL) != WEFT_OK)
         return;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = node};
     if (epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, node->watch, &event) != 0)
@@ -44,7 +44,7 @@ void local_watch_start(struct engine_local *local, struct local_node *node)
         local_notice_stop(local, node);
 }
 
-/* The journals' folders in which something has happened; each is told of once. */
+/* The journals' directories in which something has happened; each is told of once. */
 static void read_notices(struct engine_local *local, engine_heard_visit *visit, void *context, bool *more)
 {
     _Alignas(struct inotify_event) char bytes[4096];

@@ -46,30 +46,30 @@ static void release_call(void *data)
 static bool divide_path(struct route_call *call, struct route_path *path)
 {
     struct http_request *request = call->request;
-    const char *sentence = NULL;
+    const char *message = NULL;
     unsigned status = 400;
     call->path_text = strdup(http_request_path(request) + 1);
     if (!call->path_text) {
         http_fail(request, 503, "the server has no memory for the request at the moment");
         return false;
     }
-    for (char *at = call->path_text; at && !sentence;) {
+    for (char *at = call->path_text; at && !message;) {
         char *next = strchr(at, '/');
         if (next)
             *next++ = '\0';
         if (!message_decode(at, strlen(at), false))
-            sentence = "the path is not UTF-8 without control characters, or has a % without its two digits";
+            message = "the path is not UTF-8 without control characters, or has a % without its two digits";
         else if (strcmp(at, ".") == 0 || strcmp(at, "..") == 0 || strchr(at, '/'))
-            sentence = "a part of the path is '.', '..' or holds a '/'";
+            message = "a part of the path is '.', '..' or holds a '/'";
         else if (path->segment_count == ROUTE_SEGMENTS_MOST)
-            sentence = "there is nothing at this path", status = 404;
+            message = "there is nothing at this path", status = 404;
         else
             path->segments[path->segment_count++] = at;
         at = next;
     }
-    if (sentence)
-        http_fail_parameter(request, status, NULL, sentence);
-    return !sentence;
+    if (message)
+        http_fail_parameter(request, status, NULL, message);
+    return !message;
 }
 
 /* The host of "host:port" or "[::1]:port": its length. */

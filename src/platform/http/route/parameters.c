@@ -9,21 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wrong(struct route_call *call, const struct route_parameter *parameter, const char *sentence)
+static bool wrong(struct route_call *call, const struct route_parameter *parameter, const char *message)
 {
-    http_fail_parameter(call->request, 400, parameter->name, sentence);
+    http_fail_parameter(call->request, 400, parameter->name, message);
     return false;
 }
 
 static bool wrong_choice(struct route_call *call, const struct route_parameter *parameter, const char *text)
 {
-    char sentence[600];
-    int length =
-        snprintf(sentence, sizeof sentence, "the parameter '%s' is '%.100s'; it can be", parameter->name, text);
-    for (const char *const *choice = parameter->choices; *choice && length < (int)sizeof sentence; choice++)
-        length += snprintf(sentence + length, sizeof sentence - (size_t)length, "%s %s",
+    char message[600];
+    int length = snprintf(message, sizeof message, "the parameter '%s' is '%.100s'; it can be", parameter->name, text);
+    for (const char *const *choice = parameter->choices; *choice && length < (int)sizeof message; choice++)
+        length += snprintf(message + length, sizeof message - (size_t)length, "%s %s",
                            choice == parameter->choices ? "" : ",", *choice);
-    return wrong(call, parameter, sentence);
+    return wrong(call, parameter, message);
 }
 
 /* Understand one value; what is wrong is answered. */
@@ -31,7 +30,7 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
                        struct route_value *value)
 {
     struct error error = {0};
-    char what[128], sentence[400];
+    char what[128], message[400];
     snprintf(what, sizeof what, "the parameter '%s'", parameter->name);
     value->given = true;
     value->text = text;
@@ -49,16 +48,16 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
         value->truth = strcmp(text, "true") == 0;
         if (value->truth || strcmp(text, "false") == 0)
             return true;
-        snprintf(sentence, sizeof sentence, "%s is '%.100s'; it can be true or false", what, text);
-        return wrong(call, parameter, sentence);
+        snprintf(message, sizeof message, "%s is '%.100s'; it can be true or false", what, text);
+        return wrong(call, parameter, message);
     case ROUTE_NAME:
         if (platform_name_is_valid(text))
             return true;
-        snprintf(sentence, sizeof sentence,
+        snprintf(message, sizeof message,
                  "%s is '%.100s', which is no name: small letters, digits, '-', '_' and '.', at most %d, the first a "
                  "letter or a digit",
                  what, text, PLATFORM_NAME_BYTES - 1);
-        return wrong(call, parameter, sentence);
+        return wrong(call, parameter, message);
     case ROUTE_CHOICE:
         for (const char *const *choice = parameter->choices; *choice; choice++)
             if (strcmp(*choice, text) == 0)
@@ -71,22 +70,22 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
     size_t most = parameter->most > 0 ? (size_t)parameter->most : ROUTE_TEXT_MOST;
     if (length >= least && length <= most)
         return true;
-    snprintf(sentence, sizeof sentence, "%s has %zu bytes; it can have %zu to %zu", what, length, least, most);
-    return wrong(call, parameter, sentence);
+    snprintf(message, sizeof message, "%s has %zu bytes; it can have %zu to %zu", what, length, least, most);
+    return wrong(call, parameter, message);
 }
 
 static bool unknown(struct route_call *call, const char *name)
 {
     const char *names[ROUTE_PARAMETERS_MOST], *nearest;
     size_t count = 0;
-    char sentence[400];
+    char message[400];
     for (size_t i = 0; i < route_parameter_count(call->route); i++)
         if (!route_is_path_parameter(call->route, call->route->parameters[i].name))
             names[count++] = call->route->parameters[i].name;
     nearest = text_nearest(name, names, count);
-    snprintf(sentence, sizeof sentence, "there is no parameter '%.100s'%s%s%s", name, nearest ? "; did you mean '" : "",
+    snprintf(message, sizeof message, "there is no parameter '%.100s'%s%s%s", name, nearest ? "; did you mean '" : "",
              nearest ? nearest : "", nearest ? "'?" : "");
-    http_fail_parameter(call->request, 400, NULL, sentence);
+    http_fail_parameter(call->request, 400, NULL, message);
     return false;
 }
 

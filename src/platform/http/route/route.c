@@ -28,7 +28,7 @@ static const struct schema own_schemas[] = {
     {"Error", "{\"type\":\"object\",\"description\":\"What was wrong.\",\"required\":[\"error\"],\"properties\":{"
               "\"error\":{\"type\":\"object\",\"required\":[\"status\",\"message\"],\"properties\":{"
               "\"status\":{\"type\":\"integer\",\"description\":\"The status of HTTP.\"},"
-              "\"message\":{\"type\":\"string\",\"description\":\"A sentence.\"},"
+              "\"message\":{\"type\":\"string\",\"description\":\"A message.\"},"
               "\"parameter\":{\"type\":\"string\",\"description\":\"The parameter that is wrong.\"}}}}}"},
 };
 

@@ -62,7 +62,7 @@ struct route_parameter {
     const char *const *choices; /**< ends with NULL */
     const char *fallback;       /**< what it is where it is not given; NULL: nothing */
     bool required;              /**< it has to be given; of a path it always is */
-    const char *meaning;        /**< a sentence */
+    const char *meaning;        /**< a message */
 };
 
 struct route_value {
@@ -96,7 +96,7 @@ struct route {
     const char *path;      /**< "/api/v1/runs/{run}/stop" */
     const char *operation; /**< its name in clients that are made from the document: "stopRun" */
     const char *tag;       /**< the resource, for the document */
-    const char *summary;   /**< a sentence */
+    const char *summary;   /**< a message */
     enum route_permission permission;
     const struct route_parameter *parameters; /**< ends with a name of NULL; NULL: none */
     const char *request;                      /**< the schema of the body, which is JSON; NULL: no JSON (but {}) */

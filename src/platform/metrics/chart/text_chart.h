@@ -28,7 +28,7 @@ struct text_chart {
     const char *first, *last; /**< what stands at the ends of x; NULL: the numbers */
 };
 
-/** Print it; one sentence if there is nothing to be seen. Errors: MEMORY; SYSTEM if `output` refuses. */
+/** Print it; one message if there is nothing to be seen. Errors: MEMORY; SYSTEM if `output` refuses. */
 weft_status text_chart_print(const struct text_chart *chart, FILE *output, struct error *error);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HOMES_MOST 200 /* folders of the program's folder in which a "runs" is looked for */
+#define HOMES_MOST 200 /* directories of the program's directory in which a "runs" is looked for */
 
 static const char *const homes[] = {"runs", "logs", "tensorboard", "lightning_logs"};
 static const char *const plain_names[] = {"train", "training", "val", "valid", "validation", "test", "eval"};
@@ -24,20 +24,20 @@ struct file {
     uint64_t size;   /* when all of it was read last */
 };
 
-/* A folder that has event files, and whose parents have none. */
-struct run_folder {
+/* A directory that has event files, and whose parents have none. */
+struct run_directory {
     char *path;
     char *prefix;
 };
 
-struct events_folder {
-    char *folder, *chosen; /* chosen: NULL or absolute */
+struct events_directory {
+    char *directory, *chosen; /* chosen: NULL or absolute */
     struct file *files;
     uint32_t count, room;
-    struct run_folder *runs;
+    struct run_directory *runs;
     uint32_t run_count, run_room;
     bool first;    /* what is there is passed by */
-    bool named;    /* a run folder has given no name */
+    bool named;    /* a run directory has given no name */
     uint32_t left; /* entries of this look */
     char trouble[160];
     /* Of the reading that goes on: */
@@ -46,14 +46,14 @@ struct events_folder {
     const char *prefix;
 };
 
-const char *events_folder_trouble(const struct events_folder *folder)
+const char *events_directory_trouble(const struct events_directory *directory)
 {
-    return folder->trouble;
+    return directory->trouble;
 }
 
 static weft_status no_memory(struct error *error)
 {
-    return error_memory(error, FILE_PATH_BYTES, "the event files of a folder");
+    return error_memory(error, FILE_PATH_BYTES, "the event files of a directory");
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -77,79 +77,79 @@ static char *prefix_behind(const char *path, size_t from, const char *before)
     return prefix;
 }
 
-/* The prefix for files in the folder `path`, found below `home`; NULL: memory ran out. */
-static char *prefix_of(struct events_folder *folder, const char *path, size_t home)
+/* The prefix for files in the directory `path`, found below `home`; NULL: memory ran out. */
+static char *prefix_of(struct events_directory *directory, const char *path, size_t home)
 {
-    for (uint32_t i = 0; i < folder->run_count; i++) {
-        const struct run_folder *run = &folder->runs[i];
+    for (uint32_t i = 0; i < directory->run_count; i++) {
+        const struct run_directory *run = &directory->runs[i];
         const size_t length = strlen(run->path);
         if (strncmp(path, run->path, length) == 0 && (path[length] == '/' || path[length] == 0))
             return prefix_behind(path, length, run->prefix);
     }
-    if (folder->run_count == folder->run_room) {
-        const uint32_t room = 2 * folder->run_room + 8;
-        struct run_folder *grown = realloc(folder->runs, room * sizeof *grown);
+    if (directory->run_count == directory->run_room) {
+        const uint32_t room = 2 * directory->run_room + 8;
+        struct run_directory *grown = realloc(directory->runs, room * sizeof *grown);
         if (!grown)
             return NULL;
-        folder->runs = grown;
-        folder->run_room = room;
+        directory->runs = grown;
+        directory->run_room = room;
     }
     const char *name = file_name(path);
-    struct run_folder run = {.path = strdup(path)};
+    struct run_directory run = {.path = strdup(path)};
     if (is_one_of(name, plain_names, sizeof plain_names / sizeof *plain_names))
         run.prefix = prefix_behind(name, 0, "");
     else
-        run.prefix = folder->named ? prefix_behind(path, home, "") : strdup("");
+        run.prefix = directory->named ? prefix_behind(path, home, "") : strdup("");
     char *prefix = run.path && run.prefix ? strdup(run.prefix) : NULL;
     if (!prefix) {
         free(run.path);
         free(run.prefix);
         return NULL;
     }
-    folder->named = folder->named || !*run.prefix;
-    folder->runs[folder->run_count++] = run;
+    directory->named = directory->named || !*run.prefix;
+    directory->runs[directory->run_count++] = run;
     return prefix;
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-static weft_status add_file(struct events_folder *folder, const char *parent, size_t home, const char *name,
+static weft_status add_file(struct events_directory *directory, const char *parent, size_t home, const char *name,
                             struct error *error)
 {
     char path[FILE_PATH_BYTES];
     struct stat found;
     if (file_join(path, parent, name, NULL) != WEFT_OK || lstat(path, &found) != 0 || !S_ISREG(found.st_mode))
         return WEFT_OK;
-    for (uint32_t i = 0; i < folder->count; i++)
-        if (strcmp(folder->files[i].path, path) == 0)
+    for (uint32_t i = 0; i < directory->count; i++)
+        if (strcmp(directory->files[i].path, path) == 0)
             return WEFT_OK;
-    if (folder->count == EVENTS_FOLDER_FILES) {
-        snprintf(folder->trouble, sizeof folder->trouble, "it has more than %d event files: the rest is not read",
-                 EVENTS_FOLDER_FILES);
+    if (directory->count == EVENTS_DIRECTORY_FILES) {
+        snprintf(directory->trouble, sizeof directory->trouble, "it has more than %d event files: the rest is not read",
+                 EVENTS_DIRECTORY_FILES);
         return WEFT_OK;
     }
-    if (folder->count == folder->room) {
-        const uint32_t room = 2 * folder->room + 8;
-        struct file *grown = realloc(folder->files, room * sizeof *grown);
+    if (directory->count == directory->room) {
+        const uint32_t room = 2 * directory->room + 8;
+        struct file *grown = realloc(directory->files, room * sizeof *grown);
         if (!grown)
             return no_memory(error);
-        folder->files = grown;
-        folder->room = room;
+        directory->files = grown;
+        directory->room = room;
     }
     /* What is there already says nothing about which names the program will give. */
-    struct file file = {.path = strdup(path), .prefix = folder->first ? NULL : prefix_of(folder, parent, home)};
-    if (!file.path || (!file.prefix && !folder->first)) {
+    struct file file = {.path = strdup(path), .prefix = directory->first ? NULL : prefix_of(directory, parent, home)};
+    if (!file.path || (!file.prefix && !directory->first)) {
         free(file.path);
         free(file.prefix);
         return no_memory(error);
     }
-    if (folder->first)
+    if (directory->first)
         file.offset = file.seen = file.size = (uint64_t)found.st_size;
-    folder->files[folder->count++] = file;
+    directory->files[directory->count++] = file;
     return WEFT_OK;
 }
 
-static bool is_folder(const char *parent, const struct dirent *entry)
+static bool is_directory(const char *parent, const struct dirent *entry)
 {
     char path[FILE_PATH_BYTES];
     struct stat found;
@@ -164,19 +164,19 @@ static int by_name(const struct dirent **left, const struct dirent **right)
     return strcmp((*left)->d_name, (*right)->d_name);
 }
 
-/* The entries of a folder in the order of the alphabet, as far as this look may go; free_entries() frees them. */
-static int read_entries(struct events_folder *folder, const char *path, struct dirent ***entries)
+/* The entries of a directory in the order of the alphabet, as far as this look may go; free_entries() frees them. */
+static int read_entries(struct events_directory *directory, const char *path, struct dirent ***entries)
 {
     *entries = NULL;
     const int count = scandir(path, entries, NULL, by_name);
     if (count < 0)
         return 0;
-    if ((uint32_t)count > folder->left)
-        snprintf(folder->trouble, sizeof folder->trouble,
-                 "there are more than %d entries in the folders of its event files: not all were found; say in "
+    if ((uint32_t)count > directory->left)
+        snprintf(directory->trouble, sizeof directory->trouble,
+                 "there are more than %d entries in the directories of its event files: not all were found; say in "
                  "WEFT_TENSORBOARD_DIR where they are",
-                 EVENTS_FOLDER_ENTRIES);
-    folder->left -= (uint32_t)count < folder->left ? (uint32_t)count : folder->left;
+                 EVENTS_DIRECTORY_ENTRIES);
+    directory->left -= (uint32_t)count < directory->left ? (uint32_t)count : directory->left;
     return count;
 }
 
@@ -187,63 +187,65 @@ static void free_entries(struct dirent **entries, int count)
     free(entries);
 }
 
-/* The files of a folder, then those of the folders in it. */
-static weft_status search(struct events_folder *folder, const char *path, size_t home, int depth, struct error *error)
+/* The files of a directory, then those of the directories in it. */
+static weft_status search(struct events_directory *directory, const char *path, size_t home, int depth,
+                          struct error *error)
 {
     struct dirent **entries;
     weft_status status = WEFT_OK;
-    const int count = folder->left > 0 ? read_entries(folder, path, &entries) : 0;
+    const int count = directory->left > 0 ? read_entries(directory, path, &entries) : 0;
     if (count == 0)
         return WEFT_OK;
     for (int i = 0; i < count && status == WEFT_OK; i++)
         if (events_is_file(entries[i]->d_name))
-            status = add_file(folder, path, home, entries[i]->d_name, error);
+            status = add_file(directory, path, home, entries[i]->d_name, error);
     for (int i = 0; i < count && status == WEFT_OK && depth > 0; i++) {
         char below[FILE_PATH_BYTES];
-        if (entries[i]->d_name[0] != '.' && is_folder(path, entries[i]) &&
+        if (entries[i]->d_name[0] != '.' && is_directory(path, entries[i]) &&
             file_join(below, path, entries[i]->d_name, NULL) == WEFT_OK)
-            status = search(folder, below, home, depth - 1, error);
+            status = search(directory, below, home, depth - 1, error);
     }
     free_entries(entries, count);
     return status;
 }
 
-static weft_status search_home(struct events_folder *folder, const char *path, struct error *error)
+static weft_status search_home(struct events_directory *directory, const char *path, struct error *error)
 {
     struct stat found;
     if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return WEFT_OK;
-    return search(folder, path, strlen(path), EVENTS_FOLDER_DEPTH, error);
+    return search(directory, path, strlen(path), EVENTS_DIRECTORY_DEPTH, error);
 }
 
-static weft_status search_homes_in(struct events_folder *folder, const char *parent, struct error *error)
+static weft_status search_homes_in(struct events_directory *directory, const char *parent, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof homes / sizeof *homes && status == WEFT_OK; i++) {
         char path[FILE_PATH_BYTES];
         if (file_join(path, parent, homes[i], NULL) == WEFT_OK)
-            status = search_home(folder, path, error);
+            status = search_home(directory, path, error);
     }
     return status;
 }
 
-static weft_status search_all(struct events_folder *folder, struct error *error)
+static weft_status search_all(struct events_directory *directory, struct error *error)
 {
     struct dirent **entries;
-    folder->left = EVENTS_FOLDER_ENTRIES;
-    if (folder->chosen)
-        return search_home(folder, folder->chosen, error);
-    weft_status status = search_homes_in(folder, folder->folder, error);
-    const int count = read_entries(folder, folder->folder, &entries);
+    directory->left = EVENTS_DIRECTORY_ENTRIES;
+    if (directory->chosen)
+        return search_home(directory, directory->chosen, error);
+    weft_status status = search_homes_in(directory, directory->directory, error);
+    const int count = read_entries(directory, directory->directory, &entries);
     int looked = 0;
-    for (int i = 0; i < count && status == WEFT_OK && looked < HOMES_MOST && folder->left > 0; i++) {
+    for (int i = 0; i < count && status == WEFT_OK && looked < HOMES_MOST && directory->left > 0; i++) {
         char below[FILE_PATH_BYTES];
         const char *name = entries[i]->d_name;
         if (name[0] == '.' || is_one_of(name, homes, sizeof homes / sizeof *homes) ||
-            !is_folder(folder->folder, entries[i]) || file_join(below, folder->folder, name, NULL) != WEFT_OK)
+            !is_directory(directory->directory, entries[i]) ||
+            file_join(below, directory->directory, name, NULL) != WEFT_OK)
             continue;
         looked++;
-        status = search_homes_in(folder, below, error);
+        status = search_homes_in(directory, below, error);
     }
     free_entries(entries, count);
     return status;
@@ -251,75 +253,76 @@ static weft_status search_all(struct events_folder *folder, struct error *error)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-weft_status events_folder_open(const char *path, const char *chosen, struct events_folder **opened, struct error *error)
+weft_status events_directory_open(const char *path, const char *chosen, struct events_directory **opened,
+                                  struct error *error)
 {
-    struct events_folder *folder = calloc(1, sizeof *folder);
+    struct events_directory *directory = calloc(1, sizeof *directory);
     char whole[FILE_PATH_BYTES];
-    if (!folder)
+    if (!directory)
         return no_memory(error);
-    folder->folder = strdup(path);
-    weft_status status = folder->folder ? WEFT_OK : no_memory(error);
+    directory->directory = strdup(path);
+    weft_status status = directory->directory ? WEFT_OK : no_memory(error);
     if (status == WEFT_OK && chosen) {
         status = *chosen == '/' ? WEFT_OK : file_join(whole, path, chosen, error);
-        if (status == WEFT_OK && !(folder->chosen = strdup(*chosen == '/' ? chosen : whole)))
+        if (status == WEFT_OK && !(directory->chosen = strdup(*chosen == '/' ? chosen : whole)))
             status = no_memory(error);
     }
-    folder->first = true;
+    directory->first = true;
     if (status == WEFT_OK)
-        status = search_all(folder, error);
-    folder->first = false;
+        status = search_all(directory, error);
+    directory->first = false;
     if (status != WEFT_OK) {
-        events_folder_close(folder);
+        events_directory_close(directory);
         return status;
     }
-    *opened = folder;
+    *opened = directory;
     return WEFT_OK;
 }
 
-void events_folder_close(struct events_folder *folder)
+void events_directory_close(struct events_directory *directory)
 {
-    if (!folder)
+    if (!directory)
         return;
-    for (uint32_t i = 0; i < folder->count; i++) {
-        free(folder->files[i].path);
-        free(folder->files[i].prefix);
+    for (uint32_t i = 0; i < directory->count; i++) {
+        free(directory->files[i].path);
+        free(directory->files[i].prefix);
     }
-    for (uint32_t i = 0; i < folder->run_count; i++) {
-        free(folder->runs[i].path);
-        free(folder->runs[i].prefix);
+    for (uint32_t i = 0; i < directory->run_count; i++) {
+        free(directory->runs[i].path);
+        free(directory->runs[i].prefix);
     }
-    free(folder->files);
-    free(folder->runs);
-    free(folder->folder);
-    free(folder->chosen);
-    free(folder);
+    free(directory->files);
+    free(directory->runs);
+    free(directory->directory);
+    free(directory->chosen);
+    free(directory);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
 {
-    const struct events_folder *folder = state;
+    const struct events_directory *directory = state;
     char name[EVENTS_NAME_MOST + 1];
     struct events_scalar named = *scalar;
-    if (snprintf(name, sizeof name, "%s%s", folder->prefix, scalar->name) >= (int)sizeof name)
+    if (snprintf(name, sizeof name, "%s%s", directory->prefix, scalar->name) >= (int)sizeof name)
         return WEFT_OK; /* too long, as a tag may be */
     named.name = name;
-    return folder->take(folder->state, &named, error);
+    return directory->take(directory->state, &named, error);
 }
 
-/* An earlier file that grows after all: of a program that goes on with its folder. */
-static weft_status name_file(struct events_folder *folder, struct file *file, struct error *error)
+/* An earlier file that grows after all: of a program that goes on with its directory. */
+static weft_status name_file(struct events_directory *directory, struct file *file, struct error *error)
 {
     char parent[FILE_PATH_BYTES];
     if (file->prefix)
         return WEFT_OK;
     snprintf(parent, sizeof parent, "%.*s", (int)(file_name(file->path) - file->path - 1), file->path);
-    file->prefix = prefix_of(folder, parent, strlen(folder->chosen ? folder->chosen : folder->folder));
+    file->prefix = prefix_of(directory, parent, strlen(directory->chosen ? directory->chosen : directory->directory));
     return file->prefix ? WEFT_OK : no_memory(error);
 }
 
-static weft_status read_file(struct events_folder *folder, struct file *file, struct error *error)
+static weft_status read_file(struct events_directory *directory, struct file *file, struct error *error)
 {
     struct stat found;
     struct events_reader reader;
@@ -327,12 +330,12 @@ static weft_status read_file(struct events_folder *folder, struct file *file, st
         return WEFT_OK;
     if ((uint64_t)found.st_size < file->seen) /* another one of that name */
         file->offset = file->seen = 0;
-    weft_status status = name_file(folder, file, error);
+    weft_status status = name_file(directory, file, error);
     if (status != WEFT_OK || events_open(&reader, file->path, file->offset, NULL) != WEFT_OK)
         return status;
     struct error failure = {0};
-    folder->prefix = file->prefix;
-    status = events_read(&reader, take_scalar, folder, &failure);
+    directory->prefix = file->prefix;
+    status = events_read(&reader, take_scalar, directory, &failure);
     file->offset = reader.offset;
     file->seen = reader.seen > (uint64_t)found.st_size ? reader.seen : (uint64_t)found.st_size;
     if (status == WEFT_OK)
@@ -343,12 +346,13 @@ static weft_status read_file(struct events_folder *folder, struct file *file, st
                : error_set(error, status, "%s", failure.text);
 }
 
-weft_status events_folder_look(struct events_folder *folder, events_take *take, void *state, struct error *error)
+weft_status events_directory_look(struct events_directory *directory, events_take *take, void *state,
+                                  struct error *error)
 {
-    folder->take = take;
-    folder->state = state;
-    weft_status status = search_all(folder, error);
-    for (uint32_t i = 0; i < folder->count && status == WEFT_OK; i++)
-        status = read_file(folder, &folder->files[i], error);
+    directory->take = take;
+    directory->state = state;
+    weft_status status = search_all(directory, error);
+    for (uint32_t i = 0; i < directory->count && status == WEFT_OK; i++)
+        status = read_file(directory, &directory->files[i], error);
     return status;
 }

@@ -16,7 +16,7 @@
  * is full it is written again. metric_store_open() takes in what is in the spool.
  *
  * When a flush fails (the disk is full), nothing is forgotten: it is tried again at the next tick, and points are
- * taken until METRIC_WAITING_BYTES wait, from then on refused with the sentence of the failure.
+ * taken until METRIC_WAITING_BYTES wait, from then on refused with the message of the failure.
  *
  * Records that are told at least once (those of a node's journal, numbered from 1) are taken exactly once, whatever is
  * killed when: the store keeps the number of the last one of each source, in the same transaction as its points.

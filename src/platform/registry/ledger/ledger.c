@@ -284,7 +284,7 @@ static weft_status get_side(struct database *database, const char *project, cons
 
 #define SIDE_BYTES (PLATFORM_NAME_BYTES + 16)
 
-/* For sentences. */
+/* For messages. */
 static const char *name_side(const char *user, char text[SIDE_BYTES])
 {
     if (!*user)

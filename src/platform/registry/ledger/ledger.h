@@ -62,7 +62,7 @@ struct ledger_hold {
 };
 
 /** What somebody's runs in a project can be paid from. */
-struct ledger_purse {
+struct ledger_funds {
     bool limited;         /**< false: the project has no budget, and nothing below means anything */
     bool draws;           /**< on the pool too, not on the member's own account alone */
     int64_t member, pool; /**< balances */
@@ -147,14 +147,14 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
                           int64_t now, int64_t *refunded, struct error *error);
 
 /** What is posted, which is what attempts can be held for. */
-weft_status ledger_purse_get(struct database *database, const char *project, const char *user,
-                             struct ledger_purse *purse, struct error *error);
+weft_status ledger_funds_get(struct database *database, const char *project, const char *user,
+                             struct ledger_funds *funds, struct error *error);
 
 /** What the pool is at `now`, once that is posted. */
-int64_t ledger_purse_pool(const struct ledger_purse *purse, int64_t now);
+int64_t ledger_funds_pool(const struct ledger_funds *funds, int64_t now);
 
 /** When the pool has `lacking` more than what is posted; 0: never, or not in ten years. */
-int64_t ledger_purse_when(const struct ledger_purse *purse, int64_t lacking);
+int64_t ledger_funds_when(const struct ledger_funds *funds, int64_t lacking);
 
 /** The names of all projects that have a budget; *list is to be freed. */
 weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NAME_BYTES], size_t *count,

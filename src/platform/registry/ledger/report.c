@@ -23,12 +23,12 @@ weft_status ledger_balances(struct database *database, const char *project, stru
     return registry_list_end(&balances, select, list, count, error);
 }
 
-weft_status ledger_purse_get(struct database *database, const char *project, const char *user,
-                             struct ledger_purse *purse, struct error *error)
+weft_status ledger_funds_get(struct database *database, const char *project, const char *user,
+                             struct ledger_funds *funds, struct error *error)
 {
     struct ledger_budget budget;
     enum role role;
-    *purse = (struct ledger_purse){.limited = false};
+    *funds = (struct ledger_funds){.limited = false};
     weft_status status = ledger_budget_get(database, project, 0, &budget, error);
     if (status != WEFT_OK || !budget.limited)
         return status;
@@ -41,7 +41,7 @@ weft_status ledger_purse_get(struct database *database, const char *project, con
     int64_t member = statement_next(select) ? statement_integer(select, 0) : 0;
     int64_t whole = budget.pool + budget.held, grown = budget.cap - budget.members;
     int64_t room = grown - whole;
-    *purse = (struct ledger_purse){.limited = true,
+    *funds = (struct ledger_funds){.limited = true,
                                    .draws = budget.shared || role >= ROLE_MANAGER,
                                    .member = member,
                                    .pool = budget.pool,
@@ -53,21 +53,21 @@ weft_status ledger_purse_get(struct database *database, const char *project, con
     return statement_end(select, error);
 }
 
-int64_t ledger_purse_pool(const struct ledger_purse *purse, int64_t now)
+int64_t ledger_funds_pool(const struct ledger_funds *funds, int64_t now)
 {
-    double days = (double)(now - purse->accrued) / (double)LEDGER_DAY;
+    double days = (double)(now - funds->accrued) / (double)LEDGER_DAY;
     if (days <= 0)
-        return purse->pool;
-    double grown = days * (double)purse->rate;
-    return purse->pool + (grown < (double)purse->room ? (int64_t)grown : purse->room);
+        return funds->pool;
+    double grown = days * (double)funds->rate;
+    return funds->pool + (grown < (double)funds->room ? (int64_t)grown : funds->room);
 }
 
-int64_t ledger_purse_when(const struct ledger_purse *purse, int64_t lacking)
+int64_t ledger_funds_when(const struct ledger_funds *funds, int64_t lacking)
 {
-    if (purse->rate <= 0 || lacking <= 0 || lacking > purse->room)
+    if (funds->rate <= 0 || lacking <= 0 || lacking > funds->room)
         return 0;
-    double days = (double)lacking / (double)purse->rate;
-    return days > 3650 ? 0 : purse->accrued + (int64_t)(days * (double)LEDGER_DAY) + 1;
+    double days = (double)lacking / (double)funds->rate;
+    return days > 3650 ? 0 : funds->accrued + (int64_t)(days * (double)LEDGER_DAY) + 1;
 }
 
 weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NAME_BYTES], size_t *count,

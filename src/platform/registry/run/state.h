@@ -119,7 +119,7 @@ enum run_cause run_cause_of_end(enum run_cause asked, enum run_exit exit, bool a
 const char *run_state_name(enum run_state state);
 const char *run_cause_name(enum run_cause cause);
 
-/** A sentence's end: "was preempted for a run that goes first"; a static string. */
+/** A message's end: "was preempted for a run that goes first"; a static string. */
 const char *run_cause_text(enum run_cause cause);
 enum run_blame run_cause_blame(enum run_cause cause);
 

@@ -33,7 +33,7 @@ void run_output_scan_begin(struct run_output_scan *scan, const struct run_output
 
 /** Read a segment of a node's journal from `place` on, `most` bytes or the one record that has more; `*place` is then
  * behind the last record. A segment that is gone is empty. */
-weft_status run_output_scan(struct run_output_scan *scan, const char *folder, uint32_t node,
+weft_status run_output_scan(struct run_output_scan *scan, const char *directory, uint32_t node,
                             struct run_output_place *place, size_t most, struct run_output_seen *seen,
                             struct error *error);
 

@@ -8,7 +8,7 @@
  *
  * One run at a time, the first, may claim its hosts: no other goes there at all, but one whose limit lets it go on for
  * no longer than the hosts take to empty. It may where it has waited for `claim_wait`, or, for `patience`, where runs
- * are in its way that cannot be displaced. When its hosts are chosen anew, in each pass, they are again those that are
+ * are in its way that cannot be preempted. When its hosts are chosen anew, in each pass, they are again those that are
  * ready soonest. All runs that are smaller make room for it at `least_age`. After it, nobody claims hosts until
  * the others have had their share of the slots' time.
  */

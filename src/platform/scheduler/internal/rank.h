@@ -15,7 +15,7 @@
 /** Renew the estimates if that is due, rank all runs, and sort the queue into scheduler->order. */
 weft_status rank_all(struct scheduler *scheduler, double now, struct error *error);
 
-/** Sort the queue again after runs were displaced, by the ranks that they have. */
+/** Sort the queue again after runs were preempted, by the ranks that they have. */
 weft_status rank_sort(struct scheduler *scheduler, struct error *error);
 
 /** Rank one run: when it changes between queued and running. */

@@ -3,9 +3,9 @@
  * Making room for a run that fits nowhere: which runs move elsewhere, and which give way, so that it fits.
  *
  * A run that takes one host may move, to a host where it fits and that is held for nobody; any run gives way if its
- * rank is worse than the waiting one's by `displace_ratio`; both when they have run for long enough (state.h). Of all
- * ways to free the hosts the cheapest is taken: a move costs `restart_cost` for each slot moved, a displacement
- * `displace_price`.
+ * rank is worse than the waiting one's by `preempt_ratio`; both when they have run for long enough (state.h). Of all
+ * ways to free the hosts the cheapest is taken: a move costs `restart_cost` for each slot moved, a preemption
+ * `preempt_price`.
  *
  * For a personal run that may have of what is kept, ranks do not count; if that does not suffice, neither do ages.
  */
@@ -14,7 +14,7 @@
 
 #include "platform/scheduler/internal/state.h"
 
-/** A run that leaves its hosts, and the host it moves to, or POOL_NOBODY if it is displaced. */
+/** A run that leaves its hosts, and the host it moves to, or POOL_NOBODY if it is preempted. */
 struct departure {
     uint32_t run, to;
 };

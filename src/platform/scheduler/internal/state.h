@@ -20,8 +20,8 @@ struct scheduled_run {
     double reported_end; /**< when this attempt ends, as its program reports; past: it does not. For outlooks */
     double waited;       /**< seconds in the queue before this wait */
     double parked;       /**< since when, if it is parked */
-    unsigned displaced;  /**< how often it was, so far */
-    bool served_by_wait; /**< started, or to be started, for having waited: displaced for nobody */
+    unsigned preempted;  /**< how often it was, so far */
+    bool served_by_wait; /**< started, or to be started, for having waited: preempted for nobody */
     double claimed;      /**< it has got its hosts by claiming them: the share that such runs have; or 0 */
     bool leaving;        /**< a plan under way takes it from where it is */
     double rank;         /**< as of this pass; less is better */
@@ -140,13 +140,13 @@ static inline bool run_is_within_share(const struct scheduler *scheduler, const 
 }
 
 /**
- * Whether a running run may be displaced by now. After `displace_often` times each further time makes it
+ * Whether a running run may be preempted by now. After `preempt_often` times each further time makes it
  * safe for twice as long: two runs that each find the other worse off do not take turns for ever.
  */
-static inline bool run_may_be_displaced(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
+static inline bool run_may_be_preempted(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
     const struct scheduler_policy *policy = &scheduler->policy;
-    double safe = policy->least_age * exp2(fmax(0, (double)run->displaced - policy->displace_often));
+    double safe = policy->least_age * exp2(fmax(0, (double)run->preempted - policy->preempt_often));
     return run_may_move(scheduler, run, now) && !run->served_by_wait && !run->request.personal &&
            run_age(run, now) >= safe;
 }

@@ -38,7 +38,7 @@ struct trace {
 /** Read the trace at `path`. Errors: SYSTEM; DATA with the line that is wrong; MEMORY. */
 weft_status trace_read(const char *path, struct trace *trace, struct error *error);
 
-/** The same of `size` bytes of text, named `path` in sentences. */
+/** The same of `size` bytes of text, named `path` in messages. */
 weft_status trace_parse(const char *path, const char *text, size_t size, struct trace *trace, struct error *error);
 
 void trace_free(struct trace *trace);

@@ -13,21 +13,21 @@
 #include <string.h>
 
 #define NUMBER_MOST ((int64_t)1000000000000000) /* of a run, as the API has it */
-#define NAMED_MOST  256                         /* bytes of the runs that a sentence names */
+#define NAMED_MOST  256                         /* bytes of the runs that a message names */
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
-/* The largest number that something in a folder is called by; no smaller than `*largest`. */
-static weft_status look_at_folder(const char *folder, const char *name, int64_t *largest, struct error *error)
+/* The largest number that something in a directory is called by; no smaller than `*largest`. */
+static weft_status look_at_directory(const char *directory, const char *name, int64_t *largest, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     int64_t number;
-    weft_status status = file_join(path, folder, name, error);
+    weft_status status = file_join(path, directory, name, error);
     if (status != WEFT_OK)
         return status;
     DIR *listing = opendir(path);
     if (!listing)
-        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the folder '%s'", path);
+        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the directory '%s'", path);
     for (struct dirent *entry; (entry = readdir(listing));)
         if (text_parse_integer(entry->d_name, "run", 1, NUMBER_MOST, &number, NULL) == WEFT_OK && number > *largest)
             *largest = number;
@@ -35,15 +35,15 @@ static weft_status look_at_folder(const char *folder, const char *name, int64_t 
     return WEFT_OK;
 }
 
-static weft_status settle_numbers(const char *folder, struct database *registry, struct metric_store *metrics,
+static weft_status settle_numbers(const char *directory, struct database *registry, struct metric_store *metrics,
                                   struct error *error)
 {
     int64_t largest = 0, last = 0;
     weft_status status = metric_store_last_run(metrics, &largest, error);
     if (status == WEFT_OK)
-        status = look_at_folder(folder, "engine", &largest, error);
+        status = look_at_directory(directory, "engine", &largest, error);
     if (status == WEFT_OK)
-        status = look_at_folder(folder, "runs", &largest, error);
+        status = look_at_directory(directory, "runs", &largest, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_AS_NEEDED, error);
     if (status == WEFT_OK)
@@ -52,7 +52,7 @@ static weft_status settle_numbers(const char *folder, struct database *registry,
         fprintf(stderr,
                 "weft: '%s' knows of no run above %" PRId64 ", but runs up to %" PRId64 " have left something in '%s': "
                 "the next run is number %" PRId64 "\n",
-                REGISTRY_FILE, last, largest, folder, largest + 1);
+                REGISTRY_FILE, last, largest, directory, largest + 1);
     return status;
 }
 
@@ -105,11 +105,11 @@ static bool end_orphan(void *context, const struct attempt *attempt, uint32_t no
     return orphans->status == WEFT_OK;
 }
 
-weft_status leftovers_settle(const char *folder, struct database *registry, struct metric_store *metrics,
+weft_status leftovers_settle(const char *directory, struct database *registry, struct metric_store *metrics,
                              struct engine *engine, struct error *error)
 {
     struct orphans orphans = {.registry = registry, .engine = engine, .status = WEFT_OK, .error = error};
-    weft_status status = settle_numbers(folder, registry, metrics, error);
+    weft_status status = settle_numbers(directory, registry, metrics, error);
     if (status == WEFT_OK)
         status = engine->attempts(engine, end_orphan, &orphans, error);
     if (orphans.count)

@@ -20,8 +20,8 @@
 #define DECIDED_MOST   64 /* runs that the rules discard at once, so that requests are answered meanwhile */
 
 struct retention {
-    struct keeper *keeper;
-    char folder[FILE_PATH_BYTES];
+    struct writer *writer;
+    char directory[FILE_PATH_BYTES];
     int64_t keep; /* milliseconds */
     struct complaint trouble;
     pthread_t thread;
@@ -31,7 +31,7 @@ struct retention {
     bool joined;
 };
 
-/* Something for the keeper's thread, which this one waits for. */
+/* Something for the writer's thread, which this one waits for. */
 struct request {
     struct retention *retention;
     int64_t *runs;
@@ -41,74 +41,74 @@ struct request {
     bool done; /* by the mutex */
 };
 
-/* ---- on the keeper's thread ------------------------------------------------------------------------------------- */
+/* ---- on the writer's thread ------------------------------------------------------------------------------------- */
 
-/* Without a keeper nothing was done, and nothing is to follow from it. */
-static void finish(struct request *request, const struct keeper *keeper)
+/* Without a writer nothing was done, and nothing is to follow from it. */
+static void finish(struct request *request, const struct writer *writer)
 {
     struct retention *retention = request->retention;
     pthread_mutex_lock(&retention->mutex);
     request->done = true;
-    retention->stopping = retention->stopping || !keeper;
+    retention->stopping = retention->stopping || !writer;
     pthread_cond_broadcast(&retention->changed);
     pthread_mutex_unlock(&retention->mutex);
 }
 
 /* By the rules: runs[] are to go. */
-static void decide(struct keeper *keeper, void *context)
+static void decide(struct writer *writer, void *context)
 {
     struct request *request = context;
-    struct database *registry = keeper ? keeper_registry(keeper) : NULL;
+    struct database *registry = writer ? writer_registry(writer) : NULL;
     char shown[32], detail[128];
     snprintf(detail, sizeof detail,
-             "%s after its end, what it left was thrown away: its folder, checkpoints and output",
+             "%s after its end, what it left was thrown away: its directory, checkpoints and output",
              text_duration(request->retention->keep / 1000, shown, sizeof shown));
     for (size_t i = 0; registry && i < request->count && request->status == WEFT_OK; i++) {
         request->status = database_begin(registry, DATABASE_DURABLE, request->error);
         if (request->status == WEFT_OK)
             request->status = database_end(
-                registry, registry_run_discard(registry, request->runs[i], "", detail, keeper_now(), request->error),
+                registry, registry_run_discard(registry, request->runs[i], "", detail, writer_now(), request->error),
                 request->error);
     }
-    finish(request, keeper);
+    finish(request, writer);
 }
 
 /* Nobody asks again for what was answered so long ago. */
-static void forget_keys(struct keeper *keeper, void *context)
+static void forget_keys(struct writer *writer, void *context)
 {
     struct request *request = context;
-    struct database *registry = keeper ? keeper_registry(keeper) : NULL;
+    struct database *registry = writer ? writer_registry(writer) : NULL;
     if (registry)
         request->status = database_begin(registry, DATABASE_LAZY, request->error);
     if (registry && request->status == WEFT_OK)
         request->status = database_end(
-            registry, registry_keys_forget(registry, keeper_now() - KEYS_KEPT, request->error), request->error);
-    finish(request, keeper);
+            registry, registry_keys_forget(registry, writer_now() - KEYS_KEPT, request->error), request->error);
+    finish(request, writer);
 }
 
 /* What was decided before is on disk: that was another group. */
-static void settle(struct keeper *keeper, void *context)
+static void settle(struct writer *writer, void *context)
 {
-    finish(context, keeper);
+    finish(context, writer);
 }
 
 /* The engine keeps nothing any more of the attempts of runs[0]. */
-static void forget(struct keeper *keeper, void *context)
+static void forget(struct writer *writer, void *context)
 {
     struct request *request = context;
-    struct engine *engine = keeper ? keeper_engine(keeper) : NULL;
+    struct engine *engine = writer ? writer_engine(writer) : NULL;
     struct registry_attempt *attempts = NULL;
     size_t count = 0;
     if (engine)
         request->status =
-            registry_attempts(keeper_registry(keeper), request->runs[0], &attempts, &count, request->error);
+            registry_attempts(writer_registry(writer), request->runs[0], &attempts, &count, request->error);
     for (size_t i = 0; i < count && request->status == WEFT_OK; i++) {
         struct attempt attempt = {.epoch = (uint64_t)attempts[i].epoch};
         snprintf(attempt.run, sizeof attempt.run, "%" PRId64, request->runs[0]);
         request->status = engine->forget(engine, &attempt, request->error);
     }
     free(attempts);
-    finish(request, keeper);
+    finish(request, writer);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
@@ -121,11 +121,11 @@ static bool is_stopping(struct retention *retention)
     return stopping;
 }
 
-/* Have the keeper do it, and wait. One that is stopping does nothing, which is no error: is_stopping() tells. */
-static weft_status ask(struct retention *retention, keeper_task *task, int64_t *runs, size_t count, struct error *error)
+/* Have the writer do it, and wait. One that is stopping does nothing, which is no error: is_stopping() tells. */
+static weft_status ask(struct retention *retention, writer_task *task, int64_t *runs, size_t count, struct error *error)
 {
     struct request request = {retention, runs, count, WEFT_OK, error, false};
-    if (!keeper_post(retention->keeper, task, &request)) {
+    if (!writer_post(retention->writer, task, &request)) {
         finish(&request, NULL);
         return WEFT_OK;
     }
@@ -143,7 +143,7 @@ static weft_status decide_by_rules(struct retention *retention, struct database 
     while (retention->keep && count == DECIDED_MOST && status == WEFT_OK && !is_stopping(retention)) {
         int64_t *runs = NULL;
         count = 0;
-        status = registry_runs_to_discard(registry, keeper_now() - retention->keep, DECIDED_MOST, &runs, &count, error);
+        status = registry_runs_to_discard(registry, writer_now() - retention->keep, DECIDED_MOST, &runs, &count, error);
         if (status == WEFT_OK && count)
             status = ask(retention, decide, runs, count, error);
         free(runs);
@@ -158,7 +158,7 @@ static weft_status remove_files(struct retention *retention, int64_t run, struct
     char path[FILE_PATH_BYTES];
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && status == WEFT_OK; i++) {
-        status = run_folder_path(keeper_folders(retention->keeper)->runs, run, names[i], path, error);
+        status = run_directory_path(writer_directories(retention->writer)->runs, run, names[i], path, error);
         if (status == WEFT_OK)
             status = file_remove_tree(path, error);
     }
@@ -174,14 +174,14 @@ static weft_status remove_run(struct retention *retention, int64_t run, struct e
         status = ask(retention, forget, &run, 1, error);
     if (status != WEFT_OK || is_stopping(retention))
         return status;
-    status = run_folder_path(keeper_folders(retention->keeper)->runs, run, "", path, error);
+    status = run_directory_path(writer_directories(retention->writer)->runs, run, "", path, error);
     return status == WEFT_OK ? file_remove_tree(path, error) : status;
 }
 
-/* What was decided, and has a folder yet. What cannot be removed keeps no other from it. */
+/* What was decided, and has a directory yet. What cannot be removed keeps no other from it. */
 static weft_status remove_discarded(struct retention *retention, struct database *registry, struct error *error)
 {
-    DIR *listing = opendir(keeper_folders(retention->keeper)->runs);
+    DIR *listing = opendir(writer_directories(retention->writer)->runs);
     weft_status result = WEFT_OK;
     for (struct dirent *entry; listing && !is_stopping(retention) && (entry = readdir(listing));) {
         struct registry_run run;
@@ -206,7 +206,7 @@ static bool look(struct retention *retention)
 {
     struct database *registry = NULL;
     struct error error = {0};
-    weft_status status = registry_open(retention->folder, DATABASE_READER, &registry, &error);
+    weft_status status = registry_open(retention->directory, DATABASE_READER, &registry, &error);
     if (status == WEFT_OK)
         status = decide_by_rules(retention, registry, &error);
     if (status == WEFT_OK)
@@ -239,16 +239,16 @@ static void *watch(void *context)
     return NULL;
 }
 
-weft_status retention_start(struct keeper *keeper, const char *folder, int64_t keep, struct retention **retention,
+weft_status retention_start(struct writer *writer, const char *directory, int64_t keep, struct retention **retention,
                             struct error *error)
 {
     struct retention *made = calloc(1, sizeof *made);
     pthread_condattr_t monotonic;
     if (!made)
         return error_memory(error, sizeof *made, "what is thrown away");
-    made->keeper = keeper;
+    made->writer = writer;
     made->keep = keep * 1000;
-    snprintf(made->folder, sizeof made->folder, "%s", folder);
+    snprintf(made->directory, sizeof made->directory, "%s", directory);
     pthread_mutex_init(&made->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

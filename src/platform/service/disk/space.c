@@ -21,7 +21,7 @@
 #define LOW_MOST      ((uint64_t)4 << 30)
 
 struct disk_space {
-    char folder[FILE_PATH_BYTES], reserve_path[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES], reserve_path[FILE_PATH_BYTES];
     char logged[2][FILE_PATH_BYTES]; /* databases whose logs have space kept for them */
     uint64_t reserve;
     bool held; /* the reserve is there */
@@ -32,7 +32,7 @@ struct disk_space {
 static bool look(const struct disk_space *space, uint64_t *size, uint64_t *available)
 {
     struct statvfs about;
-    if (statvfs(space->folder, &about) != 0)
+    if (statvfs(space->directory, &about) != 0)
         return false;
     *size = (uint64_t)about.f_blocks * about.f_frsize;
     *available = (uint64_t)about.f_bavail * about.f_frsize;
@@ -44,7 +44,7 @@ static void say_full(struct disk_space *space, struct disk_space_state *state)
     char low[32], size[32];
     snprintf(state->trouble, sizeof state->trouble,
              "the disk is full: less than %s of %s is free in '%.150s'; discard runs, or free some space",
-             text_bytes(state->low, low, sizeof low), text_bytes(state->size, size, sizeof size), space->folder);
+             text_bytes(state->low, low, sizeof low), text_bytes(state->size, size, sizeof size), space->directory);
 }
 
 /* Whether all of the reserve is there: a server may have been killed before it had allocated it, and the policy may
@@ -117,7 +117,7 @@ static void make_room(struct disk_space *space)
     char path[FILE_PATH_BYTES];
     const bool given = give_up_part(space, 2);
     for (size_t i = 0; i < sizeof names / sizeof *names && given; i++)
-        if (file_join(path, space->folder, names[i], NULL) == WEFT_OK)
+        if (file_join(path, space->directory, names[i], NULL) == WEFT_OK)
             database_keep_room(path, space->reserve / LOG_SHARE);
 }
 
@@ -129,21 +129,21 @@ bool disk_space_try_again(struct disk_space *space, weft_status status, struct e
     return true;
 }
 
-weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_space **space, struct error *error)
+weft_status disk_space_open(const char *directory, int64_t reserve, struct disk_space **space, struct error *error)
 {
     struct disk_space *made = calloc(1, sizeof *made);
     uint64_t size = 0, available = 0;
     if (!made)
         return error_memory(error, sizeof *made, "what is known of the disk");
     pthread_mutex_init(&made->mutex, NULL);
-    snprintf(made->folder, sizeof made->folder, "%s", folder);
-    weft_status status = file_join(made->reserve_path, folder, "reserve", error);
+    snprintf(made->directory, sizeof made->directory, "%s", directory);
+    weft_status status = file_join(made->reserve_path, directory, "reserve", error);
     if (status == WEFT_OK)
-        status = file_join(made->logged[0], folder, "platform.db", error);
+        status = file_join(made->logged[0], directory, "platform.db", error);
     if (status == WEFT_OK)
-        status = file_join(made->logged[1], folder, "access.db", error);
+        status = file_join(made->logged[1], directory, "access.db", error);
     if (status == WEFT_OK && !look(made, &size, &available))
-        status = error_system(error, "cannot tell how much is free on the disk of '%s'", folder);
+        status = error_system(error, "cannot tell how much is free on the disk of '%s'", directory);
     if (status != WEFT_OK) {
         disk_space_close(made);
         return status;

@@ -39,7 +39,7 @@ struct measured_run {
 
 struct disk_use {
     struct disk_use_config config;
-    char folder[FILE_PATH_BYTES], runs[FILE_PATH_BYTES], engine[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES], runs[FILE_PATH_BYTES], engine[FILE_PATH_BYTES];
     struct database *registry; /* a reader, of the thread */
     pthread_t thread;
     bool started;
@@ -178,15 +178,16 @@ static bool measure(struct disk_use *use, size_t index)
     const int64_t run = use->entry[index].run;
     const bool ended = !use->entry[index].live;
     snprintf(number, sizeof number, "%" PRId64, run);
-    if (run_folder_path(use->runs, run, "", path, NULL) != WEFT_OK || !file_tree_bytes(path, &use->stopping, &files) ||
-        file_join(path, use->engine, number, NULL) != WEFT_OK || !file_tree_bytes(path, &use->stopping, &journals))
+    if (run_directory_path(use->runs, run, "", path, NULL) != WEFT_OK ||
+        !file_tree_bytes(path, &use->stopping, &files) || file_join(path, use->engine, number, NULL) != WEFT_OK ||
+        !file_tree_bytes(path, &use->stopping, &journals))
         return false;
     const int64_t has = (int64_t)(files + journals);
     pthread_mutex_lock(&use->mutex);
     struct measured_run *entry = &use->entry[index];
     entry->bytes = files + journals;
     if (!entry->quota_known) {
-        entry->quota = (uint64_t)controller_disk_quota(0, 0, use->folder, has);
+        entry->quota = (uint64_t)controller_disk_quota(0, 0, use->directory, has);
         entry->quota_known = true;
         if (!use->listed && entry->quota < entry->bytes) /* what was free when it began is not known any more */
             entry->quota = entry->bytes;
@@ -239,13 +240,13 @@ static void say(struct disk_use *use, const struct measured_run *entry, struct d
 {
     char has[32], most[32];
     if (entry->by_project)
-        snprintf(told->sentence, sizeof told->sentence,
+        snprintf(told->message, sizeof told->message,
                  "project '%s' takes %s on disk, more than its quota of %s, and run %" PRId64
                  " keeps growing; discard ended runs of the project",
                  entry->project, text_bytes(project_bytes(use, entry->project), has, sizeof has),
                  text_bytes((uint64_t)use->config.project_quota, most, sizeof most), entry->run);
     else
-        snprintf(told->sentence, sizeof told->sentence,
+        snprintf(told->message, sizeof told->message,
                  "run %" PRId64 " takes %s on disk, more than its quota of %s; ask for more with 'weft submit --disk'",
                  entry->run, text_bytes(entry->bytes, has, sizeof has), text_bytes(entry->quota, most, sizeof most));
 }
@@ -360,14 +361,14 @@ weft_status disk_use_open(const struct disk_use_config *config, struct disk_use 
     if (!made)
         return error_memory(error, sizeof *made, "what runs take on disk");
     made->config = *config;
-    snprintf(made->folder, sizeof made->folder, "%s", config->folder);
+    snprintf(made->directory, sizeof made->directory, "%s", config->directory);
     snprintf(made->runs, sizeof made->runs, "%s", config->runs);
     pthread_mutex_init(&made->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&made->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    weft_status status = file_join(made->engine, config->folder, "engine", error);
+    weft_status status = file_join(made->engine, config->directory, "engine", error);
     if (status != WEFT_OK) {
         disk_use_close(made);
         return status;
@@ -379,7 +380,7 @@ weft_status disk_use_open(const struct disk_use_config *config, struct disk_use 
 weft_status disk_use_start(struct disk_use *use, struct error *error)
 {
     sigset_t all, before;
-    weft_status status = registry_open(use->folder, DATABASE_READER, &use->registry, error);
+    weft_status status = registry_open(use->directory, DATABASE_READER, &use->registry, error);
     if (status != WEFT_OK)
         return status;
     sigfillset(&all);

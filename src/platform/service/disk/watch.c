@@ -46,7 +46,7 @@ weft_status disk_watch_heed(struct disk_watch *watch, struct controller *control
     disk_space_state(watch->space, &state);
     controller_disk_trouble(controller, state.trouble);
     while (status == WEFT_OK && disk_use_next(watch->use, &told)) {
-        status = controller_stop_disk(controller, told.run, told.sentence, watch->full || told.further, now, error);
+        status = controller_stop_disk(controller, told.run, told.message, watch->full || told.further, now, error);
         if (status != WEFT_OK)
             disk_use_repeat(watch->use, &told);
     }

@@ -6,7 +6,7 @@
  * it, shells) and files. The user whose the server itself is, root's own, needs none. Where it is not, all runs are the
  * server's own user's, and no other account can be named.
  *
- * The folders of the state are for root then, but for the way of accounts to their own runs:
+ * The directories of the state are for root then, but for the way of accounts to their own runs:
  *
  *     STATE                to be walked through; what is in it is 0600 or 0700, but for
  *     STATE/runs           0711: to be walked through, not to be listed
@@ -21,14 +21,14 @@
 /** The user who needs no account where the server is root; NULL: it is not, and nobody needs one. */
 const char *accounts_own_user(const struct service *service);
 
-/** Keep others out of what is in the folder of a server, but for the accounts that were let through. Errors: SYSTEM. */
-weft_status accounts_close_folder(const char *folder, struct error *error);
+/** Keep others out of what is in the directory of a server, but for the accounts that were let through. Errors: SYSTEM. */
+weft_status accounts_close_directory(const char *directory, struct error *error);
 
 /** Whether runs of `user` can belong to `account`; "" can be set always. If they can, and this server is root, the way
- * to the folders of runs is open. Errors: ARGUMENT, STATE, SYSTEM. */
-weft_status accounts_check(const char *folder, const char *user, const char *account, struct error *error);
+ * to the directories of runs is open. Errors: ARGUMENT, STATE, SYSTEM. */
+weft_status accounts_check(const char *directory, const char *user, const char *account, struct error *error);
 
-/** A sentence: what keeps the runs of different users apart. */
+/** A message: what keeps the runs of different users apart. */
 const char *accounts_isolation(void);
 
 /** Let the account of a run open the ends that are given to a command in it by their names (/dev/tty, /dev/stderr). */

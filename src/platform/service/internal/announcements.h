@@ -7,7 +7,7 @@
  *     event: cluster   data: {}    other runs are on the hosts, or hosts have changed      topic: ""
  *     event: project   data: {"project": its name}   its members, its budget or itself changed  topic: the project
  *
- * Queue and cluster come once a second at most. Of the keeper's thread.
+ * Queue and cluster come once a second at most. Of the writer's thread.
  */
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_ANNOUNCEMENTS_H
 #define WEFT_PLATFORM_SERVICE_INTERNAL_ANNOUNCEMENTS_H

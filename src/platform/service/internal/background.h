@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Threads for what requests ask for that takes longer than the HTTP server's thread may wait, and changes nothing that
- * the keeper owns: files that are read and written.
+ * the writer owns: files that are read and written.
  *
  *     HTTP thread ──background_do()──► queue ──► work() on one of the threads ──► done() on the HTTP thread
  *

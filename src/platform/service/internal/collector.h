@@ -7,7 +7,7 @@
  *
  *     event: metrics    data: {"run":12,"progress":null}    topic: its project
  *
- * Of the keeper's thread.
+ * Of the writer's thread.
  */
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_COLLECTOR_H
 #define WEFT_PLATFORM_SERVICE_INTERNAL_COLLECTOR_H
@@ -20,7 +20,7 @@
 struct collector;
 
 struct collector_config {
-    const char *folder;        /**< of the state: metrics.db is there */
+    const char *directory;     /**< of the state: metrics.db is there */
     struct database *registry; /**< outlives it, as the engine does */
     struct engine *engine;
     struct events_stream *events; /**< likewise */

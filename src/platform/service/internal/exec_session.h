@@ -6,7 +6,7 @@
  *     {"session":"NAME"}                  first: what the other calls name it by
  *     {"stream":1,"data":"BASE64"}        output; of a terminal all is stream 1
  *     {"exit":0,"signal":0}               last: how it ended; or
- *     {"error":"a sentence"}              last: why it could not be run, or was lost; with "exit":127 where it is the
+ *     {"error":"a message"}              last: why it could not be run, or was lost; with "exit":127 where it is the
  *                                         command that cannot be run
  *
  * and empty lines while nothing comes. What is written to it is taken as fast as it reads. When the client goes, the

@@ -3,7 +3,7 @@
  * Runs that do not use what they hold: their owners are told, by an event and a mark of the run, when they have done
  * nothing for as long as their class allows (controller.h); where the class has them stopped, that is a quarter of that
  * time later, unless they work again. The first ten minutes of a run do not count, or as much of them as it may be
- * idle. Of the keeper's thread.
+ * idle. Of the writer's thread.
  */
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_IDLE_RUNS_H
 #define WEFT_PLATFORM_SERVICE_INTERNAL_IDLE_RUNS_H

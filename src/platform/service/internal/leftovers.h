@@ -10,9 +10,9 @@
 #include "platform/engine/engine.h"
 #include "platform/metrics/store/store.h"
 
-/** Of the state in `folder`: engine/, runs/ and `metrics`. Before the first run is submitted. Errors: SYSTEM where a
- * folder cannot be read; those of the databases and the engine. */
-weft_status leftovers_settle(const char *folder, struct database *registry, struct metric_store *metrics,
+/** Of the state in `directory`: engine/, runs/ and `metrics`. Before the first run is submitted. Errors: SYSTEM where a
+ * directory cannot be read; those of the databases and the engine. */
+weft_status leftovers_settle(const char *directory, struct database *registry, struct metric_store *metrics,
                              struct engine *engine, struct error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Every point of a metric as a stream: the keeper writes a piece, the client reads it, and so on. Neither holds more
+ * Every point of a metric as a stream: the writer writes a piece, the client reads it, and so on. Neither holds more
  * than a piece, and others get their turn in between. For platform/service/routes/metric.c.
  */
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_METRIC_EXPORT_H

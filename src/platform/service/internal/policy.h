@@ -11,7 +11,7 @@
  *       of_a_host: 3             # within an hour cordon it
  *     grace: 30s                 # to write a checkpoint and end
  *     budget_least: 10m          # for so long a budget must last, or a run does not begin
- *     keep: 90d                  # what runs leave, after their end: folders, checkpoints, output. For ever without it
+ *     keep: 90d                  # what runs leave, after their end: directories, checkpoints, output. For ever without it
  *     disk:
  *       run: 100G                # a run's directories, where it asks for nothing else; without it, half of what is
  * free project: 500G            # of all runs of a project together, ended ones that are not discarded included
@@ -48,7 +48,7 @@ void policy_default(struct service_policy *policy);
 /** Read the file at `path`. The policy must stay where it is: its classes point to its names. Errors: DATA, SYSTEM. */
 weft_status policy_read(const char *path, struct service_policy *policy, struct error *error);
 
-/** The same of `size` bytes; `where` names them in sentences. */
+/** The same of `size` bytes; `where` names them in messages. */
 weft_status policy_parse(const char *text, size_t size, const char *where, struct service_policy *policy,
                          struct error *error);
 

@@ -10,16 +10,16 @@
 
 /**
  * See that the code that a specification names is there, and that a checkpoint is a parent's, before the run is queued.
- * Errors: ARGUMENT, with a sentence for the user.
+ * Errors: ARGUMENT, with a message for the user.
  */
-weft_status run_origin_check(const struct controller_folders *folders, const struct run_specification *specification,
-                             struct error *error);
+weft_status run_origin_check(const struct controller_directories *directories,
+                             const struct run_specification *specification, struct error *error);
 
 /**
  * The checkpoint of `parent` by its own name ("best" may mean another one later). For a thread of its own: it looks
- * through a folder that belongs to a program. Errors: ARGUMENT, with a sentence for the user.
+ * through a directory that belongs to a program. Errors: ARGUMENT, with a message for the user.
  */
-weft_status run_origin_find(const struct controller_folders *folders, int64_t parent, const char *checkpoint,
+weft_status run_origin_find(const struct controller_directories *directories, int64_t parent, const char *checkpoint,
                             char found[RUN_CHECKPOINT_NAME_BYTES], struct error *error);
 
 /**
@@ -28,7 +28,7 @@ weft_status run_origin_find(const struct controller_folders *folders, int64_t pa
  * files. Errors: those of snapshot_take_with(); STATE where `user` is another one and it has files that only the owner
  * may read.
  */
-weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
+weft_status run_origin_take(const struct controller_directories *directories, const char *project, int64_t run,
                             const char *owner, const char *user, struct snapshot *taken, struct error *error);
 
 #endif

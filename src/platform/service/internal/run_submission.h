@@ -4,7 +4,7 @@
  * common.
  *
  *     HTTP thread    run_order_begin()        the key's run, if there is one, is the answer
- *     keeper         run_submission_enter()   checked and kept in one transaction
+ *     writer         run_submission_enter()   checked and kept in one transaction
  *                    run_submission_put()     the answer
  */
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_RUN_SUBMISSION_H
@@ -22,7 +22,7 @@ struct run_submission {
     int64_t resumes; /**< the run that it goes on with: one at a time may; 0: none */
     bool again, project_made;
     uint64_t secrets;                    /**< files that the code of a promoted run is without */
-    char limited[REGISTRY_DETAIL_BYTES]; /**< to less time than it asks for: a sentence; "" if it is not */
+    char limited[REGISTRY_DETAIL_BYTES]; /**< to less time than it asks for: a message; "" if it is not */
 };
 
 /** What a call brings along that asks for a run: call->kept. */
@@ -41,8 +41,8 @@ bool run_order_begin(struct route_call *call);
 /** Put a text into what is wanted, in place of what was there; false: there is no memory. */
 bool run_wanted_set(cJSON *wanted, const char *key, const char *value);
 
-/** Keep the run that is wanted, or find the one of the same key. On the keeper's thread. */
-weft_status run_submission_enter(struct keeper *keeper, struct route_call *call, struct run_submission *submission,
+/** Keep the run that is wanted, or find the one of the same key. On the writer's thread. */
+weft_status run_submission_enter(struct writer *writer, struct route_call *call, struct run_submission *submission,
                                  struct error *error);
 
 /** The answer to who has asked. */

@@ -11,14 +11,14 @@
 #include "platform/service/internal/background.h"
 #include "platform/service/internal/complaint.h"
 #include "platform/service/internal/exits.h"
-#include "platform/service/internal/keeper.h"
 #include "platform/service/internal/retention.h"
 #include "platform/service/internal/space.h"
+#include "platform/service/internal/writer.h"
 #include "platform/service/service.h"
 
 struct service {
-    char folder[FILE_PATH_BYTES];
-    struct keeper *keeper;
+    char directory[FILE_PATH_BYTES];
+    struct writer *writer;
     struct disk_space *space; /* of the disk of the state */
     struct page_cache *cache; /* of these databases, so that who asks waits for no disk */
     struct database *reader;  /* the registry, as it has been committed */

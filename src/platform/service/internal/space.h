@@ -31,9 +31,9 @@
 
 struct disk_space;
 
-/** Open for the state in `folder`, before its databases. `reserve`: bytes; 0: the default above. Errors: SYSTEM,
+/** Open for the state in `directory`, before its databases. `reserve`: bytes; 0: the default above. Errors: SYSTEM,
  * MEMORY. */
-weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_space **space, struct error *error);
+weft_status disk_space_open(const char *directory, int64_t reserve, struct disk_space **space, struct error *error);
 void disk_space_close(struct disk_space *space);
 
 /** Measure the free space, and allocate what is missing of the reserve and the logs. Returns whether the disk is full.

@@ -23,7 +23,7 @@
 #define DISK_USE_SENTENCE_BYTES 400
 
 struct disk_use_config {
-    const char *folder;               /**< the state */
+    const char *directory;            /**< the state */
     const char *runs;                 /**< RUN in it is a run's directory */
     int64_t run_quota, project_quota; /**< of the policy, bytes; 0: none */
     void (*wake)(void *context);      /**< disk_use_next() has a run; called by the thread */
@@ -44,7 +44,7 @@ void disk_use_close(struct disk_use *use);
 struct disk_use_told {
     int64_t run;
     bool further; /**< it was returned before, and has grown by a tenth since */
-    char sentence[DISK_USE_SENTENCE_BYTES];
+    char message[DISK_USE_SENTENCE_BYTES];
 };
 
 /** The next run to stop; false if there is none. From any thread, like all that follow. */

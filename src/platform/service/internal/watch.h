@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Watches the disk for the keeper: its free space (platform/service/internal/space.h) and the disk use of runs (platform/service/internal/use.h).
+ * Watches the disk for the writer: its free space (platform/service/internal/space.h) and the disk use of runs (platform/service/internal/use.h).
  *
  * While the disk is full, no run starts and no submission is accepted. A run over its quota is stopped with its grace
  * period, or killed if it keeps growing or the disk is full. If the disk is full and no run is over its quota, none is
@@ -14,7 +14,7 @@
 #include "platform/service/internal/space.h"
 #include "platform/service/internal/use.h"
 
-/** Zeroed, with the first two set; they outlive it. Of the keeper's thread. */
+/** Zeroed, with the first two set; they outlive it. Of the writer's thread. */
 struct disk_watch {
     struct disk_space *space;
     struct disk_use *use;

@@ -41,22 +41,22 @@ static weft_status amount_of(const struct route_call *call, const char *key, int
 }
 
 /* End the change with the budget as its answer. */
-static weft_status answer_budget(struct keeper *keeper, const struct route_call *call, weft_status status,
+static weft_status answer_budget(struct writer *writer, const struct route_call *call, weft_status status,
                                  struct json_writer *answer, struct error *error)
 {
     struct ledger_budget budget;
-    status = database_end(keeper_registry(keeper), status, error);
+    status = database_end(writer_registry(writer), status, error);
     if (status == WEFT_OK) {
-        controller_budgets_changed(keeper_controller(keeper));
-        keeper_project_changed(keeper, call->project);
-        status = ledger_budget_get(keeper_registry(keeper), call->project, keeper_now(), &budget, error);
+        controller_budgets_changed(writer_controller(writer));
+        writer_project_changed(writer, call->project);
+        status = ledger_budget_get(writer_registry(writer), call->project, writer_now(), &budget, error);
     }
     if (status == WEFT_OK)
         budget_json_put(answer, NULL, &budget);
     return status;
 }
 
-static weft_status put_budget(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status put_budget(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
     int64_t rate = 0, cap = 0;
@@ -66,14 +66,14 @@ static weft_status put_budget(struct keeper *keeper, struct route_call *call, st
         status = amount_of(call, "cap", &cap, error);
     json_get_bool(call->body, "shared", "the body", &shared, NULL);
     if (status == WEFT_OK)
-        status = database_begin(keeper_registry(keeper), DATABASE_DURABLE, error);
+        status = database_begin(writer_registry(writer), DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = ledger_budget_put(keeper_registry(keeper), call->project, rate, cap, shared, keeper_now(), error);
-    return answer_budget(keeper, call, status, answer, error);
+    status = ledger_budget_put(writer_registry(writer), call->project, rate, cap, shared, writer_now(), error);
+    return answer_budget(writer, call, status, answer, error);
 }
 
-static weft_status grant(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status grant(struct writer *writer, struct route_call *call, struct json_writer *answer,
                          struct error *error)
 {
     int64_t amount = 0;
@@ -81,14 +81,14 @@ static weft_status grant(struct keeper *keeper, struct route_call *call, struct 
     weft_status status = amount_of(call, "amount", &amount, error);
     json_get_text(call->body, "detail", "the body", &detail, NULL);
     if (status == WEFT_OK)
-        status = database_begin(keeper_registry(keeper), DATABASE_DURABLE, error);
+        status = database_begin(writer_registry(writer), DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = ledger_grant(keeper_registry(keeper), call->project, amount, call->who.user, detail, keeper_now(), error);
-    return answer_budget(keeper, call, status, answer, error);
+    status = ledger_grant(writer_registry(writer), call->project, amount, call->who.user, detail, writer_now(), error);
+    return answer_budget(writer, call, status, answer, error);
 }
 
-static weft_status transfer(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status transfer(struct writer *writer, struct route_call *call, struct json_writer *answer,
                             struct error *error)
 {
     int64_t amount = 0;
@@ -98,12 +98,12 @@ static weft_status transfer(struct keeper *keeper, struct route_call *call, stru
     json_get_text(call->body, "to", "the body", &to, NULL);
     json_get_text(call->body, "detail", "the body", &detail, NULL);
     if (status == WEFT_OK)
-        status = database_begin(keeper_registry(keeper), DATABASE_DURABLE, error);
+        status = database_begin(writer_registry(writer), DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = ledger_transfer(keeper_registry(keeper), call->project, from, to, amount, call->who.user, detail,
-                             keeper_now(), error);
-    return answer_budget(keeper, call, status, answer, error);
+    status = ledger_transfer(writer_registry(writer), call->project, from, to, amount, call->who.user, detail,
+                             writer_now(), error);
+    return answer_budget(writer, call, status, answer, error);
 }
 
 /* Every attempt of a run that has ended and cost something. */
@@ -116,7 +116,7 @@ static weft_status give_back(struct database *registry, int64_t run, const char 
     *refunded = 0;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         int64_t amount = 0;
-        status = ledger_refund(registry, run, holds[i].epoch, actor, detail, keeper_now(), &amount, error);
+        status = ledger_refund(registry, run, holds[i].epoch, actor, detail, writer_now(), &amount, error);
         *refunded += amount;
     }
     free(holds);
@@ -126,10 +126,10 @@ static weft_status give_back(struct database *registry, int64_t run, const char 
     return status;
 }
 
-static weft_status refund(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status refund(struct writer *writer, struct route_call *call, struct json_writer *answer,
                           struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     const int64_t run = route_value(call, "run")->integer;
     const char *detail = "";
     int64_t refunded = 0;
@@ -141,8 +141,8 @@ static weft_status refund(struct keeper *keeper, struct route_call *call, struct
     status = database_end(registry, status, error);
     if (status != WEFT_OK)
         return status;
-    controller_budgets_changed(keeper_controller(keeper));
-    keeper_project_changed(keeper, call->project);
+    controller_budgets_changed(writer_controller(writer));
+    writer_project_changed(writer, call->project);
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", run);
     json_put_text(answer, "project", call->project);
@@ -153,22 +153,22 @@ static weft_status refund(struct keeper *keeper, struct route_call *call, struct
 
 static void refund_run(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, refund);
+    writer_do(service_of(call)->writer, call, refund);
 }
 
 static void change_budget(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, put_budget);
+    writer_do(service_of(call)->writer, call, put_budget);
 }
 
 static void grant_budget(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, grant);
+    writer_do(service_of(call)->writer, call, grant);
 }
 
 static void transfer_budget(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, transfer);
+    writer_do(service_of(call)->writer, call, transfer);
 }
 
 /* ---- the ledger ------------------------------------------------------------------------------------------------- */

@@ -122,10 +122,10 @@ static void show_cluster(struct route_call *call)
 
 /* ---- hosts ------------------------------------------------------------------------------------------------------ */
 
-static weft_status change_host(struct keeper *keeper, struct route_call *call, bool drain, struct json_writer *answer,
+static weft_status change_host(struct writer *writer, struct route_call *call, bool drain, struct json_writer *answer,
                                struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     const char *name = route_value(call, "host")->text, *reason = "";
     struct registry_host host;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
@@ -133,13 +133,13 @@ static weft_status change_host(struct keeper *keeper, struct route_call *call, b
         return status;
     if (drain) {
         json_get_text(call->body, "reason", "", &reason, NULL);
-        status = registry_host_drain(registry, name, call->who.user, reason, keeper_now(), error);
+        status = registry_host_drain(registry, name, call->who.user, reason, writer_now(), error);
     } else {
-        status = registry_host_resume(registry, name, call->who.user, keeper_now(), error);
+        status = registry_host_resume(registry, name, call->who.user, writer_now(), error);
     }
     status = database_end(registry, status, error);
     if (status == WEFT_OK)
-        status = controller_hosts_changed(keeper_controller(keeper), error);
+        status = controller_hosts_changed(writer_controller(writer), error);
     if (status == WEFT_OK)
         status = registry_host_get(registry, name, &host, error);
     if (status != WEFT_OK)
@@ -150,26 +150,26 @@ static weft_status change_host(struct keeper *keeper, struct route_call *call, b
     return WEFT_OK;
 }
 
-static weft_status drain(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status drain(struct writer *writer, struct route_call *call, struct json_writer *answer,
                          struct error *error)
 {
-    return change_host(keeper, call, true, answer, error);
+    return change_host(writer, call, true, answer, error);
 }
 
-static weft_status resume(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
                           struct error *error)
 {
-    return change_host(keeper, call, false, answer, error);
+    return change_host(writer, call, false, answer, error);
 }
 
-static weft_status remove_lost(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status remove_lost(struct writer *writer, struct route_call *call, struct json_writer *answer,
                                struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_host_remove(registry, route_value(call, "host")->text, call->who.user, keeper_now(), error);
+    status = registry_host_remove(registry, route_value(call, "host")->text, call->who.user, writer_now(), error);
     return database_end(registry, status, error);
 }
 
@@ -189,19 +189,19 @@ static bool has_host(struct route_call *call)
 static void remove_node(struct route_call *call)
 {
     if (has_host(call))
-        keeper_do(service_of(call)->keeper, call, remove_lost);
+        writer_do(service_of(call)->writer, call, remove_lost);
 }
 
 static void drain_node(struct route_call *call)
 {
     if (has_host(call))
-        keeper_do(service_of(call)->keeper, call, drain);
+        writer_do(service_of(call)->writer, call, drain);
 }
 
 static void resume_node(struct route_call *call)
 {
     if (has_host(call))
-        keeper_do(service_of(call)->keeper, call, resume);
+        writer_do(service_of(call)->writer, call, resume);
 }
 
 /* What a run's node has said of its failure is for those who may see all runs. */

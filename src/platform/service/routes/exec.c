@@ -108,19 +108,19 @@ static weft_status read_body(struct route_call *call, struct beginning *beginnin
     status = exec_session_new(call, &order, rows ? (unsigned)rows->valuedouble : 24,
                               columns ? (unsigned)columns->valuedouble : 80, &beginning->session, error);
     if (status == WEFT_OK)
-        accounts_give_ends(keeper_folders(beginning->service->keeper)->runs, route_value(call, "run")->integer,
+        accounts_give_ends(writer_directories(beginning->service->writer)->runs, route_value(call, "run")->integer,
                            beginning->session->given, 3);
     return status;
 }
 
 /* ---- beginning -------------------------------------------------------------------------------------------------- */
 
-/* On the keeper's thread, whose the engine is. */
-static weft_status ask_engine(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+/* On the writer's thread, whose the engine is. */
+static weft_status ask_engine(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
     struct beginning *beginning = call->kept;
-    struct engine *engine = keeper_engine(keeper);
+    struct engine *engine = writer_engine(writer);
     return engine->exec(engine, &beginning->attempt, beginning->node, &beginning->session->order,
                         &beginning->session->exec, error);
 }
@@ -176,7 +176,7 @@ static void exec_in_node(struct route_call *call)
     if (read_body(call, beginning, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
     else
-        keeper_do_then(service->keeper, call, ask_engine, asked);
+        writer_do_then(service->writer, call, ask_engine, asked);
 }
 
 static bool still_in_node(const struct route_call *call)

@@ -16,7 +16,7 @@
 static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
 {
     const struct route_value *first = route_value(call, "from"), *last = route_value(call, "to");
-    *to = last->given ? last->integer : keeper_now();
+    *to = last->given ? last->integer : writer_now();
     *from = first->given ? first->integer : *to - DAY;
     if (*from <= *to)
         return true;
@@ -47,13 +47,13 @@ static void put_column(struct json_writer *answer, const char *key, const struct
     json_close(answer);
 }
 
-static weft_status tell_history(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status tell_history(struct writer *writer, struct route_call *call, struct json_writer *answer,
                                 struct error *error)
 {
     const struct route_value *from = route_value(call, "from"), *to = route_value(call, "to");
-    const int64_t last = to->given ? to->integer : keeper_now(), first = from->given ? from->integer : last - DAY;
+    const int64_t last = to->given ? to->integer : writer_now(), first = from->given ? from->integer : last - DAY;
     struct cluster_history history;
-    weft_status status = cluster_history_draw(keeper_metrics(keeper), first, last,
+    weft_status status = cluster_history_draw(writer_metrics(writer), first, last,
                                               (size_t)route_value(call, "most")->integer, &history, error);
     if (status != WEFT_OK)
         return status;
@@ -75,7 +75,7 @@ static void show_history(struct route_call *call)
 {
     int64_t from, to;
     if (span_of(call, &from, &to))
-        keeper_do(service_of(call)->keeper, call, tell_history);
+        writer_do(service_of(call)->writer, call, tell_history);
 }
 
 /* ---- timeline ---------------------------------------------------------------------------------------------------- */

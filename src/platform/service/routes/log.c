@@ -104,7 +104,7 @@ static bool read_query(struct log_reading *reading, const struct registry_run *r
                   run->epoch, run->epoch == 1 ? "" : "s", epoch);
         return false;
     }
-    if (file_join(reading->engine, service_of(call)->folder, "engine", &error) != WEFT_OK) {
+    if (file_join(reading->engine, service_of(call)->directory, "engine", &error) != WEFT_OK) {
         http_fail_error(call->request, &error);
         return false;
     }

@@ -172,14 +172,14 @@ static weft_status put_page(struct json_writer *answer, struct metric_store *sto
     return status;
 }
 
-static weft_status tell_names(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status tell_names(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
     const int64_t run = route_value(call, "run")->integer;
     const char *prefix = text_given(call, "prefix");
     const struct choice choice = {text_given(call, "search"), prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
                                   text_given(call, "after"), (size_t)route_value(call, "most")->integer};
-    struct metric_store *store = keeper_metrics(keeper);
+    struct metric_store *store = writer_metrics(writer);
     struct metric_name *names = NULL;
     size_t count = 0;
     double joules = 0;
@@ -200,7 +200,7 @@ static weft_status tell_names(struct keeper *keeper, struct route_call *call, st
 
 static void list_metrics(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, tell_names);
+    writer_do(service_of(call)->writer, call, tell_names);
 }
 
 /* ---- curves ------------------------------------------------------------------------------------------------------ */
@@ -270,7 +270,7 @@ static weft_status put_curve(struct json_writer *answer, struct metric_store *st
     return WEFT_OK;
 }
 
-static weft_status tell_curve(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status tell_curve(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
     const bool times = strcmp(route_value(call, "axis")->text, "times") == 0;
@@ -284,17 +284,17 @@ static weft_status tell_curve(struct keeper *keeper, struct route_call *call, st
                                        .together = true,
                                        .most = (size_t)route_value(call, "most")->integer};
     struct metric_curve curve;
-    weft_status status = metric_draw(keeper_metrics(keeper), &query, &curve, error);
+    weft_status status = metric_draw(writer_metrics(writer), &query, &curve, error);
     if (status != WEFT_OK)
         return status;
-    status = put_curve(answer, keeper_metrics(keeper), &query, &curve, error);
+    status = put_curve(answer, writer_metrics(writer), &query, &curve, error);
     metric_curve_free(&curve);
     return status;
 }
 
 static void draw_metric(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, tell_curve);
+    writer_do(service_of(call)->writer, call, tell_curve);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */

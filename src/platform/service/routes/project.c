@@ -24,7 +24,7 @@ static void put_project(struct json_writer *writer, const struct registry_projec
 /* What its runs take on disk, and may take together. */
 static void put_disk(struct json_writer *writer, const struct service *service, const char *project)
 {
-    const struct disk_watch *disk = keeper_disk(service->keeper);
+    const struct disk_watch *disk = writer_disk(service->writer);
     const uint64_t quota = disk_use_project_quota(disk->use);
     json_put_unsigned(writer, "disk_bytes", disk_use_project(disk->use, project));
     if (quota)
@@ -41,7 +41,7 @@ static weft_status put_use(struct json_writer *writer, struct database *reader, 
     struct ledger_budget budget;
     weft_status status = registry_run_counts(reader, &(struct registry_filter){.project = project}, counts, error);
     if (status == WEFT_OK)
-        status = ledger_budget_get(reader, project, keeper_now(), &budget, error);
+        status = ledger_budget_get(reader, project, writer_now(), &budget, error);
     if (status != WEFT_OK)
         return status;
     for (int state = 0; state < RUN_STATES; state++) {
@@ -135,7 +135,7 @@ static void show_project(struct route_call *call)
         status = put_members(&writer, reader, call->project, &error);
     }
     if (status == WEFT_OK)
-        status = ledger_budget_get(reader, call->project, keeper_now(), &budget, &error);
+        status = ledger_budget_get(reader, call->project, writer_now(), &budget, &error);
     if (status == WEFT_OK)
         budget_json_put(&writer, "budget", &budget);
     json_close(&writer);
@@ -144,9 +144,9 @@ static void show_project(struct route_call *call)
 
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
 
-static weft_status make(struct keeper *keeper, struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status make(struct writer *writer, struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     const char *name = "", *title = "";
     struct registry_project project;
     weft_status status = json_get_text(call->body, "project", "the body", &name, error);
@@ -155,13 +155,13 @@ static weft_status make(struct keeper *keeper, struct route_call *call, struct j
         status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_project_make(registry, name, title, call->who.user, keeper_now(), error);
+    status = registry_project_make(registry, name, title, call->who.user, writer_now(), error);
     status = database_end(registry, status, error);
     if (status == WEFT_OK)
         status = registry_project_get(registry, name, &project, error);
     if (status != WEFT_OK)
         return status;
-    keeper_project_changed(keeper, name);
+    writer_project_changed(writer, name);
     json_open_object(answer, NULL);
     put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
     json_close(answer);
@@ -170,13 +170,13 @@ static weft_status make(struct keeper *keeper, struct route_call *call, struct j
 
 static void make_project(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, make);
+    writer_do(service_of(call)->writer, call, make);
 }
 
-static weft_status close_or_reopen(struct keeper *keeper, struct route_call *call, bool close,
+static weft_status close_or_reopen(struct writer *writer, struct route_call *call, bool close,
                                    struct json_writer *answer, struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     struct registry_project project;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
@@ -186,60 +186,60 @@ static weft_status close_or_reopen(struct keeper *keeper, struct route_call *cal
         status = error_set(error, WEFT_ERROR_STATE, "project '%s' is %s", project.project,
                            close ? "closed already" : "not closed");
     if (status == WEFT_OK)
-        status = registry_project_close(registry, call->project, close ? keeper_now() : 0, error);
+        status = registry_project_close(registry, call->project, close ? writer_now() : 0, error);
     status = database_end(registry, status, error);
     if (status == WEFT_OK)
         status = registry_project_get(registry, call->project, &project, error);
     if (status != WEFT_OK)
         return status;
-    keeper_project_changed(keeper, call->project);
+    writer_project_changed(writer, call->project);
     json_open_object(answer, NULL);
     put_project(answer, &project, route_role(call, call->project));
     json_close(answer);
     return WEFT_OK;
 }
 
-static weft_status close_now(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status close_now(struct writer *writer, struct route_call *call, struct json_writer *answer,
                              struct error *error)
 {
-    return close_or_reopen(keeper, call, true, answer, error);
+    return close_or_reopen(writer, call, true, answer, error);
 }
 
-static weft_status reopen_now(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status reopen_now(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
-    return close_or_reopen(keeper, call, false, answer, error);
+    return close_or_reopen(writer, call, false, answer, error);
 }
 
 static void close_project(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, close_now);
+    writer_do(service_of(call)->writer, call, close_now);
 }
 
 static void reopen_project(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, reopen_now);
+    writer_do(service_of(call)->writer, call, reopen_now);
 }
 
-static weft_status put_member(struct keeper *keeper, struct route_call *call, enum role role, struct error *error)
+static weft_status put_member(struct writer *writer, struct route_call *call, enum role role, struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
     const char *user = route_value(call, "user")->text;
-    status = registry_member_put(registry, call->project, user, role, keeper_now(), error);
+    status = registry_member_put(registry, call->project, user, role, writer_now(), error);
     if (status == WEFT_OK && role == ROLE_NONE)
-        status = ledger_leave(registry, call->project, user, call->who.user, keeper_now(), error);
+        status = ledger_leave(registry, call->project, user, call->who.user, writer_now(), error);
     status = database_end(registry, status, error);
     if (status == WEFT_OK) {
-        controller_budgets_changed(keeper_controller(keeper)); /* who may pay for whom */
-        keeper_project_changed(keeper, call->project);
+        controller_budgets_changed(writer_controller(writer)); /* who may pay for whom */
+        writer_project_changed(writer, call->project);
     }
     return status;
 }
 
-static weft_status change(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status change(struct writer *writer, struct route_call *call, struct json_writer *answer,
                           struct error *error)
 {
     const char *name;
@@ -247,23 +247,23 @@ static weft_status change(struct keeper *keeper, struct route_call *call, struct
     weft_status status = json_get_text(call->body, "role", "the body", &name, error);
     if (status != WEFT_OK || !role_find(name, &role)) /* the schema has looked */
         return status;
-    return put_member(keeper, call, role, error);
+    return put_member(writer, call, role, error);
 }
 
-static weft_status take_away(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status take_away(struct writer *writer, struct route_call *call, struct json_writer *answer,
                              struct error *error)
 {
-    return put_member(keeper, call, ROLE_NONE, error);
+    return put_member(writer, call, ROLE_NONE, error);
 }
 
 static void change_member(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, change);
+    writer_do(service_of(call)->writer, call, change);
 }
 
 static void remove_member(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, take_away);
+    writer_do(service_of(call)->writer, call, take_away);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */

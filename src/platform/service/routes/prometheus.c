@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /metrics: the control plane, its cluster and this machine, for Prometheus. The keeper writes what is its own to know;
+/* /metrics: the control plane, its cluster and this machine, for Prometheus. The writer writes what is its own to know;
  * the HTTP server's thread answers. */
 #include "platform/http/prometheus.h"
 #include "platform/metrics/cluster_history.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Someone asks. It belongs to the keeper's thread from keeper_post() to http_post(), otherwise to the server's. */
+/* Someone asks. It belongs to the writer's thread from writer_post() to http_post(), otherwise to the server's. */
 struct scrape {
     struct service *service;
     struct http_request *request;
@@ -203,11 +203,11 @@ static weft_status put_machine(struct prometheus *text, struct machine_watch *ma
 
 /* ---- the control plane itself ------------------------------------------------------------------------------------ */
 
-static void put_keeper(struct prometheus *text, struct keeper *keeper)
+static void put_writer(struct prometheus *text, struct writer *writer)
 {
-    const struct keeper_counts counts = keeper_counts(keeper);
-    const struct collector_counts metrics = collector_counts(keeper_collector(keeper));
-    put_one(text, "weft_keeper_works_total", "counter", "Requests that were handed to the keeper.",
+    const struct writer_counts counts = writer_counts(writer);
+    const struct collector_counts metrics = collector_counts(writer_collector(writer));
+    put_one(text, "weft_keeper_works_total", "counter", "Requests that were handed to the writer.",
             (double)counts.works);
     put_one(text, "weft_controller_steps_total", "counter", "Steps of the controller.", (double)counts.steps);
     put_one(text, "weft_controller_step_seconds_total", "counter", "Time of these, with the passes of the scheduler.",
@@ -270,18 +270,18 @@ static void answer(void *context)
     release(scrape);
 }
 
-static void gather(struct keeper *keeper, void *context)
+static void gather(struct writer *writer, void *context)
 {
     struct scrape *scrape = context;
-    weft_status status = keeper ? WEFT_OK : error_set(&scrape->error, WEFT_ERROR_SYSTEM, "the server is stopping");
+    weft_status status = writer ? WEFT_OK : error_set(&scrape->error, WEFT_ERROR_SYSTEM, "the server is stopping");
     if (status == WEFT_OK)
-        status = put_runs(&scrape->text, keeper_registry(keeper), &scrape->error);
+        status = put_runs(&scrape->text, writer_registry(writer), &scrape->error);
     if (status == WEFT_OK)
-        status = put_slots(&scrape->text, keeper_registry(keeper), &scrape->error);
+        status = put_slots(&scrape->text, writer_registry(writer), &scrape->error);
     if (status == WEFT_OK)
-        status = put_machine(&scrape->text, collector_machine(keeper_collector(keeper)), &scrape->error);
+        status = put_machine(&scrape->text, collector_machine(writer_collector(writer)), &scrape->error);
     if (status == WEFT_OK)
-        put_keeper(&scrape->text, keeper);
+        put_writer(&scrape->text, writer);
     if (!http_post(scrape->service->server, &scrape->posted, answer, scrape))
         release(scrape); /* the server is stopping, and frees the request */
 }
@@ -299,7 +299,7 @@ static void show_metrics(struct route_call *call)
     struct scrape *scrape = calloc(1, sizeof *scrape);
     if (scrape)
         *scrape = (struct scrape){.service = service_of(call), .request = call->request};
-    if (scrape && keeper_post(service_of(call)->keeper, gather, scrape))
+    if (scrape && writer_post(service_of(call)->writer, gather, scrape))
         return;
     http_fail(call->request, 503, "the server is %s", scrape ? "stopping" : "out of memory at the moment");
     free(scrape);

@@ -20,15 +20,15 @@ static int64_t expected_start(const struct controller_plan *plan, int64_t run)
     return 0;
 }
 
-static weft_status tell_why(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status tell_why(struct writer *writer, struct route_call *call, struct json_writer *answer,
                             struct error *error)
 {
-    struct controller *controller = keeper_controller(keeper);
-    int64_t number = route_value(call, "run")->integer, now = keeper_now(), expected = 0;
+    struct controller *controller = writer_controller(writer);
+    int64_t number = route_value(call, "run")->integer, now = writer_now(), expected = 0;
     char why[1024], idle[RUN_USE_SENTENCE_BYTES], progress[RUN_PROGRESS_BYTES];
     const struct controller_plan *plan;
     struct registry_run run;
-    weft_status status = registry_run_get(keeper_registry(keeper), number, &run, error);
+    weft_status status = registry_run_get(writer_registry(writer), number, &run, error);
     if (status == WEFT_OK)
         status = controller_plan(controller, now, &plan, error);
     if (status == WEFT_OK) {
@@ -37,7 +37,7 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
     }
     if (status != WEFT_OK)
         return status;
-    if (!*why && run.idle_since && run_use_say(collector_use(keeper_collector(keeper)), number, run.epoch, idle))
+    if (!*why && run.idle_since && run_use_say(collector_use(writer_collector(writer)), number, run.epoch, idle))
         snprintf(why, sizeof why, "runs idle: %s", idle);
     else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
         snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
@@ -52,7 +52,7 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
 
 static void show_why(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, tell_why);
+    writer_do(service_of(call)->writer, call, tell_why);
 }
 
 /* ---- the queue -------------------------------------------------------------------------------------------------- */
@@ -142,14 +142,14 @@ static int64_t slots_of(const struct controller_plan_run *runs, size_t count)
     return slots;
 }
 
-static weft_status tell_queue(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status tell_queue(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
-    struct controller *controller = keeper_controller(keeper);
-    const int64_t now = keeper_now(), after = route_value(call, "after")->integer;
+    struct controller *controller = writer_controller(writer);
+    const int64_t now = writer_now(), after = route_value(call, "after")->integer;
     const bool by_number = route_value(call, "after")->given;
     const size_t most = by_number ? SIZE_MAX : (size_t)route_value(call, "most")->integer;
-    struct sight sight = {.registry = keeper_registry(keeper), .who = &call->who};
+    struct sight sight = {.registry = writer_registry(writer), .who = &call->who};
     const struct controller_plan *plan;
     int64_t last = INT64_MAX;
     bool more = false;
@@ -183,13 +183,13 @@ static weft_status tell_queue(struct keeper *keeper, struct route_call *call, st
 
 static void show_queue(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, tell_queue);
+    writer_do(service_of(call)->writer, call, tell_queue);
 }
 
-static weft_status do_resume(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status do_resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
                              struct error *error)
 {
-    weft_status status = keeper_resume(keeper, error);
+    weft_status status = writer_resume(writer, error);
     if (status == WEFT_OK)
         fprintf(stderr, "weft: '%s' has resumed scheduling\n", call->who.user);
     return status;
@@ -197,7 +197,7 @@ static weft_status do_resume(struct keeper *keeper, struct route_call *call, str
 
 static void resume(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, do_resume);
+    writer_do(service_of(call)->writer, call, do_resume);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */

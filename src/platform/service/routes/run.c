@@ -13,7 +13,7 @@
 static void put_disk(struct json_writer *writer, const struct route_call *call, int64_t run)
 {
     uint64_t bytes, quota;
-    const bool measured = disk_use_run(keeper_disk(service_of(call)->keeper)->use, run, &bytes, &quota);
+    const bool measured = disk_use_run(writer_disk(service_of(call)->writer)->use, run, &bytes, &quota);
     if (measured)
         json_put_unsigned(writer, "disk_bytes", bytes);
     else

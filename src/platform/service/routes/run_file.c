@@ -12,11 +12,11 @@ static weft_status read_checkpoints(struct route_call *call, struct json_writer 
 {
     struct run_checkpoint *list = NULL;
     size_t count = 0;
-    char folder[FILE_PATH_BYTES];
-    weft_status status = run_folder_path(keeper_folders(service_of(call)->keeper)->runs,
-                                         route_value(call, "run")->integer, "checkpoints", folder, error);
+    char directory[FILE_PATH_BYTES];
+    weft_status status = run_directory_path(writer_directories(service_of(call)->writer)->runs,
+                                            route_value(call, "run")->integer, "checkpoints", directory, error);
     if (status == WEFT_OK)
-        status = run_checkpoints_list(folder, &list, &count, error);
+        status = run_checkpoints_list(directory, &list, &count, error);
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);

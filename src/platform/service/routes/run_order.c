@@ -13,11 +13,11 @@
 
 /* ---- submit ----------------------------------------------------------------------------------------------------- */
 
-static weft_status submit(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status submit(struct writer *writer, struct route_call *call, struct json_writer *answer,
                           struct error *error)
 {
     struct run_submission submission = {.wanted = call->body, .project = call->project, .owner = call->who.user};
-    weft_status status = run_submission_enter(keeper, call, &submission, error);
+    weft_status status = run_submission_enter(writer, call, &submission, error);
     if (status == WEFT_OK)
         run_submission_put(answer, &submission);
     return status;
@@ -26,17 +26,17 @@ static weft_status submit(struct keeper *keeper, struct route_call *call, struct
 static void submit_run(struct route_call *call)
 {
     if (run_order_begin(call))
-        keeper_do(service_of(call)->keeper, call, submit);
+        writer_do(service_of(call)->writer, call, submit);
 }
 
 /* ---- fork and promote ------------------------------------------------------------------------------------------- */
 
 /* The specification of a run as JSON that can be changed. */
-static weft_status read_parent(struct keeper *keeper, int64_t run, cJSON **wanted, struct error *error)
+static weft_status read_parent(struct writer *writer, int64_t run, cJSON **wanted, struct error *error)
 {
     struct run_specification specification;
     struct json_writer text;
-    weft_status status = registry_run_specification(keeper_registry(keeper), run, &specification, error);
+    weft_status status = registry_run_specification(writer_registry(writer), run, &specification, error);
     if (status != WEFT_OK)
         return status;
     json_begin(&text, JSON_LINE);
@@ -128,7 +128,7 @@ static bool set_code(cJSON *wanted, const char *snapshot)
 }
 
 /* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
-static weft_status derive(struct keeper *keeper, struct route_call *call, bool planned, struct json_writer *answer,
+static weft_status derive(struct writer *writer, struct route_call *call, bool planned, struct json_writer *answer,
                           struct error *error)
 {
     int64_t parent = route_value(call, "run")->integer;
@@ -136,9 +136,9 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
     struct run_submission submission = {.project = call->project, .owner = call->who.user, .secrets = order->secrets};
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(call->body, "resume")))
         submission.resumes = parent;
-    weft_status status = check_checkpoint(keeper_registry(keeper), call, error);
+    weft_status status = check_checkpoint(writer_registry(writer), call, error);
     if (status == WEFT_OK)
-        status = read_parent(keeper, parent, &submission.wanted, error);
+        status = read_parent(writer, parent, &submission.wanted, error);
     if (status != WEFT_OK)
         return status;
     cJSON *wanted = submission.wanted, *interactive = cJSON_GetObjectItemCaseSensitive(wanted, "interactive");
@@ -155,31 +155,31 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
     if (status == WEFT_OK && *order->checkpoint && !run_wanted_set(wanted, "checkpoint", order->checkpoint))
         status = error_memory(error, sizeof order->checkpoint, "a run");
     if (status == WEFT_OK)
-        status = run_submission_enter(keeper, call, &submission, error);
+        status = run_submission_enter(writer, call, &submission, error);
     if (status == WEFT_OK)
         run_submission_put(answer, &submission);
     cJSON_Delete(submission.wanted);
     return status;
 }
 
-static weft_status fork_it(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status fork_it(struct writer *writer, struct route_call *call, struct json_writer *answer,
                            struct error *error)
 {
-    return derive(keeper, call, false, answer, error);
+    return derive(writer, call, false, answer, error);
 }
 
-static weft_status promote_it(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status promote_it(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
-    return derive(keeper, call, true, answer, error);
+    return derive(writer, call, true, answer, error);
 }
 
 static weft_status find_checkpoint(struct route_call *call, struct error *error)
 {
     struct run_order *order = call->kept;
     const char *named = checkpoint_of(call);
-    return *named ? run_origin_find(keeper_folders(service_of(call)->keeper), route_value(call, "run")->integer, named,
-                                    order->checkpoint, error)
+    return *named ? run_origin_find(writer_directories(service_of(call)->writer), route_value(call, "run")->integer,
+                                    named, order->checkpoint, error)
                   : WEFT_OK;
 }
 
@@ -193,7 +193,7 @@ static void fork_prepared(struct route_call *call, weft_status status, const str
     if (status != WEFT_OK)
         http_fail_error(call->request, error);
     else
-        keeper_do(service_of(call)->keeper, call, fork_it);
+        writer_do(service_of(call)->writer, call, fork_it);
 }
 
 static void fork_run(struct route_call *call)
@@ -202,21 +202,21 @@ static void fork_run(struct route_call *call)
     if (!run_order_begin(call))
         return;
     if (!*checkpoint_of(call))
-        keeper_do(service_of(call)->keeper, call, fork_it);
+        writer_do(service_of(call)->writer, call, fork_it);
     else if (check_checkpoint(service_of(call)->reader, call, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
     else
         background_do(service_of(call)->reading, call, prepare_fork, fork_prepared);
 }
 
-/* What was tried by hand is in the folder of the interactive run: its code as it is now. */
+/* What was tried by hand is in the directory of the interactive run: its code as it is now. */
 static weft_status prepare_promotion(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct run_order *order = call->kept;
     struct snapshot taken = {.id = ""};
     weft_status status = find_checkpoint(call, error);
     if (status == WEFT_OK)
-        status = run_origin_take(keeper_folders(service_of(call)->keeper), call->project,
+        status = run_origin_take(writer_directories(service_of(call)->writer), call->project,
                                  route_value(call, "run")->integer, order->owner, call->who.user, &taken, error);
     if (status == WEFT_OK) {
         snprintf(order->snapshot, sizeof order->snapshot, "%s", taken.id);
@@ -230,10 +230,10 @@ static void promotion_prepared(struct route_call *call, weft_status status, cons
     if (status != WEFT_OK)
         http_fail_error(call->request, error);
     else
-        keeper_do(service_of(call)->keeper, call, promote_it);
+        writer_do(service_of(call)->writer, call, promote_it);
 }
 
-/* What has no folder any more, or is no interactive run, the keeper answers. */
+/* What has no directory any more, or is no interactive run, the writer answers. */
 static void promote_run(struct route_call *call)
 {
     struct registry_run run;
@@ -244,18 +244,18 @@ static void promote_run(struct route_call *call)
     if (run.interactive && !run.discarded)
         background_do(service_of(call)->storing, call, prepare_promotion, promotion_prepared);
     else
-        keeper_do(service_of(call)->keeper, call, promote_it);
+        writer_do(service_of(call)->writer, call, promote_it);
 }
 
 /* ---- stop ------------------------------------------------------------------------------------------------------- */
 
-static weft_status stop(struct keeper *keeper, struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status stop(struct writer *writer, struct route_call *call, struct json_writer *answer, struct error *error)
 {
     int64_t number = route_value(call, "run")->integer;
     struct registry_run run;
-    weft_status status = controller_cancel(keeper_controller(keeper), number, call->who.user, keeper_now(), error);
+    weft_status status = controller_cancel(writer_controller(writer), number, call->who.user, writer_now(), error);
     if (status == WEFT_OK)
-        status = registry_run_get(keeper_registry(keeper), number, &run, error);
+        status = registry_run_get(writer_registry(writer), number, &run, error);
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
@@ -269,22 +269,22 @@ static void stop_run(struct route_call *call)
 {
     struct registry_run run;
     if (service_run(call, &run) && service_may_change(call, &run))
-        keeper_do(service_of(call)->keeper, call, stop);
+        writer_do(service_of(call)->writer, call, stop);
 }
 
 /* ---- discard ---------------------------------------------------------------------------------------------------- */
 
-static weft_status discard(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status discard(struct writer *writer, struct route_call *call, struct json_writer *answer,
                            struct error *error)
 {
     int64_t number = route_value(call, "run")->integer;
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status =
-        registry_run_discard(registry, number, call->who.user,
-                             "what it left was thrown away: its folder, checkpoints and output", keeper_now(), error);
+    status = registry_run_discard(registry, number, call->who.user,
+                                  "what it left was thrown away: its directory, checkpoints and output", writer_now(),
+                                  error);
     return database_end(registry, status, error);
 }
 
@@ -311,7 +311,7 @@ static void discard_run(struct route_call *call)
 {
     struct registry_run run;
     if (service_run(call, &run) && service_may_change(call, &run))
-        keeper_do_then(service_of(call)->keeper, call, discard, discarded);
+        writer_do_then(service_of(call)->writer, call, discard, discarded);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static const struct route routes[] = {
      .operation = "discardRun",
      .tag = "runs",
      .summary =
-         "Throw away what an ended run has left on disk: its folder, checkpoints and output. Its metrics and events "
+         "Throw away what an ended run has left on disk: its directory, checkpoints and output. Its metrics and events "
          "stay.",
      .permission = ROUTE_MEMBER,
      .parameters = run_parameters,
@@ -375,8 +375,9 @@ static const struct route routes[] = {
      .path = "/api/v1/runs/{run}/promote",
      .operation = "promoteRun",
      .tag = "runs",
-     .summary = "Queue a planned run with the code, as it is in the folder now, and the settings of this interactive "
-                "one.",
+     .summary =
+         "Queue a planned run with the code, as it is in the directory now, and the settings of this interactive "
+         "one.",
      .permission = ROUTE_MEMBER,
      .parameters = run_parameters,
      .project_of = service_project_of_run,

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* The store's folder, and whether the call is about the project's secrets or those of who asks. */
+/* The store's directory, and whether the call is about the project's secrets or those of who asks. */
 struct secret_owner {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     bool of_project;
     const char *name;
 };
@@ -25,7 +25,7 @@ static bool find_owner(struct route_call *call, bool changes, struct secret_owne
                   *call->who.project ? "limited to one project" : "read-only");
         return false;
     }
-    if (file_join(owner->folder, service_of(call)->folder, SERVICE_SECRETS, &error) == WEFT_OK)
+    if (file_join(owner->directory, service_of(call)->directory, SERVICE_SECRETS, &error) == WEFT_OK)
         return true;
     http_fail_error(call->request, &error);
     return false;
@@ -39,7 +39,7 @@ static void list_secrets(struct route_call *call)
     struct error error = {0};
     if (!find_owner(call, false, &owner))
         return;
-    weft_status status = secret_store_names(owner.folder, owner.of_project, owner.name, &names, &error);
+    weft_status status = secret_store_names(owner.directory, owner.of_project, owner.name, &names, &error);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "secrets");
@@ -69,9 +69,9 @@ static void set_secret(struct route_call *call)
         return;
     weft_status status = json_get_text(call->body, "value", "the body", &value, &error);
     if (status == WEFT_OK)
-        status = secret_store_open(owner.folder, &error);
+        status = secret_store_open(owner.directory, &error);
     if (status == WEFT_OK)
-        status = secret_store_put(owner.folder,
+        status = secret_store_put(owner.directory,
                                   secret_place(place, owner.of_project, owner.name, route_value(call, "secret")->text),
                                   value, strlen(value), &error);
     answer_change(call, status, &error);
@@ -86,8 +86,8 @@ static void remove_secret(struct route_call *call)
     if (!find_owner(call, true, &owner))
         return;
     secret_place(place, owner.of_project, owner.name, name);
-    if (secret_store_has(owner.folder, place))
-        answer_change(call, secret_store_remove(owner.folder, place, &error), &error);
+    if (secret_store_has(owner.directory, place))
+        answer_change(call, secret_store_remove(owner.directory, place, &error), &error);
     else
         http_fail(call->request, 404, "%s '%s' has no secret '%s'", owner.of_project ? "project" : "user", owner.name,
                   name);

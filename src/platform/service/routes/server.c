@@ -27,7 +27,7 @@ static const char *usual_project(const struct route_call *call)
 static void show_server(struct route_call *call)
 {
     struct service *service = service_of(call);
-    struct keeper_slots slots = keeper_slots(service->keeper);
+    struct writer_slots slots = writer_slots(service->writer);
     struct disk_space_state disk;
     struct json_writer writer;
     char limits[NODE_LIMITS_TEXT_BYTES];

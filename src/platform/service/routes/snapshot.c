@@ -23,7 +23,7 @@ static weft_status choose_store(const struct route_call *call, bool owner_only, 
                                 struct error *error)
 {
     char store[FILE_PATH_BYTES];
-    weft_status status = snapshot_store_of(keeper_folders(service_of(call)->keeper), call->project, store, error);
+    weft_status status = snapshot_store_of(writer_directories(service_of(call)->writer), call->project, store, error);
     if (status == WEFT_OK && owner_only)
         return snapshot_store_make_private(path, store, call->who.user, error);
     if (status == WEFT_OK)
@@ -89,9 +89,9 @@ static void collect(void *context)
     struct snapshot_collected collected;
     struct database *registry = NULL;
     struct error error = {0};
-    weft_status status = registry_open(service->folder, DATABASE_READER, &registry, &error);
+    weft_status status = registry_open(service->directory, DATABASE_READER, &registry, &error);
     if (status == WEFT_OK)
-        status = snapshot_stores_collect(keeper_folders(service->keeper), registry, keeper_now() - COLLECT_AGE,
+        status = snapshot_stores_collect(writer_directories(service->writer), registry, writer_now() - COLLECT_AGE,
                                          &collected, &error);
     if (status != WEFT_OK)
         fprintf(stderr, "weft: snapshots that nobody needs cannot be removed: %s\n", error.text);
@@ -102,7 +102,7 @@ static void collect(void *context)
 static bool has_room(struct route_call *call)
 {
     struct error error = {0};
-    if (disk_watch_check(keeper_disk(service_of(call)->keeper), call->project, &error) == WEFT_OK)
+    if (disk_watch_check(writer_disk(service_of(call)->writer), call->project, &error) == WEFT_OK)
         return true;
     http_fail_error(call->request, &error);
     return false;
@@ -113,8 +113,8 @@ static void put_snapshot(struct route_call *call)
     struct service *service = service_of(call);
     if (!has_room(call))
         return;
-    if (keeper_now() - service->collected > COLLECT_PERIOD && background_run(service->storing, collect, service))
-        service->collected = keeper_now();
+    if (writer_now() - service->collected > COLLECT_PERIOD && background_run(service->storing, collect, service))
+        service->collected = writer_now();
     background_do(service_of(call)->storing, call, take_list, NULL);
 }
 
@@ -156,8 +156,8 @@ static weft_status read_list(struct route_call *call, struct json_writer *answer
     char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
     const char *wanted = route_value(call, "snapshot")->text;
     size_t size;
-    weft_status status = snapshot_stores_find(keeper_folders(service_of(call)->keeper), call->project, call->who.user,
-                                              wanted, 0, store, error);
+    weft_status status = snapshot_stores_find(writer_directories(service_of(call)->writer), call->project,
+                                              call->who.user, wanted, 0, store, error);
     if (status == WEFT_OK)
         status = snapshot_list_load(store, wanted, path, &list, &size, error);
     if (status != WEFT_OK)
@@ -177,7 +177,7 @@ static void show_snapshot(struct route_call *call)
     struct service *service = service_of(call);
     char store[FILE_PATH_BYTES], found[FILE_PATH_BYTES];
     struct error error = {0};
-    if (snapshot_store_of(keeper_folders(service->keeper), call->project, store, &error) != WEFT_OK)
+    if (snapshot_store_of(writer_directories(service->writer), call->project, store, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
     else if (!snapshot_store_find(found, store, call->who.user, route_value(call, "snapshot")->text))
         http_fail(call->request, 404, "project '%s' has no such snapshot", call->project);

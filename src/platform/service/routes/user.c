@@ -44,17 +44,17 @@ static void list_users(struct route_call *call)
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error)
 {
     struct error taken = {0};
-    weft_status status = registry_user_put(registry, user, administrator, keeper_now(), error);
+    weft_status status = registry_user_put(registry, user, administrator, writer_now(), error);
     if (status != WEFT_OK)
         return status;
-    status = registry_project_personal(registry, user, keeper_now(), &taken);
+    status = registry_project_personal(registry, user, writer_now(), &taken);
     return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", taken.text);
 }
 
-static weft_status put_user(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status put_user(struct writer *writer, struct route_call *call, struct json_writer *answer,
                             struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     const char *user = route_value(call, "user")->text;
     struct registry_user found;
     bool administrator = false;
@@ -73,14 +73,14 @@ static weft_status put_user(struct keeper *keeper, struct route_call *call, stru
     return database_end(registry, status, error);
 }
 
-static weft_status disable(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+static weft_status disable(struct writer *writer, struct route_call *call, struct json_writer *answer,
                            struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_user_disable(registry, route_value(call, "user")->text, keeper_now(), error);
+    status = registry_user_disable(registry, route_value(call, "user")->text, writer_now(), error);
     return database_end(registry, status, error);
 }
 
@@ -89,7 +89,7 @@ static weft_status check_account(struct route_call *call, struct json_writer *an
 {
     const char *account = "";
     json_get_text(call->body, "account", "the body", &account, NULL);
-    return accounts_check(service_of(call)->folder, route_value(call, "user")->text, account, error);
+    return accounts_check(service_of(call)->directory, route_value(call, "user")->text, account, error);
 }
 
 static void account_checked(struct route_call *call, weft_status status, const struct error *error)
@@ -97,7 +97,7 @@ static void account_checked(struct route_call *call, weft_status status, const s
     if (status != WEFT_OK)
         http_fail_error(call->request, error);
     else
-        keeper_do(service_of(call)->keeper, call, put_user);
+        writer_do(service_of(call)->writer, call, put_user);
 }
 
 static void change_user(struct route_call *call)
@@ -105,7 +105,7 @@ static void change_user(struct route_call *call)
     if (cJSON_HasObjectItem(call->body, "account"))
         background_do(service_of(call)->reading, call, check_account, account_checked);
     else
-        keeper_do(service_of(call)->keeper, call, put_user);
+        writer_do(service_of(call)->writer, call, put_user);
 }
 
 static void disable_user(struct route_call *call)
@@ -113,7 +113,7 @@ static void disable_user(struct route_call *call)
     if (strcmp(route_value(call, "user")->text, call->who.user) == 0)
         http_fail(call->request, 409, "nobody can disable themselves");
     else
-        keeper_do(service_of(call)->keeper, call, disable);
+        writer_do(service_of(call)->writer, call, disable);
 }
 
 /* ---- tokens ----------------------------------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ weft_status collector_open(const struct collector_config *config, struct collect
         return error_memory(error, sizeof *made, "the collector of metrics");
     made->registry = config->registry;
     made->events = config->events;
-    weft_status status = file_join(path, config->folder, "metrics.db", error);
+    weft_status status = file_join(path, config->directory, "metrics.db", error);
     if (status == WEFT_OK)
         status = metric_store_open(path, &(struct metric_options){0}, &made->store, error);
     if (status == WEFT_OK)

@@ -26,9 +26,9 @@ weft_status idle_runs_heed(struct run_use *use, struct controller *controller, i
         if (told.verdict == USAGE_FINE)
             status = controller_clear_idle(controller, told.run, now, error);
         else if (told.verdict == USAGE_ZOMBIE)
-            status = controller_flag_idle(controller, told.run, told.sentence, now, error);
+            status = controller_flag_idle(controller, told.run, told.message, now, error);
         else if (told.verdict == USAGE_STOP)
-            status = controller_stop_idle(controller, told.run, told.sentence, now, &stopped, error);
+            status = controller_stop_idle(controller, told.run, told.message, now, &stopped, error);
     }
     return status;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  *     HTTP thread:  metric_export ──►  ──► deliver ──► written ──► drained ──►
- *     keeper:                      fill          (a piece)                 fill ...
+ *     writer:                      fill          (a piece)                 fill ...
  *
- * The struct belongs to whichever of the two threads has it: to the keeper from keeper_post() to http_post(), otherwise
+ * The struct belongs to whichever of the two threads has it: to the writer from writer_post() to http_post(), otherwise
  * to the HTTP server's. `closed` is that one's alone.
  */
 #include "platform/service/internal/metric_export.h"
@@ -20,19 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE_POINTS 8192               /* some 400 KiB; a few milliseconds of the keeper's */
+#define PIECE_POINTS 8192               /* some 400 KiB; a few milliseconds of the writer's */
 #define QUEUED_MOST  ((size_t)64 << 10) /* that the client has not taken yet, when the next piece is asked for */
 
 struct export
 {
-    struct keeper *keeper;
+    struct writer *writer;
     struct http_server *server;
     struct http_request *request;
     struct http_posted posted;
     int64_t run, rank, attempt;
     char name[METRIC_NAME_MOST + 1];
     bool json;
-    /* What the keeper makes: */
+    /* What the writer makes: */
     struct metric_place place;
     struct buffer piece;
     bool begun, done;
@@ -47,7 +47,7 @@ static void release(struct export *export)
     free(export);
 }
 
-/* ---- the keeper's part ------------------------------------------------------------------------------------------- */
+/* ---- the writer's part ------------------------------------------------------------------------------------------- */
 
 static weft_status write_point(void *state, int64_t rank, int64_t attempt, const struct metric_point *point,
                                struct error *error)
@@ -96,16 +96,16 @@ static void write_head(struct export *export)
 
 static void deliver(void *context);
 
-static void fill(struct keeper *keeper, void *context)
+static void fill(struct writer *writer, void *context)
 {
     struct export *export = context;
-    if (!keeper) {
+    if (!writer) {
         error_set(&export->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again later");
     } else {
         if (!export->place.begun)
             write_head(export);
         weft_status status =
-            metric_points_page(keeper_metrics(keeper), export->run, export->name, export->rank, export->attempt,
+            metric_points_page(writer_metrics(writer), export->run, export->name, export->rank, export->attempt,
                                &export->place, PIECE_POINTS, write_point, export, &export->done, &export->error);
         if (status == WEFT_OK && export->done && export->json)
             buffer_put(&export->piece, "]}\n", 3);
@@ -118,11 +118,11 @@ static void fill(struct keeper *keeper, void *context)
 
 /* ---- the server's part ------------------------------------------------------------------------------------------- */
 
-/* Have the keeper write the next piece. False: it never will. */
+/* Have the writer write the next piece. False: it never will. */
 static bool ask(struct export *export)
 {
     export->at_work = true;
-    if (keeper_post(export->keeper, fill, export))
+    if (writer_post(export->writer, fill, export))
         return true;
     export->at_work = false;
     return false;
@@ -197,7 +197,7 @@ void metric_export(struct route_call *call)
         http_fail(call->request, 503, "the server has no memory for that at the moment");
         return;
     }
-    *export = (struct export){.keeper = service->keeper,
+    *export = (struct export){.writer = service->writer,
                               .server = service->server,
                               .request = call->request,
                               .run = route_value(call, "run")->integer,

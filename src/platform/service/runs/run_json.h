@@ -63,7 +63,7 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
                          "description": "At reported_at, as reported or by the rate of reports; null: not known."},   \
         "reported_at": {"type": "integer"}}},                                                                         \
     "discarded": {"type": "integer", "nullable": true,                                                                \
-                  "description": "When its folder, checkpoints and output were thrown away."},                        \
+                  "description": "When its directory, checkpoints and output were thrown away."},                        \
     "disk_bytes": {"type": "integer", "nullable": true,                                                               \
                    "description": "What its directories and journals take on disk; null: not measured yet."},         \
     "disk_quota": {"type": "integer", "nullable": true, "description": "What they may take."},                        \

@@ -30,7 +30,7 @@ static weft_status check_name(const struct run_specification *specification, str
                      name);
 }
 
-static weft_status check_kind(const struct run_specification *specification, const struct keeper_slots *slots,
+static weft_status check_kind(const struct run_specification *specification, const struct writer_slots *slots,
                               struct error *error)
 {
     if (specification->slot_kind == slots->kind)
@@ -44,16 +44,16 @@ static weft_status check_kind(const struct run_specification *specification, con
 }
 
 /* Whether there is room for it, and it asks for no more than it may. */
-static weft_status check_disk(const struct keeper *keeper, const struct run_specification *specification,
+static weft_status check_disk(const struct writer *writer, const struct run_specification *specification,
                               struct error *error)
 {
     char asked[32], most[32];
-    const int64_t limit = keeper_disk_limit(keeper);
+    const int64_t limit = writer_disk_limit(writer);
     if (limit && specification->disk > limit)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the run asks for %s on disk, and a run may have %s",
                          text_bytes((uint64_t)specification->disk, asked, sizeof asked),
                          text_bytes((uint64_t)limit, most, sizeof most));
-    return disk_watch_check(keeper_disk(keeper), specification->project, error);
+    return disk_watch_check(writer_disk(writer), specification->project, error);
 }
 
 /* The audit log has which secrets a run asks for. */
@@ -72,19 +72,19 @@ static void tell_secrets(struct route_call *call, const struct run_specification
 static weft_status check_secrets(const struct service *service, const struct run_specification *specification,
                                  struct error *error)
 {
-    char folder[FILE_PATH_BYTES], name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], *value;
+    char directory[FILE_PATH_BYTES], name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], *value;
     size_t size;
-    weft_status status = file_join(folder, service->folder, SERVICE_SECRETS, error);
+    weft_status status = file_join(directory, service->directory, SERVICE_SECRETS, error);
     for (char **wanted = specification->secrets; status == WEFT_OK && *wanted; wanted++) {
         run_secret_variable(*wanted, name);
-        if (!secret_store_has(folder, secret_place(place, false, specification->owner, name)) &&
-            !secret_store_has(folder, secret_place(place, true, specification->project, name)))
+        if (!secret_store_has(directory, secret_place(place, false, specification->owner, name)) &&
+            !secret_store_has(directory, secret_place(place, true, specification->project, name)))
             return error_set(
                 error, WEFT_ERROR_STATE,
                 "the run asks for the secret '%s', which neither '%s' nor project '%s' has; 'weft secret set "
                 "%s' makes one of your own",
                 name, specification->owner, specification->project, name);
-        status = secret_store_get(folder, place, &value, &size, error);
+        status = secret_store_get(directory, place, &value, &size, error);
         if (status != WEFT_OK)
             break;
         explicit_bzero(value, size);
@@ -94,11 +94,11 @@ static weft_status check_secrets(const struct service *service, const struct run
 }
 
 /* Read what is wanted, with what follows from who asks and from what this cluster has. */
-static weft_status read_wanted(struct keeper *keeper, const struct run_submission *submission,
+static weft_status read_wanted(struct writer *writer, const struct run_submission *submission,
                                struct run_specification *specification, struct error *error)
 {
     cJSON *wanted = submission->wanted;
-    struct keeper_slots slots = keeper_slots(keeper);
+    struct writer_slots slots = writer_slots(writer);
     bool chosen = cJSON_HasObjectItem(wanted, "slot_kind");
     if (!run_wanted_set(wanted, "project", submission->project) ||
         !run_wanted_set(wanted, "owner", submission->owner) ||
@@ -118,13 +118,13 @@ static weft_status read_wanted(struct keeper *keeper, const struct run_submissio
 }
 
 /* Where one person has the server for themselves, a project is made when it is first named. */
-static weft_status make_project(struct keeper *keeper, struct run_submission *submission, struct error *error)
+static weft_status make_project(struct writer *writer, struct run_submission *submission, struct error *error)
 {
     struct registry_project project;
-    if (registry_project_get(keeper_registry(keeper), submission->project, &project, NULL) == WEFT_OK)
+    if (registry_project_get(writer_registry(writer), submission->project, &project, NULL) == WEFT_OK)
         return WEFT_OK;
     submission->project_made = true;
-    return registry_project_make(keeper_registry(keeper), submission->project, "", submission->owner, keeper_now(),
+    return registry_project_make(writer_registry(writer), submission->project, "", submission->owner, writer_now(),
                                  error);
 }
 
@@ -155,35 +155,35 @@ static weft_status check_resumed(struct database *registry, const struct run_sub
                            submission->resumes, other, submission->resumes);
 }
 
-weft_status run_submission_enter(struct keeper *keeper, struct route_call *call, struct run_submission *submission,
+weft_status run_submission_enter(struct writer *writer, struct route_call *call, struct run_submission *submission,
                                  struct error *error)
 {
-    struct database *registry = keeper_registry(keeper);
+    struct database *registry = writer_registry(writer);
     const struct run_order *order = call->kept;
     struct run_specification specification;
-    int64_t now = keeper_now();
+    int64_t now = writer_now();
     char account[REGISTRY_ACCOUNT_BYTES];
     weft_status status =
         run_owner_of_user(registry, submission->owner, accounts_own_user(service_of(call)), account, error);
     if (status == WEFT_OK)
-        status = read_wanted(keeper, submission, &specification, error);
+        status = read_wanted(writer, submission, &specification, error);
     if (status != WEFT_OK)
         return status;
-    status = check_disk(keeper, &specification, error);
+    status = check_disk(writer, &specification, error);
     tell_secrets(call, &specification);
     if (status == WEFT_OK)
         status = check_secrets(service_of(call), &specification, error);
     if (status == WEFT_OK)
-        status = run_origin_check(keeper_folders(keeper), &specification, error);
+        status = run_origin_check(writer_directories(writer), &specification, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_DURABLE, error);
     if (status == WEFT_OK) {
         if (strcmp(submission->project, submission->owner) == 0)
             status = registry_project_personal(registry, submission->owner, now, error);
         else if (!service_of(call)->tokens)
-            status = make_project(keeper, submission, error);
+            status = make_project(writer, submission, error);
         if (status == WEFT_OK)
-            status = controller_check(keeper_controller(keeper), &specification, error);
+            status = controller_check(writer_controller(writer), &specification, error);
         if (status == WEFT_OK)
             status = registry_run_submit(registry, &specification, order->key.text ? &order->key : NULL, now,
                                          &submission->run, &submission->again, error);
@@ -196,8 +196,8 @@ weft_status run_submission_enter(struct keeper *keeper, struct route_call *call,
     /* It is in the registry, and will be run: nobody is to be told otherwise. */
     struct error trouble = {0};
     if (status == WEFT_OK && !submission->again &&
-        controller_submitted(keeper_controller(keeper), submission->run, now, &trouble) != WEFT_OK)
-        keeper_doubt(keeper, &trouble);
+        controller_submitted(writer_controller(writer), submission->run, now, &trouble) != WEFT_OK)
+        writer_doubt(writer, &trouble);
     return status == WEFT_OK ? say_limited(registry, asked, submission, error) : status;
 }
 
@@ -214,7 +214,7 @@ void run_submission_put(struct json_writer *answer, const struct run_submission 
     json_close(answer);
 }
 
-/* ---- before the keeper is asked --------------------------------------------------------------------------------- */
+/* ---- before the writer is asked --------------------------------------------------------------------------------- */
 
 /* The digest of what is asked for: not of what that means now, which may be something else when it is asked again. */
 static weft_status read_key(struct route_call *call, struct registry_key *key, struct error *error)

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-weft_status snapshot_store_of(const struct controller_folders *folders, const char *project, char path[FILE_PATH_BYTES],
-                              struct error *error)
+weft_status snapshot_store_of(const struct controller_directories *directories, const char *project,
+                              char path[FILE_PATH_BYTES], struct error *error)
 {
-    return file_join(path, folders->snapshots, project, error);
+    return file_join(path, directories->snapshots, project, error);
 }
 
 /* An error if this is another user's snapshot, with the files that keep it private. */
@@ -43,11 +43,12 @@ static weft_status refuse_other(const char *store, const char *user, const char 
                      run, count, count == 1 ? "" : "s", user, text_printable(names), user, count == 1 ? "it" : "them");
 }
 
-weft_status snapshot_stores_find(const struct controller_folders *folders, const char *project, const char *owner,
-                                 const char *id, int64_t parent, char path[FILE_PATH_BYTES], struct error *error)
+weft_status snapshot_stores_find(const struct controller_directories *directories, const char *project,
+                                 const char *owner, const char *id, int64_t parent, char path[FILE_PATH_BYTES],
+                                 struct error *error)
 {
     char store[FILE_PATH_BYTES], private[FILE_PATH_BYTES];
-    weft_status status = snapshot_store_of(folders, project, store, error);
+    weft_status status = snapshot_store_of(directories, project, store, error);
     if (status != WEFT_OK || snapshot_store_find(path, store, owner, id))
         return status;
     DIR *listing = file_join(private, store, "private", NULL) == WEFT_OK ? opendir(private) : NULL;
@@ -107,10 +108,10 @@ static weft_status collect_project(const char *store, int64_t before, struct nam
     return status;
 }
 
-weft_status snapshot_stores_collect(const struct controller_folders *folders, struct database *registry, int64_t before,
-                                    struct snapshot_collected *collected, struct error *error)
+weft_status snapshot_stores_collect(const struct controller_directories *directories, struct database *registry,
+                                    int64_t before, struct snapshot_collected *collected, struct error *error)
 {
-    DIR *listing = opendir(folders->snapshots);
+    DIR *listing = opendir(directories->snapshots);
     weft_status result = WEFT_OK;
     *collected = (struct snapshot_collected){0};
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
@@ -120,7 +121,7 @@ weft_status snapshot_stores_collect(const struct controller_folders *folders, st
         struct error failure = {0};
         if (!platform_name_is_valid(entry->d_name))
             continue;
-        weft_status status = snapshot_store_of(folders, entry->d_name, store, &failure);
+        weft_status status = snapshot_store_of(directories, entry->d_name, store, &failure);
         if (status == WEFT_OK)
             status = registry_run_snapshots(registry, entry->d_name, &named.ids, &named.count, &failure);
         if (status == WEFT_OK)

@@ -32,7 +32,7 @@ struct upload {
     struct buffer pack;
 };
 
-static weft_status cache_folder(char path[FILE_PATH_BYTES], struct error *error)
+static weft_status cache_directory(char path[FILE_PATH_BYTES], struct error *error)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && *cache == '/')
@@ -160,7 +160,7 @@ static void tidy(const char *store)
         snapshot_collect(store, (int64_t)now * 1000 - KEPT, NULL, NULL, &collected, NULL);
 }
 
-weft_status snapshot_upload(struct client *client, const char *project, const char *folder,
+weft_status snapshot_upload(struct client *client, const char *project, const char *directory,
                             struct snapshot_omissions *omissions, struct snapshot *snapshot, struct error *error)
 {
     char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
@@ -170,11 +170,11 @@ weft_status snapshot_upload(struct client *client, const char *project, const ch
     if (!platform_name_is_valid(project))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%.80s' cannot be the name of a project", project);
     const struct snapshot_options options = {.outside = true, .omissions = omissions};
-    weft_status status = snapshot_place_check(folder, error);
+    weft_status status = snapshot_place_check(directory, error);
     if (status == WEFT_OK)
-        status = cache_folder(store, error);
+        status = cache_directory(store, error);
     if (status == WEFT_OK)
-        status = snapshot_take_with(store, folder, &options, &taken, error);
+        status = snapshot_take_with(store, directory, &options, &taken, error);
     if (status == WEFT_OK)
         status = snapshot_list_load(store, taken.id, path, &list, &size, error);
     if (status != WEFT_OK)

@@ -37,10 +37,10 @@ struct snapshot_verdict {
 };
 
 /**
- * Begin at the top of a tree, which is at `folder`. `outside`: look at what git says of it, too, which is above it and
+ * Begin at the top of a tree, which is at `directory`. `outside`: look at what git says of it, too, which is above it and
  * in git's settings. Errors: those of ignore_add(), SYSTEM.
  */
-weft_status snapshot_filter_open(const char *folder, bool outside, struct snapshot_filter **filter,
+weft_status snapshot_filter_open(const char *directory, bool outside, struct snapshot_filter **filter,
                                  struct error *error);
 void snapshot_filter_close(struct snapshot_filter *filter);
 
@@ -54,6 +54,6 @@ weft_status snapshot_filter_enter(struct snapshot_filter *filter, int directory,
 void snapshot_filter_leave(struct snapshot_filter *filter);
 
 /** What becomes of `path`, in the directory that was entered last. */
-struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool folder);
+struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool directory);
 
 #endif

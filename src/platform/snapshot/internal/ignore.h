@@ -55,6 +55,6 @@ enum ignore_answer {
  * What the patterns say of `path`, which is relative to the directory of their file ("a/b"), without looking at the
  * directories it is in. `*which`, if not NULL, is the pattern that decides, counted from 0.
  */
-enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool folder, size_t *which);
+enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool directory, size_t *which);
 
 #endif

@@ -32,7 +32,7 @@ weft_status secret_names_open(struct secret_names *names, struct error *error);
 void secret_names_close(struct secret_names *names);
 
 /** The kind of secret that a file named `path` (relative to any directory) holds; NULL: none. */
-const struct secret_kind *secret_names_find(const struct secret_names *names, const char *path, bool folder);
+const struct secret_kind *secret_names_find(const struct secret_names *names, const char *path, bool directory);
 
 /**
  * The secret that the content of `file` holds: "private key", or kind->what if `kind` is not NULL. NULL: none, or the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of database.h share: the handle, and how a code of SQLite's becomes a sentence. */
+/** What the files of database.h share: the handle, and how a code of SQLite's becomes a message. */
 #ifndef WEFT_PLATFORM_STORE_INTERNAL_STATE_H
 #define WEFT_PLATFORM_STORE_INTERNAL_STATE_H
 
@@ -41,7 +41,7 @@ struct database {
     char path[FILE_PATH_BYTES];
 };
 
-/** Note in a sentence that `action` ("cannot write to") on the database failed with SQLite's `code`. */
+/** Note in a message that `action` ("cannot write to") on the database failed with SQLite's `code`. */
 weft_status database_error(struct database *database, int code, const char *action, struct error *error);
 
 /** Run SQL text without values. */

@@ -13,7 +13,7 @@ struct checkpoint_file {
 };
 
 struct checkpoint {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct manifest manifest;
     struct checkpoint_file *files; /* one for each of the manifest's records */
 

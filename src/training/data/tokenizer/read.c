@@ -12,12 +12,12 @@
 #include <string.h>
 
 #define FILE_MOST   ((size_t)64 << 20) /* bytes of either file */
-#define SHOWN_BYTES 48                 /* of a token in a sentence */
+#define SHOWN_BYTES 48                 /* of a token in a message */
 
 static const char *const vocabulary_names[] = {TOKENIZER_VOCABULARY, "encoder.json"};
 static const char *const merges_names[] = {TOKENIZER_MERGES, "vocab.bpe"};
 
-/* The beginning of a token's text, fit for a sentence. */
+/* The beginning of a token's text, fit for a message. */
 static const char *shown(const void *text, size_t size, char buffer[SHOWN_BYTES])
 {
     size_t length = size < SHOWN_BYTES - 1 ? size : SHOWN_BYTES - 1;
@@ -196,48 +196,48 @@ weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct
     return WEFT_OK;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------------------------- */
+/* ---- the directory ------------------------------------------------------------------------------------------------- */
 
-/* The file of `folder` by one of its two names; if it is there by none, the first. */
-static weft_status find_file(const char *folder, const char *const names[2], char path[FILE_PATH_BYTES],
+/* The file of `directory` by one of its two names; if it is there by none, the first. */
+static weft_status find_file(const char *directory, const char *const names[2], char path[FILE_PATH_BYTES],
                              struct error *error)
 {
-    weft_status status = file_join(path, folder, names[1], error);
+    weft_status status = file_join(path, directory, names[1], error);
     if (status == WEFT_OK && file_exists(path))
         return WEFT_OK;
-    return status == WEFT_OK ? file_join(path, folder, names[0], error) : status;
+    return status == WEFT_OK ? file_join(path, directory, names[0], error) : status;
 }
 
-bool tokenizer_is_in(const char *folder)
+bool tokenizer_is_in(const char *directory)
 {
     char path[FILE_PATH_BYTES];
-    return find_file(folder, vocabulary_names, path, NULL) == WEFT_OK && file_exists(path);
+    return find_file(directory, vocabulary_names, path, NULL) == WEFT_OK && file_exists(path);
 }
 
-static weft_status find_files(const char *folder, char vocabulary[FILE_PATH_BYTES], char merges[FILE_PATH_BYTES],
+static weft_status find_files(const char *directory, char vocabulary[FILE_PATH_BYTES], char merges[FILE_PATH_BYTES],
                               struct error *error)
 {
-    if (!file_is_folder(folder))
-        return error_set(error, WEFT_ERROR_DATA, "'%s' is no folder; a tokenizer is a folder with %s and %s", folder,
-                         TOKENIZER_VOCABULARY, TOKENIZER_MERGES);
-    weft_status status = find_file(folder, vocabulary_names, vocabulary, error);
+    if (!file_is_directory(directory))
+        return error_set(error, WEFT_ERROR_DATA, "'%s' is no directory; a tokenizer is a directory with %s and %s",
+                         directory, TOKENIZER_VOCABULARY, TOKENIZER_MERGES);
+    weft_status status = find_file(directory, vocabulary_names, vocabulary, error);
     if (status == WEFT_OK)
-        status = find_file(folder, merges_names, merges, error);
+        status = find_file(directory, merges_names, merges, error);
     if (status != WEFT_OK)
         return status;
     bool has_vocabulary = file_exists(vocabulary), has_merges = file_exists(merges);
     if (has_vocabulary && has_merges)
         return WEFT_OK;
-    return error_set(error, WEFT_ERROR_DATA, "the folder '%s' is no tokenizer: it has no %s%s%s", folder,
+    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is no tokenizer: it has no %s%s%s", directory,
                      has_vocabulary ? "" : "vocab.json (or encoder.json)",
                      has_vocabulary || has_merges ? "" : " and no ", has_merges ? "" : "merges.txt (or vocab.bpe)");
 }
 
-weft_status tokenizer_open(const char *folder, struct tokenizer **tokenizer, struct error *error)
+weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, struct error *error)
 {
     char vocabulary[FILE_PATH_BYTES], merges[FILE_PATH_BYTES];
     struct tokenizer_file files[TOKENIZER_FILES] = {{.path = vocabulary}, {.path = merges}};
-    weft_status status = find_files(folder, vocabulary, merges, error);
+    weft_status status = find_files(directory, vocabulary, merges, error);
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
         status = file_read(files[i].path, FILE_MOST, &files[i].text, &files[i].size, error);
     if (status == WEFT_OK)

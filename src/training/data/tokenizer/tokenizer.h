@@ -7,7 +7,7 @@
  * merged. The numbers are those of the released code, for any text. Any bytes can be encoded, UTF-8 or not, and
  * decoding gives the same bytes back.
  *
- * A tokenizer is a folder of two files, in the public forms:
+ * A tokenizer is a directory of two files, in the public forms:
  *   vocab.json   (or encoder.json) an object: the token's text, in GPT-2's printable alphabet (byte_alphabet.h), to its
  *                number; the numbers are 0 to one less than the number of tokens, each once; every byte is a token
  *   merges.txt   (or vocab.bpe) a merge a line, two tokens with a space between them, earlier ones first; a first line
@@ -37,18 +37,18 @@
 struct tokenizer;
 
 /**
- * Read the tokenizer in `folder`. Errors: SYSTEM for a file that cannot be read; DATA, with file and line or token, for
+ * Read the tokenizer in `directory`. Errors: SYSTEM for a file that cannot be read; DATA, with file and line or token, for
  * what is malformed: no JSON object, a number missing, double or too high, a byte without a token, a line that is not
  * two tokens, a merge of or into an unknown token, a merge that is there twice.
  */
-weft_status tokenizer_open(const char *folder, struct tokenizer **tokenizer, struct error *error);
+weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, struct error *error);
 void tokenizer_close(struct tokenizer *tokenizer);
 
-/** Whether `folder` has a vocabulary by one of its names: then it should be a tokenizer. */
-bool tokenizer_is_in(const char *folder);
+/** Whether `directory` has a vocabulary by one of its names: then it should be a tokenizer. */
+bool tokenizer_is_in(const char *directory);
 
-/** Write vocab.json and merges.txt into `folder`, which is there. Two tokenizers that are alike give the same bytes. */
-weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *folder, struct error *error);
+/** Write vocab.json and merges.txt into `directory`, which is there. Two tokenizers that are alike give the same bytes. */
+weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *directory, struct error *error);
 
 /** One of the two files, in memory. */
 struct tokenizer_file {

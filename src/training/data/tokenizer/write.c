@@ -89,7 +89,7 @@ void tokenizer_files_free(struct tokenizer_file files[TOKENIZER_FILES])
     }
 }
 
-weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *folder, struct error *error)
+weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     struct tokenizer_file files[TOKENIZER_FILES];
@@ -97,7 +97,7 @@ weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *folde
     if (status != WEFT_OK)
         return status;
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++) {
-        status = file_join(path, folder, files[i].path, error);
+        status = file_join(path, directory, files[i].path, error);
         if (status == WEFT_OK)
             status = file_write(path, files[i].text, files[i].size, error);
     }

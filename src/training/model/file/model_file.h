@@ -28,7 +28,7 @@ bool model_file_is_named(const char *name);
  */
 weft_status model_shape_load(const char *name, struct model_shape *shape, struct error *error);
 
-/** The shape that `size` bytes of YAML describe; `where` names them in sentences. Errors: DATA. */
+/** The shape that `size` bytes of YAML describe; `where` names them in messages. Errors: DATA. */
 weft_status model_file_parse(const char *text, size_t size, const char *where, struct model_shape *shape,
                              struct error *error);
 

@@ -13,7 +13,7 @@
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* One object, the name that it has in sentences, and the first thing that was wrong: what is asked after that does
+/* One object, the name that it has in messages, and the first thing that was wrong: what is asked after that does
  * nothing. */
 struct source {
     const cJSON *object;

@@ -11,7 +11,7 @@
  * none; hidden_size intermediate_size max_position_embeddings           attention_bias, mlp_bias: false; vocab_size
  * rms_norm_eps rope_theta tie_word_embeddings          head_dim: hidden_size / heads
  *
- * What would make it another network is refused in a sentence; the rest (dropout, token numbers, types) does not
+ * What would make it another network is refused in a message; the rest (dropout, token numbers, types) does not
  * change the shape and is passed over.
  */
 #ifndef WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H
@@ -21,7 +21,7 @@
 
 #define PUBLIC_CONFIG_NAME "config.json"
 
-/** Read the text of a config.json; `where` names it in sentences. Errors: DATA. */
+/** Read the text of a config.json; `where` names it in messages. Errors: DATA. */
 weft_status public_config_parse(const char *text, size_t size, const char *where, struct model_shape *shape,
                                 struct error *error);
 

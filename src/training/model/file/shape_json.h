@@ -12,7 +12,7 @@
 /** The object of `shape`, which must be complete (of a description); cJSON_Delete() frees it. NULL if memory is out. */
 cJSON *shape_to_json(const struct model_shape *shape);
 
-/** The shape that such an object says; `where` names it in sentences. Errors: DATA for a key that is missing or of the
+/** The shape that such an object says; `where` names it in messages. Errors: DATA for a key that is missing or of the
  * wrong kind, and for a model of SHAPE_KIND_PROGRAM, which has no shape. */
 weft_status shape_from_json(const cJSON *object, const char *where, struct model_shape *shape, struct error *error);
 

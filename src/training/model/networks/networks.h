@@ -22,19 +22,19 @@ struct network {
 /** All kinds; ends with NULL. */
 extern const struct network *const networks[];
 
-/** The kind of this name, or NULL with a sentence. */
+/** The kind of this name, or NULL with a message. */
 const struct network *network_find(const char *kind, struct error *error);
 
 /** Whether shapes of this kind have that number: all have some, and each kind names the others. */
 bool network_has(const struct network *network, const struct shape_number *number);
 
-/** Whether each number is one that the kind has and is within its bounds; a sentence names the first that is not. */
+/** Whether each number is one that the kind has and is within its bounds; a message names the first that is not. */
 weft_status network_check(const struct network *network, const struct model_shape *shape, struct error *error);
 
-/** Whether numbers that transformers share fit each other; a sentence names the first that does not. */
+/** Whether numbers that transformers share fit each other; a message names the first that does not. */
 weft_status transformer_check(const struct model_shape *shape, struct error *error);
 
-/** "gpt, llama or mlp", for sentences; returns `text`. */
+/** "gpt, llama or mlp", for messages; returns `text`. */
 char *network_kinds(char *text, size_t size);
 
 #define NETWORK(kind) extern const struct network kind##_network;

@@ -66,7 +66,7 @@ void gradient_buckets_begin(struct gradient_buckets *buckets);
 /** Range number `range` is ready; once in a pass. */
 void gradient_buckets_ready(struct gradient_buckets *buckets, uint32_t range);
 
-/** All ranges are ready: wait until the whole array is summed. On failure the sentence is the context's
+/** All ranges are ready: wait until the whole array is summed. On failure the message is the context's
  * weft_message(). */
 weft_status gradient_buckets_finish(struct gradient_buckets *buckets);
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/** Returns `status`; if it is an error, the sentence is the library's own. */
+/** Returns `status`; if it is an error, the message is the library's own. */
 static inline weft_status library_error(const weft_context *context, weft_status status, struct error *error)
 {
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));

@@ -15,14 +15,14 @@ struct tensor_name {
 
 /**
  * `names` are the `count` parameters as registered on this rank; on return they are rank 0's. numbers[i] receives the
- * number there of what was registered here as i. Collective. MISMATCH, with the same sentence on all ranks, names a
+ * number there of what was registered here as i. Collective. MISMATCH, with the same message on all ranks, names a
  * parameter that some lack or that differs, and the ranks.
  */
 weft_status tensor_names_agree(weft_context *context, weft_comm *comm, struct tensor_name *names, uint32_t count,
                                uint32_t *numbers, struct error *error);
 
 /**
- * After a step in which some rank missed a gradient: MISMATCH with the same sentence on all ranks, which names the
+ * After a step in which some rank missed a gradient: MISMATCH with the same message on all ranks, which names the
  * first such tensor and the ranks. `missing` holds one for each of `count` tensors. Collective.
  */
 weft_status tensor_names_missing(weft_context *context, weft_comm *comm, const struct model_parameter *tensors,

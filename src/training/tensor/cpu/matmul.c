@@ -398,7 +398,7 @@ static size_t scratchpad_of(const struct entry *entry)
  */
 #define ROOM_OF_THREAD ((uint64_t)16 << 20)
 
-/* The entry for `key`, made if it is new; NULL with a sentence on failure. The next call may move it. */
+/* The entry for `key`, made if it is new; NULL with a message on failure. The next call may move it. */
 static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *key, struct error *error)
 {
     struct entry *entry = table_place(matmuls->entries, matmuls->places, key);

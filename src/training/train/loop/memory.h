@@ -57,7 +57,7 @@ const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMOR
 
 /**
  * Whether the ranks of this node together find what they need among `available` bytes (limits_touchable() of
- * core/topology/limits.h, read before any rank takes any of it). WEFT_ERROR_MEMORY with a sentence: what is needed, what
+ * core/topology/limits.h, read before any rank takes any of it). WEFT_ERROR_MEMORY with a message: what is needed, what
  * there is, and what would need less.
  */
 weft_status memory_check(const struct train_config *config, const struct model_description *description,

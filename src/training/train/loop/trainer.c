@@ -216,7 +216,7 @@ static weft_status tell_stopped(struct trainer *trainer, struct error *error)
 static void tell_best(struct trainer *trainer)
 {
     const struct patience *patience = &trainer->state.patience;
-    const char *folder = trainer->config.checkpoint_dir;
+    const char *directory = trainer->config.checkpoint_dir;
     char best[FILE_PATH_BYTES];
     if (patience_is_over(patience, (uint64_t)trainer->config.patience))
         report_say(&trainer->report, "early stop after step %" PRIu64 ": %" PRIu64 " evaluations brought nothing",
@@ -224,7 +224,7 @@ static void tell_best(struct trainer *trainer)
     if (!patience->best_step)
         return;
     /* A run that was resumed elsewhere may have left it there. */
-    const bool kept = folder && file_join(best, folder, CHECKPOINT_BEST, NULL) == WEFT_OK && file_exists(best);
+    const bool kept = directory && file_join(best, directory, CHECKPOINT_BEST, NULL) == WEFT_OK && file_exists(best);
     report_say(&trainer->report, "best   step %" PRIu64 ", loss %.4f%s%s", patience->best_step, patience->best_loss,
                kept ? ", kept as " : "", kept ? best : "");
 }

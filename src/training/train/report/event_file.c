@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NUMBERS_MOST 1000 /* files that a process makes in one folder in one second */
+#define NUMBERS_MOST 1000 /* files that a process makes in one directory in one second */
 
 /* ---- protocol buffers: fields are a key (number and kind of what follows) and a value ------------------------------
  */
@@ -122,15 +122,15 @@ weft_status event_file_put(struct event_file *events, double time, uint64_t step
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A run that goes on gets a new file; TensorBoard puts those of a folder together. */
-static int make_file(struct event_file *events, const char *folder, double time, bool collected, struct error *error)
+/* A run that goes on gets a new file; TensorBoard puts those of a directory together. */
+static int make_file(struct event_file *events, const char *directory, double time, bool collected, struct error *error)
 {
     char host[256] = "", name[FILE_PATH_BYTES];
     gethostname(host, sizeof host - 1);
     for (unsigned number = 0; number < NUMBERS_MOST; number++) {
         snprintf(name, sizeof name, "events.out.tfevents.%010" PRIu64 ".%s.%ld.%u%s", (uint64_t)time,
                  *host ? host : "localhost", (long)getpid(), number, collected ? REPORT_NAME_COLLECTED : "");
-        if (file_join(events->path, folder, name, error) != WEFT_OK)
+        if (file_join(events->path, directory, name, error) != WEFT_OK)
             return -1;
         const int descriptor = open(events->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST)
@@ -139,14 +139,14 @@ static int make_file(struct event_file *events, const char *folder, double time,
     return -1;
 }
 
-weft_status event_file_open(struct event_file *events, const char *folder, double time, bool collected,
+weft_status event_file_open(struct event_file *events, const char *directory, double time, bool collected,
                             struct error *error)
 {
     events->file = NULL;
-    weft_status status = file_make_folder(folder, error);
+    weft_status status = file_make_directory(directory, error);
     if (status != WEFT_OK)
         return status;
-    const int descriptor = make_file(events, folder, time, collected, error);
+    const int descriptor = make_file(events, directory, time, collected, error);
     events->file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (!events->file) {
         status = error_system(error, "cannot make the event file '%s'", events->path);

@@ -40,7 +40,7 @@ static weft_status try_path(struct prometheus *prometheus, struct error *error)
                          "cannot write Prometheus metrics: the path is longer than %zu bytes", room);
     if (stat(prometheus->path, &there) == 0 && !S_ISREG(there.st_mode)) /* it would be replaced */
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "cannot write Prometheus metrics to '%s': it is no ordinary file; name one in a folder",
+                         "cannot write Prometheus metrics to '%s': it is no ordinary file; name one in a directory",
                          prometheus->path);
     FILE *file = fopen(prometheus->temporary, "w");
     if (!file)

@@ -37,12 +37,13 @@ struct report_step {
 /** Who wants to know. Strings are borrowed for the life of the report. */
 struct report_options {
     FILE *out;               /**< lines for people, and a live line where it is a terminal; NULL: none */
-    FILE *warnings;          /**< sentences about files that could not be written; NULL: none */
+    FILE *warnings;          /**< messages about files that could not be written; NULL: none */
     uint64_t every;          /**< steps between lines; 0: none, and no live line */
     const char *metrics;     /**< file that JSON lines are appended to; NULL: none */
     const char *prometheus;  /**< file that always holds the newest figures; NULL: none */
-    const char *tensorboard; /**< folder that gets an event file; NULL: none */
-    const char *collected; /**< what WEFT_METRICS names: file, pipe or folder for curves (weft/report.h); NULL: none */
+    const char *tensorboard; /**< directory that gets an event file; NULL: none */
+    const char
+        *collected; /**< what WEFT_METRICS names: file, pipe or directory for curves (weft/report.h); NULL: none */
 };
 
 /** What is known of a run before its first step. Strings are borrowed for the life of the report. */
@@ -112,7 +113,7 @@ void report_step(struct report *report, const struct report_step *step);
 /** An evaluation on held-out data after `step` steps. */
 void report_evaluation(struct report *report, uint64_t step, double loss);
 
-/** A sentence for people, in a line of its own. Writes to `out` at other times must come after report_clear(). */
+/** A message for people, in a line of its own. Writes to `out` at other times must come after report_clear(). */
 void report_say(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Take the live line away: somebody else is going to print. */

@@ -2,7 +2,7 @@
 #include "training/train/state/checkpoint_writer.h"
 
 #include "base/clock.h"
-#include "training/checkpoint/folder.h"
+#include "training/checkpoint/directory.h"
 #include "training/parallel/agreement.h"
 #include "training/train/state/internal/checkpoint_parts.h"
 #include "training/train/state/internal/lending.h"
@@ -25,7 +25,7 @@ enum stage {
 struct checkpoint_writer {
     struct checkpoint_writer_setup setup;
     uint32_t rank, ranks;
-    bool *sees;                        /* by rank: whether it can write into the folder */
+    bool *sees;                        /* by rank: whether it can write into the directory */
     struct checkpoint_record *records; /* by rank and kind, then without gaps; then the index's, the tokenizer's */
     size_t record_count;               /* of the newest checkpoint, once it is complete */
     struct lending *lending;
@@ -182,7 +182,7 @@ static void tell(struct checkpoint_writer *writer, weft_status status, const str
         .pause_seconds = writer->pause,
         .problem = status == WEFT_OK ? NULL : error->text,
     };
-    folder_of_step(writer->setup.config->checkpoint_dir, told.step, told.path, NULL);
+    directory_of_step(writer->setup.config->checkpoint_dir, told.step, told.path, NULL);
     report_checkpoint(writer->setup.report, &told);
 }
 
@@ -371,8 +371,8 @@ weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *spea
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
 
-/* Which ranks see the folder: those that read there what rank 0 has written into its claim. */
-static weft_status probe_folder(struct checkpoint_writer *writer, struct error *error)
+/* Which ranks see the directory: those that read there what rank 0 has written into its claim. */
+static weft_status probe_directory(struct checkpoint_writer *writer, struct error *error)
 {
     const struct checkpoint_writer_setup *setup = &writer->setup;
     char claim[CHECKPOINT_CLAIM_BYTES], mine[CHECKPOINT_CLAIM_BYTES];
@@ -419,7 +419,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     }
     status = agreement_reach(setup->context, setup->comm, status, error, speaks);
     if (status == WEFT_OK)
-        status = probe_folder(writer, error);
+        status = probe_directory(writer, error);
     if (status == WEFT_OK)
         status = agree(writer, open_lending(writer, error), speaks, error);
     if (status != WEFT_OK) {

@@ -8,7 +8,7 @@
  *     poll      at the end of every step: when all parts are written, rank 0's thread writes the manifest and gives the
  *               checkpoint its name; when it has, or when somebody failed, all ranks know                  all ranks
  *
- * So training pauses for the making of a folder, for the copy of what a busy core or a slow disk left unread, and where
+ * So training pauses for the making of a directory, for the copy of what a busy core or a slow disk left unread, and where
  * a checkpoint becomes due while one is under way: there is at most one. The thread runs at a lower priority (nice 5),
  * so that it takes a core that is free, and a quarter of one that computes; a checkpoint with which the run ends is not
  * slowed.
@@ -18,7 +18,7 @@
  * checkpoint is under way the system may take it back (training/train/state/internal/lending.h). Where shards of moments are gathered
  * (checkpoint_parts.h) rank 0 has room for all of them from begin to the end of writing.
  *
- * What failed in the background is told by the next call that is collective, on all ranks with the same sentence; older
+ * What failed in the background is told by the next call that is collective, on all ranks with the same message; older
  * checkpoints are as they were. With `go_on` it is said, and training goes on without that checkpoint.
  */
 #ifndef WEFT_TRAINING_TRAIN_STATE_CHECKPOINT_WRITER_H
@@ -38,7 +38,7 @@ struct checkpoint_writer_setup {
     struct report *report; /**< where what was written is told; rank 0's */
 };
 
-/** All ranks: find out who sees the folder, which rank 0 has claimed. The setup is borrowed but for itself. */
+/** All ranks: find out who sees the directory, which rank 0 has claimed. The setup is borrowed but for itself. */
 weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, struct checkpoint_writer **writer,
                                    bool *speaks, struct error *error);
 

@@ -19,7 +19,7 @@ struct train_config {
     bool
         vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise that of the data's tokenizer goes before it */
     const char *model;     /**< the shape's name, for people */
-    const char *data;      /**< a text, a token shard, a folder of shards, or "random" */
+    const char *data;      /**< a text, a token shard, a directory of shards, or "random" */
 
     const char *tokenizer; /**< directory of the tokenizer that a text is encoded with; NULL: the weights', or none */
     const char *from;      /**< path of `pretrained`; NULL: none */
@@ -52,7 +52,7 @@ struct train_config {
     int64_t checkpoint_keep;    /**< newest ones that are kept; 0: all */
     uint64_t checkpoint_part;   /**< bytes that a file has at least; ranks divide what is larger */
     bool checkpoint_go_on;      /**< train on without a checkpoint that could not be written */
-    const char *resume;         /**< folder of checkpoints to go on from; NULL: start afresh */
+    const char *resume;         /**< directory of checkpoints to go on from; NULL: start afresh */
     const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
     int64_t sample; /**< tokens to sample at the end; 0: none */

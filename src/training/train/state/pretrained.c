@@ -30,12 +30,12 @@ struct pretrained {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint, or a folder that has one: whatever else holds a model.safetensors is public. */
+/* A checkpoint, or a directory that has one: whatever else holds a model.safetensors is public. */
 static bool is_of_weft(const char *path)
 {
     char manifest[FILE_PATH_BYTES];
     size_t count;
-    if (!file_is_folder(path))
+    if (!file_is_directory(path))
         return false;
     if (file_join(manifest, path, CHECKPOINT_MANIFEST, NULL) == WEFT_OK && file_exists(manifest))
         return true;
@@ -49,22 +49,22 @@ static weft_status open_checkpoint(struct pretrained *pretrained, struct error *
     if (status != WEFT_OK)
         return status;
     const struct checkpoint_state *state = checkpoint_get_state(pretrained->checkpoint);
-    snprintf(where, sizeof where, "the model of the checkpoint '%s'", checkpoint_folder(pretrained->checkpoint));
+    snprintf(where, sizeof where, "the model of the checkpoint '%s'", checkpoint_directory(pretrained->checkpoint));
     status = shape_from_json(state->model, where, &pretrained->shape, error);
     pretrained->has_shape = status == WEFT_OK;
     snprintf(pretrained->about, sizeof pretrained->about, "the checkpoint %s, after step %" PRIu64,
-             checkpoint_folder(pretrained->checkpoint), state->step);
+             checkpoint_directory(pretrained->checkpoint), state->step);
     return status;
 }
 
-/* The config.json in the folder that `path` is or lies in. */
+/* The config.json in the directory that `path` is or lies in. */
 static weft_status find_config(const char *path, char config[FILE_PATH_BYTES], struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
-    if (file_is_folder(path))
+    char directory[FILE_PATH_BYTES];
+    if (file_is_directory(path))
         return file_join(config, path, PUBLIC_CONFIG_NAME, error);
-    snprintf(folder, sizeof folder, "%.*s", (int)(file_name(path) - path), path);
-    return file_join(config, *folder ? folder : ".", PUBLIC_CONFIG_NAME, error);
+    snprintf(directory, sizeof directory, "%.*s", (int)(file_name(path) - path), path);
+    return file_join(config, *directory ? directory : ".", PUBLIC_CONFIG_NAME, error);
 }
 
 static void describe_files(struct pretrained *pretrained)
@@ -99,7 +99,7 @@ static weft_status open_files(struct pretrained *pretrained, struct error *error
     return status;
 }
 
-/* Names and words that others have written stand in sentences; none moves a terminal's cursor. */
+/* Names and words that others have written stand in messages; none moves a terminal's cursor. */
 static weft_status told(weft_status status, struct error *error)
 {
     if (status != WEFT_OK && error)

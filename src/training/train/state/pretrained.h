@@ -17,7 +17,7 @@
 
 struct pretrained;
 
-/** Open `path`: a checkpoint, a folder of checkpoints (the newest one), a safetensors file, a folder with such files.
+/** Open `path`: a checkpoint, a directory of checkpoints (the newest one), a safetensors file, a directory with such files.
  */
 weft_status pretrained_open(const char *path, struct pretrained **pretrained, struct error *error);
 void pretrained_close(struct pretrained *pretrained);

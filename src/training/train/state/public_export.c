@@ -31,7 +31,7 @@ static weft_status weights_read(struct weights *weights, const struct checkpoint
     char where[FILE_PATH_BYTES + 64];
     struct model_shape shape;
     *weights = (struct weights){0};
-    snprintf(where, sizeof where, "the model of the checkpoint '%s'", checkpoint_folder(checkpoint));
+    snprintf(where, sizeof where, "the model of the checkpoint '%s'", checkpoint_directory(checkpoint));
     weft_status status = shape_from_json(checkpoint_get_state(checkpoint)->model, where, &shape, error);
     if (status == WEFT_OK)
         status = model_describe(&shape, &weights->description, error);
@@ -67,73 +67,74 @@ static void weights_convert(struct weights *weights, weft_type type)
 }
 
 /* The tokenizer that the checkpoint carries, if any. */
-static weft_status write_tokenizer(const struct checkpoint *checkpoint, const char *folder, struct error *error)
+static weft_status write_tokenizer(const struct checkpoint *checkpoint, const char *directory, struct error *error)
 {
     struct tokenizer *tokenizer;
-    if (!tokenizer_is_in(checkpoint_folder(checkpoint)))
+    if (!tokenizer_is_in(checkpoint_directory(checkpoint)))
         return WEFT_OK;
-    weft_status status = tokenizer_open(checkpoint_folder(checkpoint), &tokenizer, error);
+    weft_status status = tokenizer_open(checkpoint_directory(checkpoint), &tokenizer, error);
     if (status != WEFT_OK)
         return status;
-    status = tokenizer_write(tokenizer, folder, error);
+    status = tokenizer_write(tokenizer, directory, error);
     tokenizer_close(tokenizer);
     return status;
 }
 
-static weft_status write_files(const struct weights *weights, const struct checkpoint *checkpoint, const char *folder,
-                               weft_type type, struct error *error)
+static weft_status write_files(const struct weights *weights, const struct checkpoint *checkpoint,
+                               const char *directory, weft_type type, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
     struct file_digest digest;
-    weft_status status = file_join(path, folder, "model.safetensors", error);
+    weft_status status = file_join(path, directory, "model.safetensors", error);
     if (status == WEFT_OK)
         status = safetensors_write(path, weights->tensors, weights->description->parameter_count, &digest, error);
     if (status == WEFT_OK)
-        status = file_join(path, folder, PUBLIC_CONFIG_NAME, error);
+        status = file_join(path, directory, PUBLIC_CONFIG_NAME, error);
     if (status == WEFT_OK)
         status = public_config_format(&weights->description->shape, type, &text, error);
     if (status != WEFT_OK)
         return status;
     status = file_write(path, text, strlen(text), error);
     free(text);
-    return status == WEFT_OK ? write_tokenizer(checkpoint, folder, error) : status;
+    return status == WEFT_OK ? write_tokenizer(checkpoint, directory, error) : status;
 }
 
-/* `folder` without slashes at its end, and the name under which it is written first. */
-static weft_status name_folders(const char *folder, char target[FILE_PATH_BYTES], char partial[FILE_PATH_BYTES],
-                                struct error *error)
+/* `directory` without slashes at its end, and the name under which it is written first. */
+static weft_status name_directories(const char *directory, char target[FILE_PATH_BYTES], char partial[FILE_PATH_BYTES],
+                                    struct error *error)
 {
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/')
+    size_t length = strlen(directory);
+    while (length > 1 && directory[length - 1] == '/')
         length--;
     if (length == 0 || length + sizeof ".partial" > FILE_PATH_BYTES)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' cannot be a folder's name", folder);
-    snprintf(target, FILE_PATH_BYTES, "%.*s", (int)length, folder);
-    snprintf(partial, FILE_PATH_BYTES, "%.*s.partial", (int)length, folder);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' cannot be a directory's name", directory);
+    snprintf(target, FILE_PATH_BYTES, "%.*s", (int)length, directory);
+    snprintf(partial, FILE_PATH_BYTES, "%.*s.partial", (int)length, directory);
     return WEFT_OK;
 }
 
 static weft_status publish(const char *partial, const char *target, struct error *error)
 {
     char parent[FILE_PATH_BYTES];
-    if (rename(partial, target) != 0) /* replaces an empty folder and nothing else */
+    if (rename(partial, target) != 0) /* replaces an empty directory and nothing else */
         return error_system(error, "cannot rename '%s' to '%s'", partial, target);
     snprintf(parent, sizeof parent, "%.*s", (int)(file_name(target) - target), target);
-    return file_sync_folder(*parent ? parent : ".", error);
+    return file_sync_directory(*parent ? parent : ".", error);
 }
 
-weft_status public_export(const struct checkpoint *checkpoint, const char *folder, weft_type type, struct error *error)
+weft_status public_export(const struct checkpoint *checkpoint, const char *directory, weft_type type,
+                          struct error *error)
 {
     char target[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
     struct weights weights = {0};
     if (!convert_knows(type))
         return error_set(error, WEFT_ERROR_ARGUMENT, "weights can be written as f32, f16 or bf16, not as %s",
                          weft_type_name(type));
-    weft_status status = name_folders(folder, target, partial, error);
+    weft_status status = name_directories(directory, target, partial, error);
     if (status != WEFT_OK)
         return status;
     if (file_exists(target) && rmdir(target) != 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is there already; give --output a folder that is not",
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is there already; give --output a directory that is not",
                          target);
     status = weights_read(&weights, checkpoint, error);
     if (status == WEFT_OK) {
@@ -141,7 +142,7 @@ weft_status public_export(const struct checkpoint *checkpoint, const char *folde
         status = file_remove_tree(partial, error);
     }
     if (status == WEFT_OK)
-        status = file_make_folder(partial, error);
+        status = file_make_directory(partial, error);
     if (status == WEFT_OK)
         status = write_files(&weights, checkpoint, partial, type, error);
     if (status == WEFT_OK)

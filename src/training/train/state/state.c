@@ -35,18 +35,18 @@ static weft_status match_run(const struct checkpoint *checkpoint, const struct t
     uint64_t position = read->step * (uint64_t)config->batch;
     if (read->seed != (uint64_t)config->seed)
         return error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' was made with --seed %" PRIu64 ", not %" PRId64,
-                         checkpoint_folder(checkpoint), read->seed, config->seed);
+                         checkpoint_directory(checkpoint), read->seed, config->seed);
     const cJSON *optimiser = cJSON_GetObjectItemCaseSensitive(read->training, "optimizer");
     const char *name = cJSON_GetStringValue(optimiser), *wanted = optimiser_names[config->optimiser.kind];
     if (name && strcmp(name, wanted) != 0)
         return error_set(error, WEFT_ERROR_DATA,
                          "the checkpoint '%s' holds the moments of --optimizer %s, not of %s; go on with that one",
-                         checkpoint_folder(checkpoint), name, wanted);
+                         checkpoint_directory(checkpoint), name, wanted);
     if (read->position != position)
         return error_set(error, WEFT_ERROR_DATA,
                          "the checkpoint '%s' has read %" PRIu64 " sequences in %" PRIu64
                          " steps, so its --batch was %" PRIu64 ", not %" PRId64,
-                         checkpoint_folder(checkpoint), read->position, read->step,
+                         checkpoint_directory(checkpoint), read->position, read->step,
                          read->step ? read->position / read->step : 0, config->batch);
     return WEFT_OK;
 }
@@ -63,15 +63,15 @@ static void warn_of_kernels(const struct checkpoint *checkpoint, const struct tr
         config->warnings,
         "weft: the checkpoint '%s' was computed with the kernels %s, and this run goes on with %s: its weights will "
         "not have the bits of an uninterrupted run; --kernels %s keeps them\n",
-        checkpoint_folder(checkpoint), name, state->kernels, name);
+        checkpoint_directory(checkpoint), name, state->kernels, name);
     fflush(config->warnings);
 }
 
-weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
+weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
                                 char changes[SETTINGS_TEXT_BYTES], struct error *error)
 {
     struct checkpoint *checkpoint;
-    weft_status status = checkpoint_open(folder, &checkpoint, error);
+    weft_status status = checkpoint_open(directory, &checkpoint, error);
     if (status != WEFT_OK)
         return status;
     struct tensor_list weights = {0}, moments = {0};
@@ -82,7 +82,7 @@ weft_status training_state_load(struct training_state *state, const struct train
         status = match_run(checkpoint, config, error);
     if (status == WEFT_OK)
         status = settings_match(checkpoint_get_state(checkpoint)->training, config, state->data,
-                                checkpoint_folder(checkpoint), changes, error);
+                                checkpoint_directory(checkpoint), changes, error);
     if (status == WEFT_OK)
         status = tensor_lists_open(&weights, &moments, &arrays, error);
     if (status == WEFT_OK)
@@ -90,7 +90,7 @@ weft_status training_state_load(struct training_state *state, const struct train
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, moments.tensors, moments.count, error);
     if (status == WEFT_OK)
-        status = patience_get(checkpoint_get_state(checkpoint)->training, checkpoint_folder(checkpoint),
+        status = patience_get(checkpoint_get_state(checkpoint)->training, checkpoint_directory(checkpoint),
                               &state->patience, error);
     if (status == WEFT_OK)
         state->step = checkpoint_get_state(checkpoint)->step;

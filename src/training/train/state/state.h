@@ -42,12 +42,12 @@ void training_state_describe(const struct training_state *state, const struct tr
                              struct checkpoint_state *written);
 
 /**
- * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.
+ * Read the newest whole checkpoint below `directory` (or `directory` itself, if it is one). One rank calls this.
  * WEFT_ERROR_DATA when it is damaged, of another model or optimizer, or of a run with other settings; `state` is then
  * unchanged. A checkpoint that other kernels than state->kernels computed is taken, but config->warnings says that the
  * bits will differ. `changes` as of settings_match().
  */
-weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
+weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
                                 char changes[SETTINGS_TEXT_BYTES], struct error *error);
 
 #endif

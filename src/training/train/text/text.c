@@ -25,23 +25,23 @@ static weft_status open_tokenizer(const char *directory, struct text *text, stru
 
 weft_status text_open(const char *data, struct text *text, struct error *error)
 {
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct packed packed;
     bool are_tokens;
     *text = (struct text){0};
     if (strcmp(data, "random") == 0)
         return WEFT_OK;
-    weft_status status = packed_find(data, folder, &are_tokens, error);
+    weft_status status = packed_find(data, directory, &are_tokens, error);
     if (status == WEFT_OK && !are_tokens)
         strcpy(text->identity, TEXT_OF_BYTES);
     if (status != WEFT_OK || !are_tokens)
         return status;
-    if (tokenizer_is_in(folder))
-        status = open_tokenizer(folder, text, error);
-    if (status == WEFT_OK && !packed_is_in(folder))
+    if (tokenizer_is_in(directory))
+        status = open_tokenizer(directory, text, error);
+    if (status == WEFT_OK && !packed_is_in(directory))
         return WEFT_OK;
     if (status == WEFT_OK)
-        status = packed_read(folder, &packed, error);
+        status = packed_read(directory, &packed, error);
     if (status != WEFT_OK) {
         text_close(text);
         return status;
@@ -51,7 +51,7 @@ weft_status text_open(const char *data, struct text *text, struct error *error)
         return error_set(error, WEFT_ERROR_DATA,
                          "the tokenizer in '%s' is not the one that the shards there were encoded with: %s says %.12s; "
                          "put that one back, or encode the text again with weft data pack",
-                         folder, PACKED_DESCRIPTION, packed.tokenizer);
+                         directory, PACKED_DESCRIPTION, packed.tokenizer);
     }
     strcpy(text->identity, *packed.tokenizer ? packed.tokenizer : text->identity);
     text->vocabulary = packed.vocabulary;
@@ -68,7 +68,7 @@ weft_status text_open(const char *data, struct text *text, struct error *error)
 static weft_status find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
 {
     size_t checkpoints = 0;
-    if (!file_is_folder(path)) {
+    if (!file_is_directory(path)) {
         const int length = (int)(file_name(path) - path);
         snprintf(directory, FILE_PATH_BYTES, "%.*s", length ? length : 1, length ? path : ".");
         return WEFT_OK;

@@ -19,7 +19,7 @@ enum regroup_frame {
     REGROUP_PROBE,     /**< I lead: join me */
     REGROUP_FOLLOW,    /**< rank (4): I do not lead, that one does */
     REGROUP_TABLE,     /**< see regroup_adopt() */
-    REGROUP_LEFT_OUT,  /**< sentence (text): the others go on without you */
+    REGROUP_LEFT_OUT,  /**< message (text): the others go on without you */
 };
 
 enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2 };
@@ -110,6 +110,6 @@ void regroup_follow(struct regroup *regroup, uint32_t leader);
 bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size);
 
 /** The meeting has come to an end for this rank. */
-void regroup_decide(struct regroup *regroup, weft_status status, const char *sentence);
+void regroup_decide(struct regroup *regroup, weft_status status, const char *message);
 
 #endif

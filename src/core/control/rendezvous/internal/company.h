@@ -35,7 +35,7 @@ struct company_rules {
     void (*seat)(void *context, struct guest *guest);                            /**< it has proved itself */
     bool (*take)(void *context, struct guest *guest, const struct frame *frame); /**< false: the frame is no good */
     void (*leave)(void *context, struct guest *guest);                           /**< gone before the outcome */
-    void (*refuse)(void *context, const char *sentence);                         /**< why somebody was turned away */
+    void (*refuse)(void *context, const char *message);                          /**< why somebody was turned away */
 };
 
 struct company {
@@ -53,7 +53,7 @@ struct company {
     uint32_t handled;            /**< messages that have passed, of all guests */
 };
 
-/** Borrows rules, context and secret. A guest's frame has for each rank up to `rank_bytes`, and a sentence.
+/** Borrows rules, context and secret. A guest's frame has for each rank up to `rank_bytes`, and a message.
  * company_close() is harmless on a zeroed struct. */
 weft_status company_open(struct company *company, uint32_t ranks, uint32_t rank_bytes, const uint8_t *secret,
                          const struct company_rules *rules, void *context, struct error *error);
@@ -77,22 +77,22 @@ uint64_t company_deadline(const struct company *company, uint64_t latest);
 /** The guest with this number, or NULL. */
 struct guest *company_guest(const struct company *company, uint32_t number);
 
-/** Whether the guest believes in the same job; else the sentence that says why not. */
-bool company_check(const struct company *company, const struct guest *guest, char sentence[COMPANY_SENTENCE_BYTES]);
+/** Whether the guest believes in the same job; else the message that says why not. */
+bool company_check(const struct company *company, const struct guest *guest, char message[COMPANY_SENTENCE_BYTES]);
 
 /** Frames that bring so many bytes for each rank are no longer than this. */
 uint32_t company_frame_most(uint32_t ranks, uint32_t rank_bytes);
 
-/** A guest brings a rank; false with the sentence if somebody else brings it, too. */
+/** A guest brings a rank; false with the message if somebody else brings it, too. */
 bool company_bring(struct company *company, const struct guest *guest, uint32_t rank,
-                   char sentence[COMPANY_SENTENCE_BYTES]);
+                   char message[COMPANY_SENTENCE_BYTES]);
 void company_withdraw(struct company *company, uint32_t rank);
 
 /** Everybody who is seated leaves with what is in its stream, then with the answer, if `answered`. */
 void company_dismiss(struct company *company, bool answered);
 
 /** Put a failure into the streams of all who are seated, then dismiss them. */
-void company_fail(struct company *company, weft_status status, const char *sentence);
+void company_fail(struct company *company, weft_status status, const char *message);
 
 /** Messages that have passed, of those who are gone and of those who are here. */
 struct stream_counts company_counts(const struct company *company);

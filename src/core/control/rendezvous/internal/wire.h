@@ -11,7 +11,7 @@ enum rendezvous_frame {
     RENDEZVOUS_COME,      /**< to the server: chain (4), bytes of a card (4), where others find the sender (text; empty:
                              it brings everybody), then the ranks that it brings: each a first (4) and how many (4) */
     RENDEZVOUS_WITHDRAWN, /**< up: ranks (4 each) that have gone away again */
-    RENDEZVOUS_FAILURE,   /**< up until it has reached the server or the root, then down to all: status (4), sentence
+    RENDEZVOUS_FAILURE,   /**< up until it has reached the server or the root, then down to all: status (4), message
                              (text) */
     RENDEZVOUS_ADDRESS,   /**< down, to a rank of the same host: its address (text) as others reach it */
     RENDEZVOUS_PLACE,     /**< from the server: chain (4), ranks below and including the taker's (4), its parent's

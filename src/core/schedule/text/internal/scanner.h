@@ -24,7 +24,7 @@ struct scanner_variable {
 
 struct scanner {
     const char *at;   /**< what is left of the line, which ends with '\0' */
-    const char *file; /**< for sentences */
+    const char *file; /**< for messages */
     uint32_t line;    /**< from 1 */
     uint32_t depth;   /**< of brackets in an expression */
     uint32_t count;   /**< variables */
@@ -48,7 +48,7 @@ bool scanner_expects(struct scanner *scanner, const char *word);
 /** Take any word that begins with a letter into `word`; false (nothing noted) if there is none. */
 bool scanner_word(struct scanner *scanner, char *word, size_t size);
 
-/** Work out an expression; its value must be in [least, most]. `what` names it in sentences. */
+/** Work out an expression; its value must be in [least, most]. `what` names it in messages. */
 bool scanner_number(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t *value);
 
 /** The same, ending before a '+' or '-' that is outside brackets. */

@@ -186,7 +186,7 @@ static inline bool verify_same(struct value a, struct value b)
     return a.sum == b.sum && a.column == b.column;
 }
 
-/** The sentence about a step; always false, so that it can be returned. */
+/** The message about a step; always false, so that it can be returned. */
 bool verify_complain(struct machine *machine, const struct thread *thread, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -264,7 +264,7 @@ static inline bool verify_ordered(const struct machine *machine, const struct th
     return verify_clock_holds(machine, verify_clock_of(machine, thread), thread->rank, by, clock);
 }
 
-/** "chunk 3 of rank 1's output", for sentences. */
+/** "chunk 3 of rank 1's output", for messages. */
 const char *verify_cell_text(const struct machine *machine, uint32_t index, char *text, size_t size);
 
 /** Access a cell: complains when a conflicting access is not ordered before. */

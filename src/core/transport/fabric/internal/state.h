@@ -3,7 +3,7 @@
  * What the files of the fabric share. Not for anybody else: they read fabric.h.
  *
  *     fabric.c           open, close, connect; completions; the struct transport
- *     core/transport/fabric/provider.c  which provider, which interfaces, and the sentence that says why
+ *     core/transport/fabric/provider.c  which provider, which interfaces, and the message that says why
  *     core/transport/fabric/rail.c      one interface: its domain, queue and endpoints
  *     core/transport/fabric/path.c      from a rail here to one of a peer: probing, rates, which chunk takes which, what has died
  *     core/transport/fabric/memory.c    registered regions and their keys

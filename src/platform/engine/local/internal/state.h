@@ -13,10 +13,10 @@
 struct local_node {
     struct attempt attempt;
     uint32_t node;
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct journal_reader reader;
     int watch;               /* its agent's connection; -1: none */
-    int notice;              /* until there is one: of its journal's folder, by inotify; -1: none */
+    int notice;              /* until there is one: of its journal's directory, by inotify; -1: none */
     bool ended;              /* its last record was read once */
     uint32_t starts;         /* agents that this engine has started for it */
     uint64_t started_at;     /* when the last one was; 0: none, or by another engine */
@@ -39,7 +39,7 @@ struct local_host {
 
 struct engine_local {
     struct engine engine; /* first */
-    char folder[FILE_PATH_BYTES];
+    char directory[FILE_PATH_BYTES];
     struct local_host *hosts;
     uint32_t host_count;
     uint32_t slots, processor_count; /* of all hosts; that this process may use */
@@ -77,16 +77,16 @@ void local_agent_wait(struct local_node *node, int options);
 void local_watch_start(struct engine_local *local, struct local_node *node);
 void local_watch_stop(struct engine_local *local, struct local_node *node);
 
-/** Until its agent can be reached, the journal's folder tells that it has begun. It does not matter if that fails. */
+/** Until its agent can be reached, the journal's directory tells that it has begun. It does not matter if that fails. */
 void local_notice_start(struct engine_local *local, struct local_node *node);
 void local_notice_stop(struct engine_local *local, struct local_node *node);
 
 /** Of which nodes something was heard (engine.h). */
 weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error);
 
-/** Whether the order in a node's folder is of this engine's platform; so is one that cannot be read, as all that is
+/** Whether the order in a node's directory is of this engine's platform; so is one that cannot be read, as all that is
  * damaged (poll() tells of it). */
-bool local_order_is_own(const struct engine_local *local, const char *folder);
+bool local_order_is_own(const struct engine_local *local, const char *directory);
 
 /** Divide what the machine has for runs among the hosts, by their slots. */
 void local_limits_divide(struct engine_local *local);
@@ -95,7 +95,7 @@ void local_limits_divide(struct engine_local *local);
 weft_status local_limits_of_node(const struct engine_local *local, const struct engine_order *order, uint32_t number,
                                  const struct local_host *host, struct node_limits *limits, struct error *error);
 
-/** Make room for a run whose folder another platform has left. Errors: SYSTEM, also while something runs there. */
+/** Make room for a run whose directory another platform has left. Errors: SYSTEM, also while something runs there. */
 weft_status local_order_make_room(const struct engine_local *local, const struct attempt *attempt, struct error *error);
 
 /** Whether the engine can start this at all. Errors: ARGUMENT. */

@@ -35,7 +35,7 @@ weft_status schema_set_check(const struct schema_set *set, struct error *error);
 const cJSON *schema_set_tree(const struct schema_set *set);
 
 /**
- * Check `value` against the schema `name`. Errors: DATA with a sentence that names the place ("nodes[2].gpus is 9, the
+ * Check `value` against the schema `name`. Errors: DATA with a message that names the place ("nodes[2].gpus is 9, the
  * most is 8").
  */
 weft_status schema_check(const struct schema_set *set, const char *name, const cJSON *value, struct error *error);

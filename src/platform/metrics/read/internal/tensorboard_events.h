@@ -60,7 +60,7 @@ weft_status events_read(struct events_reader *reader, events_take *take, void *s
 /** Harmless on a zeroed struct. */
 void events_close(struct events_reader *reader);
 
-/** Whether a file of that name (without folders) is an event file: it has "tfevents" in it, and does not end in
+/** Whether a file of that name (without directories) is an event file: it has "tfevents" in it, and does not end in
  * REPORT_NAME_COLLECTED (training/train/report/names.h): weft train has reported what is in that one. */
 bool events_is_file(const char *name);
 

@@ -27,7 +27,7 @@ struct divergence {
 
 /**
  * Every rank computes its micro-batches again, and the first rank that finds a number that is not finite tells.
- * Collective. Never WEFT_OK: WEFT_ERROR_DATA with the sentence on every rank, or what went wrong here. *speaks as in
+ * Collective. Never WEFT_OK: WEFT_ERROR_DATA with the message on every rank, or what went wrong here. *speaks as in
  * training/parallel/agreement.h.
  */
 weft_status divergence_explain(const struct divergence *divergence, bool *speaks, struct error *error);

@@ -22,7 +22,7 @@ struct trainer {
     const atomic_int *stop;
     int stopped_by; /* the greatest *stop of all ranks, when they have ended for it */
 
-    struct checkpoint_claim *claim; /* rank 0's on the folder of checkpoints */
+    struct checkpoint_claim *claim; /* rank 0's on the directory of checkpoints */
     struct kernel_choice kernels;   /* of all ranks */
     struct device *device;
     struct model_description *description;

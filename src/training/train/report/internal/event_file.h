@@ -30,11 +30,11 @@ struct event_value {
 #define EVENT_VALUES_MOST 16
 
 /**
- * Make a file of its own in `folder`, which is made too: events.out.tfevents.TIME.HOST.PROCESS.NUMBER. `time` is
+ * Make a file of its own in `directory`, which is made too: events.out.tfevents.TIME.HOST.PROCESS.NUMBER. `time` is
  * seconds since 1970. With `collected` the name ends in REPORT_NAME_COLLECTED (training/train/report/names.h): what is in the file is
  * reported by other means too, and those who collect metrics pass it by.
  */
-weft_status event_file_open(struct event_file *events, const char *folder, double time, bool collected,
+weft_status event_file_open(struct event_file *events, const char *directory, double time, bool collected,
                             struct error *error);
 
 /** Append `count` values of one step, and flush. */

@@ -48,7 +48,7 @@ struct report_last {
 };
 
 struct report_sink {
-    const char *name; /**< for sentences: "the metrics file" */
+    const char *name; /**< for messages: "the metrics file" */
 
     /** *state stays NULL where the options do not ask for this one. */
     weft_status (*open)(const struct report_options *options, void **state, struct error *error);

@@ -2,7 +2,7 @@
 /**
  * Which rank writes which part of a checkpoint.
  *
- * Ranks that see the folder as rank 0 does divide whole tensors by bytes; with the optimizer's state in shards each
+ * Ranks that see the directory as rank 0 does divide whole tensors by bytes; with the optimizer's state in shards each
  * writes its own. A checkpoint that is small, or shards of which some rank cannot write its own, is rank 0's alone, to
  * which moments in shards are gathered first. All ranks find the same.
  */
@@ -32,7 +32,7 @@ struct checkpoint_parts {
     uint64_t bytes; /**< of all tensors */
 };
 
-/** Whether the moments' shards are gathered to rank 0: see above. `sees` tells which ranks see the folder. */
+/** Whether the moments' shards are gathered to rank 0: see above. `sees` tells which ranks see the directory. */
 bool checkpoint_parts_gather(const struct training_state *state, const struct shards *shards, const bool *sees,
                              uint64_t least);
 

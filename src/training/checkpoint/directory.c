@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/checkpoint/folder.h"
+#include "training/checkpoint/directory.h"
 #include "training/checkpoint/checkpoint.h"
 
 #include <ctype.h>
@@ -14,28 +14,28 @@
 #define STEP_FORMAT    "step-%08" PRIu64
 #define PARTIAL_ENDING ".partial"
 
-weft_status folder_of_step(const char *run, uint64_t step, char path[FILE_PATH_BYTES], struct error *error)
+weft_status directory_of_step(const char *run, uint64_t step, char path[FILE_PATH_BYTES], struct error *error)
 {
     char name[64];
     snprintf(name, sizeof name, STEP_FORMAT, step);
     return file_join(path, run, name, error);
 }
 
-weft_status folder_of_partial(const char *run, uint64_t step, char path[FILE_PATH_BYTES], struct error *error)
+weft_status directory_of_partial(const char *run, uint64_t step, char path[FILE_PATH_BYTES], struct error *error)
 {
     char name[64];
     snprintf(name, sizeof name, STEP_FORMAT PARTIAL_ENDING, step);
     return file_join(path, run, name, error);
 }
 
-static weft_status both_names(const char *run, uint64_t step, char folder[FILE_PATH_BYTES],
+static weft_status both_names(const char *run, uint64_t step, char directory[FILE_PATH_BYTES],
                               char partial[FILE_PATH_BYTES], struct error *error)
 {
-    weft_status status = folder_of_step(run, step, folder, error);
-    return status == WEFT_OK ? folder_of_partial(run, step, partial, error) : status;
+    weft_status status = directory_of_step(run, step, directory, error);
+    return status == WEFT_OK ? directory_of_partial(run, step, partial, error) : status;
 }
 
-/* Whether `name` is a step's as folder_of_step() writes it, followed by `ending`. */
+/* Whether `name` is a step's as directory_of_step() writes it, followed by `ending`. */
 static bool is_step_name(const char *name, const char *ending, uint64_t *step)
 {
     char written[64];
@@ -52,15 +52,15 @@ static int by_step(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* All steps whose folder has `ending`, rising; the caller frees `*steps`. */
+/* All steps whose directory has `ending`, rising; the caller frees `*steps`. */
 static weft_status list_steps(const char *run, const char *ending, uint64_t **steps, size_t *count, struct error *error)
 {
-    DIR *folder = opendir(run);
-    if (!folder)
-        return error_system(error, "cannot read the folder '%s'", run);
+    DIR *directory = opendir(run);
+    if (!directory)
+        return error_system(error, "cannot read the directory '%s'", run);
     uint64_t *found = NULL, step;
     size_t used = 0, room = 0;
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         if (!is_step_name(entry->d_name, ending, &step))
             continue;
         if (used == room) {
@@ -68,14 +68,14 @@ static weft_status list_steps(const char *run, const char *ending, uint64_t **st
             uint64_t *larger = realloc(found, room * sizeof *found);
             if (!larger) {
                 free(found);
-                closedir(folder);
+                closedir(directory);
                 return error_memory(error, room * sizeof *found, "a list of checkpoints");
             }
             found = larger;
         }
         found[used++] = step;
     }
-    closedir(folder);
+    closedir(directory);
     if (used)
         qsort(found, used, sizeof *found, by_step);
     *steps = found;
@@ -91,10 +91,10 @@ weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; i < used && status == WEFT_OK; i++) {
-        char folder[FILE_PATH_BYTES], manifest[FILE_PATH_BYTES];
-        status = folder_of_step(run, found[i], folder, error);
+        char directory[FILE_PATH_BYTES], manifest[FILE_PATH_BYTES];
+        status = directory_of_step(run, found[i], directory, error);
         if (status == WEFT_OK)
-            status = file_join(manifest, folder, CHECKPOINT_MANIFEST, error);
+            status = file_join(manifest, directory, CHECKPOINT_MANIFEST, error);
         if (status == WEFT_OK && file_exists(manifest))
             found[whole++] = found[i];
     }
@@ -108,7 +108,7 @@ weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_
     return status;
 }
 
-weft_status folder_remove_partials(const char *run, struct error *error)
+weft_status directory_remove_partials(const char *run, struct error *error)
 {
     uint64_t *steps = NULL;
     size_t count = 0;
@@ -117,7 +117,7 @@ weft_status folder_remove_partials(const char *run, struct error *error)
         return status;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         char partial[FILE_PATH_BYTES];
-        status = folder_of_partial(run, steps[i], partial, error);
+        status = directory_of_partial(run, steps[i], partial, error);
         if (status == WEFT_OK)
             status = file_remove_tree(partial, error);
     }
@@ -128,51 +128,51 @@ weft_status folder_remove_partials(const char *run, struct error *error)
 /* Take away the checkpoint of `step`: renamed first, so that no reader finds it half removed. */
 static weft_status remove_step(const char *run, uint64_t step, struct error *error)
 {
-    char folder[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
-    weft_status status = both_names(run, step, folder, partial, error);
+    char directory[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
+    weft_status status = both_names(run, step, directory, partial, error);
     if (status != WEFT_OK)
         return status;
-    if (rename(folder, partial) != 0)
-        return error_system(error, "cannot rename the old checkpoint '%s' to remove it", folder);
+    if (rename(directory, partial) != 0)
+        return error_system(error, "cannot rename the old checkpoint '%s' to remove it", directory);
     return file_remove_tree(partial, error);
 }
 
 /* For file systems that cannot swap two names: move the old one away first. Between the two moves the step is absent.
  */
-static weft_status replace_in_two_moves(const char *partial, const char *folder, struct error *error)
+static weft_status replace_in_two_moves(const char *partial, const char *directory, struct error *error)
 {
     char old[FILE_PATH_BYTES];
-    if (snprintf(old, sizeof old, "%s.old", folder) >= (int)sizeof old)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", folder);
+    if (snprintf(old, sizeof old, "%s.old", directory) >= (int)sizeof old)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", directory);
     weft_status status = file_remove_tree(old, error);
     if (status != WEFT_OK)
         return status;
-    if (rename(folder, old) != 0)
-        return error_system(error, "cannot rename the checkpoint '%s' to replace it", folder);
-    if (rename(partial, folder) != 0) {
-        error_system(error, "cannot rename '%s' to '%s'", partial, folder);
-        rename(old, folder);
+    if (rename(directory, old) != 0)
+        return error_system(error, "cannot rename the checkpoint '%s' to replace it", directory);
+    if (rename(partial, directory) != 0) {
+        error_system(error, "cannot rename '%s' to '%s'", partial, directory);
+        rename(old, directory);
         return WEFT_ERROR_SYSTEM;
     }
     return file_remove_tree(old, error);
 }
 
-weft_status folder_publish(const char *run, uint64_t step, struct error *error)
+weft_status directory_publish(const char *run, uint64_t step, struct error *error)
 {
-    char folder[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
-    weft_status status = both_names(run, step, folder, partial, error);
+    char directory[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
+    weft_status status = both_names(run, step, directory, partial, error);
     if (status != WEFT_OK)
         return status;
-    if (!file_exists(folder)) {
-        if (rename(partial, folder) != 0)
-            return error_system(error, "cannot rename '%s' to '%s'", partial, folder);
-        return file_sync_folder(run, error);
+    if (!file_exists(directory)) {
+        if (rename(partial, directory) != 0)
+            return error_system(error, "cannot rename '%s' to '%s'", partial, directory);
+        return file_sync_directory(run, error);
     }
-    if (renameat2(AT_FDCWD, partial, AT_FDCWD, folder, RENAME_EXCHANGE) == 0)
+    if (renameat2(AT_FDCWD, partial, AT_FDCWD, directory, RENAME_EXCHANGE) == 0)
         status = file_remove_tree(partial, error);
     else
-        status = replace_in_two_moves(partial, folder, error);
-    return status == WEFT_OK ? file_sync_folder(run, error) : status;
+        status = replace_in_two_moves(partial, directory, error);
+    return status == WEFT_OK ? file_sync_directory(run, error) : status;
 }
 
 /* Whether RUN/best leads to the checkpoint of `step`. */
@@ -189,7 +189,7 @@ static bool is_best(const char *run, uint64_t step)
     return strcmp(target, name) == 0;
 }
 
-weft_status folder_mark_best(const char *run, uint64_t step, struct error *error)
+weft_status directory_mark_best(const char *run, uint64_t step, struct error *error)
 {
     char link[FILE_PATH_BYTES], made[FILE_PATH_BYTES], name[64];
     if (is_best(run, step))
@@ -208,10 +208,10 @@ weft_status folder_mark_best(const char *run, uint64_t step, struct error *error
         unlink(made);
         return WEFT_ERROR_SYSTEM;
     }
-    return file_sync_folder(run, error);
+    return file_sync_directory(run, error);
 }
 
-weft_status folder_prune(const char *run, uint64_t step, unsigned keep, struct error *error)
+weft_status directory_prune(const char *run, uint64_t step, unsigned keep, struct error *error)
 {
     uint64_t *steps = NULL;
     size_t count = 0, candidates = 0;
