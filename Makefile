@@ -84,7 +84,7 @@ tsan: deps-test
 
 # What the sanitizers do not see: memory that was never written. Not tests of how soon something is noticed, for it is slow.
 VALGRIND_TESTS = board_seeds checkpoint_test collective_requests_test control_test control_seeds \
-	dataset_format_test fabric_seeds fabric_test inspection_test json_test memory_growth_test near_messages_test \
+	dataset_format_test fabric_seeds fabric_test inspection_test json_test memory_growth_test shm_messages_test \
 	options_test pmi_seeds reduction_test rendezvous_node_test rendezvous_strangers_test rendezvous_test safetensors_test \
 	schedule_plans_test strangers_test stream_seeds timeline_seeds
 

@@ -103,8 +103,8 @@ static void open_fabric(void)
         quit(error.text);
     if (options.shuffle)
         shuffle = fabric_shuffle_open(fabric, options.shuffle + options.rank);
-    struct fabric_card card;
-    fabric_card(fabric, &card);
+    struct fabric_endpoint card;
+    fabric_endpoint_info(fabric, &card);
     publish("card", &card, sizeof card);
     for (uint32_t rank = 0; rank < options.ranks; rank++) {
         if (rank == options.rank)

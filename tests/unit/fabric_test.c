@@ -45,8 +45,8 @@ static int pair_open(struct pair *pair, const char *provider, uint64_t shuffle_s
             pair->shuffles[rank] = fabric_shuffle_open(pair->fabrics[rank], shuffle_seed + rank);
     }
     for (uint32_t rank = 0; rank < 2; rank++) {
-        struct fabric_card card;
-        fabric_card(pair->fabrics[!rank], &card);
+        struct fabric_endpoint card;
+        fabric_endpoint_info(pair->fabrics[!rank], &card);
         assert_int_equal(fabric_connect(pair->fabrics[rank], !rank, &card, &error), WEFT_OK);
     }
     return 0;

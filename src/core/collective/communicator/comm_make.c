@@ -172,9 +172,9 @@ static weft_status settle(struct weft_comm *comm, const uint32_t *members, const
             comm->rank = r;
         if (introduction->next_id > comm->id)
             comm->id = introduction->next_id;
-        if (!near_reaches(context->near, world))
+        if (!shm_reaches(context->shm, world))
             continue;
-        comm->bases[r] = near_base(context->near, world);
+        comm->bases[r] = shm_peer_base(context->shm, world);
         comm->blocks[r] = (struct near_block *)(comm->bases[r] + introduction->block);
         if (world != context->rank) {
             comm->near_ranks[comm->near_count] = r;

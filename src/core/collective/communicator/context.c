@@ -209,13 +209,13 @@ weft_status context_tell_all(weft_context *context, const char *what, const void
 
 static weft_status open_near(weft_context *context, struct error *error)
 {
-    struct near_card mine, *all = NULL;
+    struct shm_endpoint mine, *all = NULL;
     uint64_t secret = hash_bytes(context->secret, sizeof context->secret, 0);
-    weft_status status = near_open(context->heap, context->rank, context->ranks, secret, &context->near, error);
+    weft_status status = shm_create(context->heap, context->rank, context->ranks, secret, &context->shm, error);
     if (status != WEFT_OK)
         return status;
-    near_heed(context->near, context->control);
-    near_card(context->near, &mine);
+    shm_set_control(context->shm, context->control);
+    shm_endpoint_info(context->shm, &mine);
     status = context_tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
     uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
     if (status == WEFT_OK && !ranks)
@@ -226,11 +226,11 @@ static weft_status open_near(weft_context *context, struct error *error)
             ranks[count++] = r;
         }
     if (status == WEFT_OK)
-        status = near_connect(context->near, ranks, all, count, context->meeting_limit, error);
+        status = shm_connect(context->shm, ranks, all, count, context->meeting_limit, error);
     free(ranks);
     free(all);
     if (status == WEFT_OK)
-        context->transports[CONTEXT_NEAR] = near_transport(context->near);
+        context->transports[CONTEXT_NEAR] = shm_transport(context->shm);
     return status;
 }
 
@@ -260,14 +260,14 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
                                          .ranks = context->ranks,
                                          .heap = context->heap,
                                          .former = former};
-    struct fabric_card mine = {0}, *all = NULL;
+    struct fabric_endpoint mine = {0}, *all = NULL;
     weft_status status = fabric_open(&wanted, &context->fabric, error);
     if (status != WEFT_OK)
         return status;
-    fabric_card(context->fabric, &mine);
+    fabric_endpoint_info(context->fabric, &mine);
     status = context_tell_all(context, "fabric cards", &mine, sizeof mine, (void **)&all, error);
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
-        if (!near_reaches(context->near, r))
+        if (!shm_reaches(context->shm, r))
             status = fabric_connect(context->fabric, r, &all[r], error);
     free(all);
     if (status == WEFT_OK)
@@ -376,7 +376,7 @@ static void close_all(weft_context *context)
         execution_free_all(context);
     if (context->fabric)
         fabric_close(context->fabric);
-    near_close(context->near);
+    shm_destroy(context->shm);
     if (context->epoch > 0 || (context->control && control_failed(context->control)))
         meeting_abandon(context->meeting);
     if (context->control)

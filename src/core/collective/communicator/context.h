@@ -48,7 +48,7 @@ struct weft_context {
 
     struct heap *heap;
     bool heap_is_own;
-    struct near *near;
+    struct shm *shm;
     struct fabric *fabric; /**< NULL when all ranks are near */
     struct transport *transports[CONTEXT_TRANSPORTS];
     uint32_t transfers[CONTEXT_TRANSPORTS]; /**< in flight */

@@ -222,7 +222,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
                                                  .finish = entry->usage.finishes ? &entry->usage.finish : NULL};
     exchange_publish(&operation, entry->usage.input_bytes);
     struct operation_entry *log = operation_log_add(context->log, comm, call, sequence, operation.tag);
-    near_ring_all(context->near, comm->near_world, comm->near_count);
+    shm_ring_all(context->shm, comm->near_world, comm->near_count);
     expect_next(&operation, entry->usage.input_bytes);
     if (plan_entry_verify(entry, comm, error) != WEFT_OK)
         return EXCHANGE_FAILED;

@@ -39,8 +39,8 @@ static weft_status fence(weft_context *context, const struct regroup_table *tabl
         else
             gone[gone_count++] = r;
     }
-    if (status == WEFT_OK && context->near)
-        status = near_expel(context->near, gone, gone_count, FENCE_SECONDS, error);
+    if (status == WEFT_OK && context->shm)
+        status = shm_evict(context->shm, gone, gone_count, FENCE_SECONDS, error);
     if (status == WEFT_OK)
         tuner_keep(&context->tuner, kept, kept_count);
     free(gone);
@@ -63,11 +63,11 @@ static void close_epoch(weft_context *context)
     for (struct weft_comm *comm = context->comms; comm; comm = comm->next)
         if (!comm->retired)
             comm_retire(comm);
-    if (context->near) {
-        near_settle(context->near);
-        near_close(context->near);
+    if (context->shm) {
+        shm_mark_quiescent(context->shm);
+        shm_destroy(context->shm);
     }
-    context->near = NULL;
+    context->shm = NULL;
     memset(context->transports, 0, sizeof context->transports);
     memset(context->transfers, 0, sizeof context->transfers);
     control_abandon(context->control);

@@ -395,7 +395,7 @@ void execution_cancel(struct weft_request *request, weft_status status)
         struct transfer *transfer = &request->lanes[i].transfer;
         if (transfer->state != TRANSFER_ACTIVE)
             continue;
-        uint32_t way = near_reaches(context->near, transfer->peer) ? CONTEXT_NEAR : CONTEXT_FABRIC;
+        uint32_t way = shm_reaches(context->shm, transfer->peer) ? CONTEXT_NEAR : CONTEXT_FABRIC;
         context->transports[way]->cancel(context->transports[way], transfer);
         transfer->state = TRANSFER_IDLE;
         context->transfers[way]--;

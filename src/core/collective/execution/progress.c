@@ -198,13 +198,13 @@ static void wake_up(weft_context *context)
 {
     if (!context->progress.asleep)
         return;
-    near_wake_up(context->near);
+    shm_sleep_end(context->shm);
     context->progress.asleep = false;
 }
 
 static void fall_asleep(weft_context *context)
 {
-    near_fall_asleep(context->near);
+    shm_sleep_begin(context->shm);
     context->progress.asleep = true;
 }
 
@@ -257,7 +257,7 @@ static void caller_sleep(weft_context *context)
         /* Who has nothing in flight there leaves what comes early where it is, and shall not be woken for it. */
         int fabric = context->transfers[CONTEXT_FABRIC] ? fabric_descriptor(context) : -1;
         struct pollfd descriptors[] = {
-            {near_doorbell(context->near), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
+            {shm_doorbell(context->shm), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
         /* A network that cannot wake us is looked at every now and then. */
         bool nap = context->transfers[CONTEXT_FABRIC] && (!may || fabric < 0);
         poll(descriptors, fabric >= 0 ? 3 : 2, nap ? 1 : SLEEP_MOST);
@@ -329,7 +329,7 @@ static void arm(weft_context *context)
     struct progress *progress = &context->progress;
     int fabric = fabric_descriptor(context);
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = 1};
-    epoll_ctl(progress->epoll, EPOLL_CTL_MOD, near_doorbell(context->near), &event);
+    epoll_ctl(progress->epoll, EPOLL_CTL_MOD, shm_doorbell(context->shm), &event);
     if (fabric >= 0 && context->transfers[CONTEXT_FABRIC] &&
         epoll_ctl(progress->epoll, EPOLL_CTL_MOD, fabric, &event) != 0 && errno == ENOENT)
         epoll_ctl(progress->epoll, EPOLL_CTL_ADD, fabric, &event);
@@ -505,7 +505,7 @@ weft_status progress_open(weft_context *context, struct error *error)
 weft_status progress_attach(weft_context *context, struct error *error)
 {
     atomic_store_explicit(&context->progress.asked, fabric_is_asked(context->fabric), memory_order_release);
-    return listen_to(&context->progress, near_doorbell(context->near), EPOLLONESHOT, 1, error);
+    return listen_to(&context->progress, shm_doorbell(context->shm), EPOLLONESHOT, 1, error);
 }
 
 void progress_detach(weft_context *context)

@@ -185,7 +185,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
         near_history_note(comm->mine, number, request->tag);
         if (!request->entry->signals_first) { /* else the first signal publishes it */
             atomic_store_explicit(&line->counter, number << NEAR_SIGNAL_BITS, memory_order_release);
-            near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+            shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
         }
     }
     comm->near_number = number;
@@ -203,13 +203,13 @@ static void signal(struct weft_request *request, struct lane *lane, const struct
     atomic_store_explicit(&line->counter, (request->near_number << NEAR_SIGNAL_BITS) + lane->signals,
                           memory_order_release);
     if (group->count == comm->near_count + 1) {
-        near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+        shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
         return;
     }
     const uint32_t *members = request->plan->members + group->first;
     for (uint32_t i = 0; i < group->count; i++)
         if (members[i] != comm->rank)
-            near_ring(comm->context->near, comm->world[members[i]]);
+            shm_ring(comm->context->shm, comm->world[members[i]]);
 }
 
 /* Whether `rank` has begun this operation as this rank has; a mismatch is reported. */
@@ -433,7 +433,7 @@ static enum step_result exchange(struct weft_request *request, struct lane *lane
         exchange_publish(&operation, collective_is_vector(plan->collective)
                                          ? request->call->vectors->output_counts[plan->rank] * request->binding.element
                                          : plan->input_blocks * request->binding.block_bytes);
-        near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+        shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
         lane->begun = true;
     }
     const enum exchange_sight sight = exchange_look(&operation, &lane->looked);

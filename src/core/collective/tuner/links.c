@@ -248,7 +248,7 @@ static void survey(weft_context *context, const struct tuner_levels *levels, boo
     agreement->cluster.copy_bandwidth = clamp(copied, 5e9, 200e9);
     agreement->cluster.memory_bandwidth = agreement->cluster.copy_bandwidth * 0.4;
     for (uint32_t r = context->ranks; r-- > 1;)
-        *(near_reaches(context->near, r) ? &agreement->near_peer : &agreement->far_peer) = r;
+        *(shm_reaches(context->shm, r) ? &agreement->near_peer : &agreement->far_peer) = r;
     char key[LINK_KEY_BYTES];
     snprintf(key, sizeof key, LINKS_KEY_NEAR, kind);
     links_load(NULL, &links, NULL);

@@ -12,12 +12,12 @@ static uint32_t channel_hash(uint32_t peer, uint32_t communicator, uint8_t numbe
     return (uint32_t)((x ^ (x >> 29)) * 0x94d049bb133111ebu >> 32);
 }
 
-static bool channel_is(const struct channel *channel, uint32_t peer, uint32_t communicator, uint8_t number)
+static bool channel_is(const struct fabric_channel *channel, uint32_t peer, uint32_t communicator, uint8_t number)
 {
     return channel->peer == peer && channel->communicator == communicator && channel->number == number;
 }
 
-static void channel_insert(struct fabric *fabric, struct channel *channel)
+static void channel_insert(struct fabric *fabric, struct fabric_channel *channel)
 {
     uint32_t mask = fabric->channel_size - 1;
     uint32_t place = channel_hash(channel->peer, channel->communicator, channel->number) & mask;
@@ -29,9 +29,9 @@ static void channel_insert(struct fabric *fabric, struct channel *channel)
 static bool channels_grow(struct fabric *fabric)
 {
     uint32_t old_size = fabric->channel_size;
-    struct channel **old = fabric->channels;
+    struct fabric_channel **old = fabric->channels;
     uint32_t size = old_size ? 2 * old_size : 256;
-    struct channel **channels = calloc(size, sizeof(struct channel *));
+    struct fabric_channel **channels = calloc(size, sizeof(struct fabric_channel *));
     if (!channels)
         return false;
     fabric->channels = channels;
@@ -44,9 +44,9 @@ static bool channels_grow(struct fabric *fabric)
 }
 
 /** The channel's state, NULL when there is none. */
-static struct channel *channel_find(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
+static struct fabric_channel *channel_find(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
 {
-    struct channel *channel = fabric->channel_last;
+    struct fabric_channel *channel = fabric->channel_last;
     if (channel && channel_is(channel, peer, communicator, number))
         return channel;
     uint32_t mask = fabric->channel_size - 1;
@@ -58,9 +58,9 @@ static struct channel *channel_find(struct fabric *fabric, uint32_t peer, uint32
     return NULL;
 }
 
-struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
+struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
 {
-    struct channel *channel = channel_find(fabric, peer, communicator, number);
+    struct fabric_channel *channel = channel_find(fabric, peer, communicator, number);
     if (channel)
         return channel;
     if (4 * (fabric->channel_count + 1) > 3 * fabric->channel_size && !channels_grow(fabric))
@@ -91,13 +91,14 @@ static void slots_give(struct fabric *fabric, struct slot *slot)
 
 void channels_forget(struct fabric *fabric, uint32_t communicator)
 {
-    struct channel **old = fabric->channels, **kept = calloc(fabric->channel_size + 1, sizeof(struct channel *));
+    struct fabric_channel **old = fabric->channels,
+                          **kept = calloc(fabric->channel_size + 1, sizeof(struct fabric_channel *));
     if (!kept)
         return; /* fabric_channels_close() frees them */
     fabric->channels = kept;
     fabric->channel_last = NULL;
     for (uint32_t i = 0; i < fabric->channel_size; i++) {
-        struct channel *channel = old[i];
+        struct fabric_channel *channel = old[i];
         if (channel && channel->communicator == communicator) {
             slots_give(fabric, channel->unexpected);
             slots_give(fabric, channel->announced);
@@ -194,7 +195,7 @@ void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t
 }
 
 /** End a send that meets another operation, and the receive it meets. */
-static void refuse_send(struct fabric *fabric, struct channel *channel, struct transfer *transfer,
+static void refuse_send(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                         const struct fabric_header *header)
 {
     message_control(fabric, channel, MESSAGE_REFUSE_RECEIVE, header->sequence, transfer->tag, transfer->bytes, NULL);
@@ -202,7 +203,7 @@ static void refuse_send(struct fabric *fabric, struct channel *channel, struct t
 }
 
 /** End a receive that meets another operation; a send that has been announced to finds out by itself. */
-static void refuse_receive(struct fabric *fabric, struct channel *channel, struct transfer *transfer,
+static void refuse_receive(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                            const struct fabric_header *header)
 {
     if (header->kind == MESSAGE_REQUEST && flight_of(transfer)->lane == FABRIC_NO_LANE)
@@ -211,13 +212,13 @@ static void refuse_receive(struct fabric *fabric, struct channel *channel, struc
 }
 
 /** Tell the sender now and then how far its eager messages have been taken. */
-static void consumed(struct fabric *fabric, struct channel *channel, uint32_t sequence)
+static void consumed(struct fabric *fabric, struct fabric_channel *channel, uint32_t sequence)
 {
     if (sequence % FABRIC_PROOF == FABRIC_PROOF - 1)
         message_control(fabric, channel, MESSAGE_CONSUMED, sequence, 0, 0, NULL);
 }
 
-static void deliver_eager(struct fabric *fabric, struct channel *channel, struct transfer *transfer,
+static void deliver_eager(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                           const struct slot *slot)
 {
     if (!same_operation(transfer, &slot->header)) {
@@ -231,7 +232,7 @@ static void deliver_eager(struct fabric *fabric, struct channel *channel, struct
 }
 
 /** A large send has begun and been announced to; keeps or frees the announcement's slot. */
-static void meet_announcement(struct fabric *fabric, struct channel *channel, struct transfer *transfer,
+static void meet_announcement(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                               struct slot *slot)
 {
     if (same_operation(transfer, &slot->header)) {
@@ -244,14 +245,14 @@ static void meet_announcement(struct fabric *fabric, struct channel *channel, st
 
 /* ---- beginning -------------------------------------------------------------------------------------------------- */
 
-static bool window_is_open(const struct channel *channel, uint32_t sequence)
+static bool window_is_open(const struct fabric_channel *channel, uint32_t sequence)
 {
     return (int32_t)(sequence - channel->send_consumed) < FABRIC_WINDOW;
 }
 
 weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer, struct error *error)
 {
-    struct channel *channel = channel_get(fabric, transfer->peer, transfer->communicator, transfer->channel);
+    struct fabric_channel *channel = channel_get(fabric, transfer->peer, transfer->communicator, transfer->channel);
     if (!channel)
         return error_memory(error, sizeof *channel, "a channel");
     struct flight *flight = flight_of(transfer);
@@ -293,7 +294,7 @@ void channel_request(struct fabric *fabric)
 
 weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transfer, struct error *error)
 {
-    struct channel *channel = channel_get(fabric, transfer->peer, transfer->communicator, transfer->channel);
+    struct fabric_channel *channel = channel_get(fabric, transfer->peer, transfer->communicator, transfer->channel);
     if (!channel)
         return error_memory(error, sizeof *channel, "a channel");
     struct flight *flight = flight_of(transfer);
@@ -322,7 +323,7 @@ weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transf
 /* ---- messages --------------------------------------------------------------------------------------------------- */
 
 /** An EAGER or REQUEST has come. */
-static bool take_for_receive(struct fabric *fabric, struct channel *channel, struct slot *slot)
+static bool take_for_receive(struct fabric *fabric, struct fabric_channel *channel, struct slot *slot)
 {
     struct fabric_header *header = &slot->header;
     struct transfer *transfer = transfer_list_find(&channel->receives, header->sequence);
@@ -342,7 +343,7 @@ static bool take_for_receive(struct fabric *fabric, struct channel *channel, str
     return false;
 }
 
-static void take_consumed(struct fabric *fabric, struct channel *channel, uint32_t sequence)
+static void take_consumed(struct fabric *fabric, struct fabric_channel *channel, uint32_t sequence)
 {
     if ((int32_t)(sequence + 1 - channel->send_consumed) <= 0)
         return;
@@ -354,7 +355,7 @@ static void take_consumed(struct fabric *fabric, struct channel *channel, uint32
     }
 }
 
-static bool take_announcement(struct fabric *fabric, struct channel *channel, struct slot *slot)
+static bool take_announcement(struct fabric *fabric, struct fabric_channel *channel, struct slot *slot)
 {
     struct fabric_header *header = &slot->header;
     struct transfer *transfer = transfer_list_find(&channel->sends, header->sequence);
@@ -418,7 +419,7 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
     /* What speaks of a message of ours can come late, when the communicator has been forgotten. */
     bool answers = header->kind == MESSAGE_CONSUMED || header->kind == MESSAGE_REFUSE_SEND ||
                    header->kind == MESSAGE_REFUSE_RECEIVE;
-    struct channel *channel =
+    struct fabric_channel *channel =
         (answers ? channel_find : channel_get)(fabric, header->source, header->communicator, header->channel);
     if (!channel)
         return false;

@@ -320,7 +320,7 @@ static void describe(struct fabric *fabric, const char *reason)
     for (uint32_t i = 0; i < fabric->rail_count && used < sizeof fabric->description; i++) {
         char address[128] = "?";
         size_t bytes = sizeof address;
-        fi_av_straddr(fabric->rails[i].addresses, fabric->card.rail[i].address, address, &bytes);
+        fi_av_straddr(fabric->rails[i].addresses, fabric->endpoint.rail[i].address, address, &bytes);
         used += (size_t)snprintf(fabric->description + used, sizeof fabric->description - used, "%s%s at %s",
                                  i ? ", " : "", fabric->rails[i].interface, address);
     }
@@ -334,12 +334,13 @@ static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices
 {
     uint32_t wanted = (fabric->ranks > 1 ? fabric->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES);
     weft_status status = WEFT_OK;
-    snprintf(fabric->card.provider, sizeof fabric->card.provider, "%s", choices[0].info->fabric_attr->prov_name);
-    snprintf(fabric->name, sizeof fabric->name, "fabric/%s", fabric->card.provider);
+    snprintf(fabric->endpoint.provider, sizeof fabric->endpoint.provider, "%s",
+             choices[0].info->fabric_attr->prov_name);
+    snprintf(fabric->name, sizeof fabric->name, "fabric/%s", fabric->endpoint.provider);
     fabric->mr_mode = (uint64_t)choices[0].info->domain_attr->mr_mode;
     for (uint32_t i = 0; i < count; i++) {
         struct rail *rail = &fabric->rails[fabric->rail_count];
-        struct fabric_rail_card *card = &fabric->card.rail[fabric->rail_count];
+        struct fabric_rail_endpoint *endpoint = &fabric->endpoint.rail[fabric->rail_count];
         struct error refused = {0};
         *rail = (struct rail){.info = choices[i].info, .descriptor = -1};
         choices[i].info = NULL;
@@ -347,11 +348,11 @@ static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices
         uint32_t room = (uint32_t)rail->info->rx_attr->size;
         rail->receive_want = wanted < room ? wanted : room;
         rail->receive_most = wanted + FABRIC_BATCH < room ? wanted + FABRIC_BATCH : room;
-        memcpy(card->network, choices[i].network, sizeof card->network);
-        memcpy(card->interface, rail->interface, sizeof card->interface);
-        card->bytes_per_second = choices[i].bytes_per_second;
+        memcpy(endpoint->network, choices[i].network, sizeof endpoint->network);
+        memcpy(endpoint->interface, rail->interface, sizeof endpoint->interface);
+        endpoint->bytes_per_second = choices[i].bytes_per_second;
         bool same = (uint64_t)rail->info->domain_attr->mr_mode == fabric->mr_mode;
-        if (same && (status = rail_open(fabric, rail, card, &refused)) == WEFT_OK) {
+        if (same && (status = rail_open(fabric, rail, endpoint, &refused)) == WEFT_OK) {
             fabric->rail_count++;
             continue;
         }
@@ -359,7 +360,7 @@ static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices
         if (i == 0)
             return error_set(error, status, "%s", refused.text);
     }
-    fabric->card.rails = fabric->rail_count;
+    fabric->endpoint.rails = fabric->rail_count;
     fabric->open = true;
     return WEFT_OK;
 }
@@ -380,15 +381,15 @@ static weft_status choose(const struct libfabric *library, const struct fabric_c
     const struct fabric *former = config->former;
     if (!former)
         return fabric_choose(library, config, receives, choices, count, reason, size, error);
-    snprintf(reason, size, "%s, as before the failure", former->card.provider);
+    snprintf(reason, size, "%s, as before the failure", former->endpoint.provider);
     for (uint32_t i = 0; i < former->rail_count; i++) {
         struct rail_choice *choice = &choices[i];
         choice->info = library->dupinfo(former->rails[i].info);
         if (!choice->info)
             return error_memory(error, sizeof *choice->info, "the network's description");
-        memcpy(choice->network, former->card.rail[i].network, sizeof choice->network);
+        memcpy(choice->network, former->endpoint.rail[i].network, sizeof choice->network);
         memcpy(choice->interface, former->rails[i].interface, sizeof choice->interface);
-        choice->bytes_per_second = former->card.rail[i].bytes_per_second;
+        choice->bytes_per_second = former->endpoint.rail[i].bytes_per_second;
         *count = i + 1;
     }
     return WEFT_OK;
@@ -488,21 +489,23 @@ void fabric_close(struct fabric *fabric)
 
 /* ---- the rest --------------------------------------------------------------------------------------------------- */
 
-void fabric_card(const struct fabric *fabric, struct fabric_card *card)
+void fabric_endpoint_info(const struct fabric *fabric, struct fabric_endpoint *endpoint)
 {
-    *card = fabric->card;
+    *endpoint = fabric->endpoint;
 }
 
-weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error)
+weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
+                           struct error *error)
 {
     if (rank >= fabric->ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s: there is no rank %u among %u", fabric->name, rank,
                          fabric->ranks);
-    if (strncmp(card->provider, fabric->card.provider, sizeof card->provider) != 0)
+    if (strncmp(endpoint->provider, fabric->endpoint.provider, sizeof endpoint->provider) != 0)
         return error_set(error, WEFT_ERROR_NETWORK,
                          "rank %u opened the network provider '%.*s' but rank %u '%s'; name one that all hosts have",
-                         rank, (int)sizeof card->provider, card->provider, fabric->rank, fabric->card.provider);
-    weft_status status = paths_open(fabric, rank, card, error);
+                         rank, (int)sizeof endpoint->provider, endpoint->provider, fabric->rank,
+                         fabric->endpoint.provider);
+    weft_status status = paths_open(fabric, rank, endpoint, error);
     if (status != WEFT_OK)
         return status;
     fabric->peers[rank].connected = true;

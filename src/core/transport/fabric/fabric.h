@@ -39,7 +39,7 @@ struct fabric;
 #define FABRIC_RAILS 4
 
 /** Where a rank takes messages on one interface, and where large ones are written (the same endpoint, but over TCP). */
-struct fabric_rail_card {
+struct fabric_rail_endpoint {
     uint32_t address_bytes;
     uint8_t address[FABRIC_ADDRESS_BYTES];
     uint8_t bulk_address[FABRIC_ADDRESS_BYTES];
@@ -48,11 +48,11 @@ struct fabric_rail_card {
     char interface[32];
 };
 
-/** How a rank is reached over the network: travels in its card. */
-struct fabric_card {
+/** How a rank is reached over the network: travels in its endpoint. */
+struct fabric_endpoint {
     char provider[32]; /**< all ranks must have opened the same */
     uint32_t rails;
-    struct fabric_rail_card rail[FABRIC_RAILS];
+    struct fabric_rail_endpoint rail[FABRIC_RAILS];
 };
 
 struct fabric_config {
@@ -72,10 +72,11 @@ void fabric_close(struct fabric *fabric);
 /** After a failure: nothing arrives here any more, and nothing is waited for when it is closed. */
 void fabric_abandon(struct fabric *fabric);
 
-void fabric_card(const struct fabric *fabric, struct fabric_card *card);
+void fabric_endpoint_info(const struct fabric *fabric, struct fabric_endpoint *endpoint);
 
 /** Learn the addresses of `rank`. */
-weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error);
+weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
+                           struct error *error);
 
 /**
  * Register foreign memory, so that it need not be registered anew for every large message, and undo it. Memory must not

@@ -242,8 +242,8 @@ void message_eager(struct fabric *fabric, struct transfer *transfer)
     peer_is_busy(fabric, peer);
 }
 
-void message_control(struct fabric *fabric, const struct channel *channel, enum message_kind kind, uint32_t sequence,
-                     uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement)
+void message_control(struct fabric *fabric, const struct fabric_channel *channel, enum message_kind kind,
+                     uint32_t sequence, uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement)
 {
     struct peer *peer = &fabric->peers[channel->peer];
     struct fabric_header header = {

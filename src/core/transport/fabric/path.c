@@ -23,7 +23,7 @@
 
 /* ---- pairing ---------------------------------------------------------------------------------------------------- */
 
-static bool same_network(const struct fabric_rail_card *a, const struct fabric_rail_card *b)
+static bool same_network(const struct fabric_rail_endpoint *a, const struct fabric_rail_endpoint *b)
 {
     static const uint8_t nothing[sizeof a->network];
     return memcmp(a->network, nothing, sizeof nothing) != 0 && memcmp(a->network, b->network, sizeof a->network) == 0;
@@ -41,9 +41,10 @@ static void pair_put(uint8_t pairs[FABRIC_RAILS][2], uint8_t *count, uint32_t *l
 
 /**
  * Which rails of two ranks belong together: those on the same network first, what is left in its order. A function of
- * both cards that does not depend on who asks: `low` is of the lower rank.
+ * both endpoints that does not depend on who asks: `low` is of the lower rank.
  */
-static uint8_t pair_rails(const struct fabric_card *low, const struct fabric_card *high, uint8_t pairs[FABRIC_RAILS][2])
+static uint8_t pair_rails(const struct fabric_endpoint *low, const struct fabric_endpoint *high,
+                          uint8_t pairs[FABRIC_RAILS][2])
 {
     uint8_t count = 0;
     uint32_t low_taken = 0, high_taken = 0;
@@ -56,19 +57,21 @@ static uint8_t pair_rails(const struct fabric_card *low, const struct fabric_car
     return count;
 }
 
-static double nominal_rate(const struct fabric_rail_card *a, const struct fabric_rail_card *b)
+static double nominal_rate(const struct fabric_rail_endpoint *a, const struct fabric_rail_endpoint *b)
 {
     uint64_t rate = a->bytes_per_second < b->bytes_per_second ? a->bytes_per_second : b->bytes_per_second;
     return rate ? (double)rate : UNKNOWN_RATE;
 }
 
-weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error)
+weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
+                       struct error *error)
 {
     struct peer *peer = &fabric->peers[rank];
     bool lower = fabric->rank < rank;
     uint8_t pairs[FABRIC_RAILS][2];
-    uint8_t count =
-        card->rails > FABRIC_RAILS ? 0 : pair_rails(lower ? &fabric->card : card, lower ? card : &fabric->card, pairs);
+    uint8_t count = endpoint->rails > FABRIC_RAILS
+                        ? 0
+                        : pair_rails(lower ? &fabric->endpoint : endpoint, lower ? endpoint : &fabric->endpoint, pairs);
     if (!count)
         return error_set(
             error, WEFT_ERROR_NETWORK,
@@ -78,15 +81,15 @@ weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric
     if (!peer->paths)
         return error_memory(error, count * sizeof *peer->paths, "the paths to a rank");
     peer->path_count = count;
-    peer->rails = (uint8_t)card->rails;
+    peer->rails = (uint8_t)endpoint->rails;
     for (uint8_t i = 0; i < count; i++) {
         struct path *path = &peer->paths[i];
         path->rail = pairs[i][!lower];
         path->peer_rail = pairs[i][lower];
         path->state = count == 1 ? PATH_PROVEN : PATH_NEW; /* without a choice there is nothing to prove */
-        const struct fabric_rail_card *theirs = &card->rail[path->peer_rail];
+        const struct fabric_rail_endpoint *theirs = &endpoint->rail[path->peer_rail];
         struct rail *rail = &fabric->rails[path->rail];
-        path->rate = nominal_rate(theirs, &fabric->card.rail[path->rail]);
+        path->rate = nominal_rate(theirs, &fabric->endpoint.rail[path->rail]);
         snprintf(path->peer_interface, sizeof path->peer_interface, "%.*s", (int)sizeof path->peer_interface - 1,
                  theirs->interface);
         if (fi_av_insert(rail->addresses, theirs->address, 1, &path->address, 0, NULL) != 1 ||

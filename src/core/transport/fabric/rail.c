@@ -95,7 +95,7 @@ static weft_status open_one(struct fabric *fabric, struct rail *rail, struct fid
     return status == 0 ? WEFT_OK : refused(fabric, rail, "the endpoint's address", status, error);
 }
 
-weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_card *card, struct error *error)
+weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_endpoint *own, struct error *error)
 {
     struct fi_av_attr attributes = {.type = FI_AV_TABLE, .count = 2 * (size_t)fabric->ranks};
     int status = fabric->library.fabric(rail->info->fabric_attr, &rail->fabric, NULL);
@@ -111,18 +111,18 @@ weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_ra
     if (opened != WEFT_OK)
         return opened;
     size_t bytes;
-    opened = open_one(fabric, rail, &rail->endpoint, card->address, &bytes, error);
+    opened = open_one(fabric, rail, &rail->endpoint, own->address, &bytes, error);
     if (opened != WEFT_OK)
         return opened;
     if (is_stream(rail) && !(fabric->mr_mode & FI_MR_ENDPOINT)) {
-        opened = open_one(fabric, rail, &rail->bulk, card->bulk_address, &bytes, error);
+        opened = open_one(fabric, rail, &rail->bulk, own->bulk_address, &bytes, error);
         if (opened != WEFT_OK)
             return opened;
     } else {
         rail->bulk = rail->endpoint;
-        memcpy(card->bulk_address, card->address, sizeof card->address);
+        memcpy(own->bulk_address, own->address, sizeof own->address);
     }
-    card->address_bytes = (uint32_t)bytes;
+    own->address_bytes = (uint32_t)bytes;
     return WEFT_OK;
 }
 

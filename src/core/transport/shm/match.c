@@ -12,24 +12,24 @@
 
 /* ---- channels ---- */
 
-static uint32_t bucket_of(const struct channel_table *table, uint32_t communicator, uint8_t number)
+static uint32_t channel_bucket(const struct shm_channel_table *table, uint32_t communicator, uint8_t number)
 {
     uint32_t key = (communicator << 8 | number) * 0x9e3779b1u;
     return (key ^ key >> 15) & (table->size - 1);
 }
 
-static bool channel_is_idle(const struct channel *channel)
+static bool channel_is_idle(const struct shm_channel *channel)
 {
     return !channel->first_receive && !channel->first_early;
 }
 
 /* Forget idle channels (of communicators long gone, perhaps); what is left goes into a table with room. */
-static bool table_rebuild(struct channel_table *table)
+static bool channel_table_rebuild(struct shm_channel_table *table)
 {
-    struct channel *kept = NULL;
+    struct shm_channel *kept = NULL;
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->size; i++)
-        for (struct channel *channel = table->buckets[i], *next; channel; channel = next) {
+        for (struct shm_channel *channel = table->buckets[i], *next; channel; channel = next) {
             next = channel->next;
             if (channel_is_idle(channel)) {
                 free(channel);
@@ -43,58 +43,58 @@ static bool table_rebuild(struct channel_table *table)
     uint32_t size = FIRST_BUCKETS;
     while (size < 2 * count)
         size *= 2;
-    *table = (struct channel_table){.buckets = calloc(size, sizeof *table->buckets), .size = size, .count = count};
+    *table = (struct shm_channel_table){.buckets = calloc(size, sizeof *table->buckets), .size = size, .count = count};
     if (!table->buckets) {
         table->size = 0;
         return false;
     }
-    for (struct channel *channel = kept, *next; channel; channel = next) {
+    for (struct shm_channel *channel = kept, *next; channel; channel = next) {
         next = channel->next;
-        struct channel **bucket = &table->buckets[bucket_of(table, channel->communicator, channel->number)];
+        struct shm_channel **bucket = &table->buckets[channel_bucket(table, channel->communicator, channel->number)];
         channel->next = *bucket;
         *bucket = channel;
     }
     return true;
 }
 
-struct channel *channel_find(struct channel_table *table, uint32_t communicator, uint8_t number)
+struct shm_channel *channel_find(struct shm_channel_table *table, uint32_t communicator, uint8_t number)
 {
-    struct channel *channel = table->recent;
+    struct shm_channel *channel = table->recent;
     if (channel && channel->communicator == communicator && channel->number == number)
         return channel;
     if (table->size) {
-        channel = table->buckets[bucket_of(table, communicator, number)];
+        channel = table->buckets[channel_bucket(table, communicator, number)];
         while (channel && (channel->communicator != communicator || channel->number != number))
             channel = channel->next;
         if (channel)
             return table->recent = channel;
     }
-    if (table->count >= table->size && !table_rebuild(table))
+    if (table->count >= table->size && !channel_table_rebuild(table))
         return NULL;
     channel = calloc(1, sizeof *channel);
     if (!channel)
         return NULL;
-    struct channel **bucket = &table->buckets[bucket_of(table, communicator, number)];
-    *channel = (struct channel){.next = *bucket, .communicator = communicator, .number = number};
+    struct shm_channel **bucket = &table->buckets[channel_bucket(table, communicator, number)];
+    *channel = (struct shm_channel){.next = *bucket, .communicator = communicator, .number = number};
     *bucket = channel;
     table->count++;
     return table->recent = channel;
 }
 
-void channel_table_close(struct channel_table *table, struct early_pool *pool)
+void channel_table_close(struct shm_channel_table *table, struct early_pool *pool)
 {
     for (uint32_t i = 0; i < table->size; i++)
-        for (struct channel *channel = table->buckets[i], *next; channel; channel = next) {
+        for (struct shm_channel *channel = table->buckets[i], *next; channel; channel = next) {
             next = channel->next;
             while (channel->first_early)
                 early_give_back(pool, channel_pop_early(channel));
             free(channel);
         }
     free(table->buckets);
-    *table = (struct channel_table){0};
+    *table = (struct shm_channel_table){0};
 }
 
-void channel_push_receive(struct channel *channel, struct transfer *receive)
+void channel_push_receive(struct shm_channel *channel, struct transfer *receive)
 {
     receive->next = NULL;
     if (channel->last_receive)
@@ -104,7 +104,7 @@ void channel_push_receive(struct channel *channel, struct transfer *receive)
     channel->last_receive = receive;
 }
 
-struct transfer *channel_pop_receive(struct channel *channel)
+struct transfer *channel_pop_receive(struct shm_channel *channel)
 {
     struct transfer *receive = channel->first_receive;
     if (receive && !(channel->first_receive = receive->next))
@@ -112,7 +112,7 @@ struct transfer *channel_pop_receive(struct channel *channel)
     return receive;
 }
 
-void channel_push_early(struct channel *channel, struct early *early)
+void channel_push_early(struct shm_channel *channel, struct early *early)
 {
     early->next = NULL;
     if (channel->last_early)
@@ -122,7 +122,7 @@ void channel_push_early(struct channel *channel, struct early *early)
     channel->last_early = early;
 }
 
-struct early *channel_pop_early(struct channel *channel)
+struct early *channel_pop_early(struct shm_channel *channel)
 {
     struct early *early = channel->first_early;
     if (early && !(channel->first_early = early->next))
@@ -193,7 +193,7 @@ void early_pool_close(struct early_pool *pool)
 
 /* ---- handles ---- */
 
-static bool handles_grow(struct handle_table *table)
+static bool handle_table_grow(struct handle_table *table)
 {
     uint32_t size = table->size ? 2 * table->size : FIRST_HANDLES;
     struct handle_slot *slots = realloc(table->slots, size * sizeof *slots);
@@ -209,7 +209,7 @@ static bool handles_grow(struct handle_table *table)
 
 uint64_t handle_open(struct handle_table *table, struct transfer *transfer)
 {
-    if ((table->size == 0 || table->first_free == NO_HANDLE) && !handles_grow(table))
+    if ((table->size == 0 || table->first_free == NO_HANDLE) && !handle_table_grow(table))
         return 0;
     uint32_t index = table->first_free;
     struct handle_slot *slot = &table->slots[index];

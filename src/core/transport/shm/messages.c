@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The near transport's functions: what the table of a transport promises, and its life. */
+/* The shm transport's functions: what the table of a transport promises, and its life. */
 #include "core/transport/shm/internal/messages.h"
 
 #include "core/transport/copy.h"
@@ -8,72 +8,71 @@
 
 static weft_status messages_begin(struct transport *transport, struct transfer *transfer, struct error *error)
 {
-    struct near_messages *messages = (struct near_messages *)transport;
-    if (!near_reaches(messages->near, transfer->peer))
+    struct shm_messages *messages = (struct shm_messages *)transport;
+    if (!shm_reaches(messages->shm, transfer->peer))
         return error_set(error, WEFT_ERROR_STATE,
                          "rank %u does not share memory with rank %u: no message can go that way", transfer->peer,
-                         messages->near->rank);
-    return transfer->is_send ? near_begin_send(messages, transfer, error)
-                             : near_begin_receive(messages, transfer, error);
+                         messages->shm->rank);
+    return transfer->is_send ? shm_send_begin(messages, transfer, error) : shm_receive_begin(messages, transfer, error);
 }
 
 static weft_status messages_progress(struct transport *transport, struct error *error)
 {
-    struct near_messages *messages = (struct near_messages *)transport;
-    const struct near *near = messages->near;
+    struct shm_messages *messages = (struct shm_messages *)transport;
+    const struct shm *shm = messages->shm;
     weft_status status = WEFT_OK;
     bool wake = false;
-    for (uint32_t i = 0; i < near->known_count && status == WEFT_OK; i++) {
-        struct near_dialogue *dialogue = near->known[i]->dialogue;
-        if (!near->known[i]->connected)
+    for (uint32_t i = 0; i < shm->known_count && status == WEFT_OK; i++) {
+        struct shm_connection *connection = shm->known[i]->connection;
+        if (!shm->known[i]->connected)
             continue;
-        const struct record *record = pipe_peek(&dialogue->in);
+        const struct record *record = pipe_peek(&connection->in);
         if (record)
-            status = near_take_records(messages, dialogue, record, error);
-        if (status == WEFT_OK && (dialogue->first_notice || dialogue->first_waiting))
-            status = near_flush(messages, dialogue, error);
-        wake |= dialogue->wake;
+            status = shm_receive_records(messages, connection, record, error);
+        if (status == WEFT_OK && (connection->first_notice || connection->first_waiting))
+            status = shm_send_flush(messages, connection, error);
+        wake |= connection->wake;
     }
     if (messages->first_pulled && status == WEFT_OK)
-        status = near_begin_staging(messages, error);
+        status = shm_stages_assign(messages, error);
     if (messages->first_moving && status == WEFT_OK) {
-        status = near_move_all(messages, error);
+        status = shm_move_all(messages, error);
         wake = true;
     }
     if (!wake)
         return status;
-    near_fence();
-    for (uint32_t i = 0; i < near->known_count; i++)
-        if (near->known[i]->dialogue->wake) {
-            near->known[i]->dialogue->wake = false;
-            near_wake(near->known[i]);
+    shm_fence();
+    for (uint32_t i = 0; i < shm->known_count; i++)
+        if (shm->known[i]->connection->wake) {
+            shm->known[i]->connection->wake = false;
+            shm_peer_wake(shm->known[i]);
         }
     return status;
 }
 
 static void messages_cancel(struct transport *transport, struct transfer *transfer)
 {
-    struct near_messages *messages = (struct near_messages *)transport;
+    struct shm_messages *messages = (struct shm_messages *)transport;
     if (transfer->state != TRANSFER_ACTIVE)
         return;
-    struct near_dialogue *dialogue = dialogue_of(messages, transfer);
+    struct shm_connection *connection = connection_of(messages, transfer);
     struct traffic *traffic = traffic_of(transfer);
-    struct channel *channel;
+    struct shm_channel *channel;
     switch (traffic->phase) {
     case PHASE_WAITING:
-        transfer_unlink(&dialogue->first_waiting, &dialogue->last_waiting, transfer);
+        transfer_unlink(&connection->first_waiting, &connection->last_waiting, transfer);
         break;
     case PHASE_PULLED:
         transfer_unlink(&messages->first_pulled, &messages->last_pulled, transfer);
         break;
     case PHASE_POSTED:
-        channel = channel_find(&dialogue->channels, transfer->communicator, transfer->channel);
+        channel = channel_find(&connection->channels, transfer->communicator, transfer->channel);
         if (channel)
             transfer_unlink(&channel->first_receive, &channel->last_receive, transfer);
         break;
     case PHASE_ASKED:
-        if (heap_offset(messages->near->heap, transfer->data, transfer->bytes) != HEAP_NOWHERE)
-            near_revoke(dialogue->peer);
+        if (heap_offset(messages->shm->heap, transfer->data, transfer->bytes) != HEAP_NOWHERE)
+            shm_revoke_writes(connection->peer);
         break;
     case PHASE_FILLING:
     case PHASE_WRITING:
@@ -84,14 +83,14 @@ static void messages_cancel(struct transport *transport, struct transfer *transf
     default:
         break;
     }
-    drop_handle(messages, transfer);
+    transfer_drop_handle(messages, transfer);
     traffic->phase = PHASE_NONE;
     transfer->state = TRANSFER_IDLE;
 }
 
 static void messages_counters(const struct transport *transport, struct transport_counters *counters)
 {
-    *counters = ((const struct near_messages *)transport)->counters;
+    *counters = ((const struct shm_messages *)transport)->counters;
 }
 
 /* Idle channels go by themselves when their table is full. */
@@ -106,51 +105,51 @@ static int messages_wait_descriptor(const struct transport *transport)
 
 static bool messages_may_sleep(struct transport *transport)
 {
-    struct near_messages *messages = (struct near_messages *)transport;
-    const struct near *near = messages->near;
-    for (uint32_t i = 0; i < near->known_count; i++) {
-        struct near_dialogue *dialogue = near->known[i]->dialogue;
-        if (!near->known[i]->connected)
+    struct shm_messages *messages = (struct shm_messages *)transport;
+    const struct shm *shm = messages->shm;
+    for (uint32_t i = 0; i < shm->known_count; i++) {
+        struct shm_connection *connection = shm->known[i]->connection;
+        if (!shm->known[i]->connected)
             continue;
-        if (pipe_peek(&dialogue->in))
+        if (pipe_peek(&connection->in))
             return false;
-        if (dialogue->first_notice && pipe_has_room(&dialogue->out, 1))
+        if (connection->first_notice && pipe_has_room(&connection->out, 1))
             return false;
-        if (dialogue->first_waiting && pipe_has_room(&dialogue->out, pipe_lines(EAGER_BYTES)))
+        if (connection->first_waiting && pipe_has_room(&connection->out, pipe_lines(EAGER_BYTES)))
             return false;
     }
-    return !near_can_move(messages);
+    return !shm_can_move(messages);
 }
 
-/* near_close() closes it. */
+/* shm_destroy() closes it. */
 static void messages_close(struct transport *transport)
 {
 }
 
 /* ---- life ---- */
 
-weft_status near_dialogue_open(struct near_peer *peer, struct error *error)
+weft_status shm_connection_open(struct shm_peer *peer, struct error *error)
 {
-    peer->dialogue = calloc(1, sizeof *peer->dialogue);
-    if (!peer->dialogue)
-        return no_memory(error);
-    peer->dialogue->peer = peer;
+    peer->connection = calloc(1, sizeof *peer->connection);
+    if (!peer->connection)
+        return messages_no_memory(error);
+    peer->connection->peer = peer;
     return WEFT_OK;
 }
 
-void near_dialogue_begin(struct near_peer *peer)
+void shm_connection_begin(struct shm_peer *peer)
 {
-    peer->dialogue->out = (struct pipe_writer){.lines = peer->mine->pipe, .consumed = &peer->theirs->consumed};
-    peer->dialogue->in = (struct pipe_reader){.lines = peer->theirs->pipe, .consumed = &peer->mine->consumed};
+    peer->connection->out = (struct pipe_writer){.lines = peer->mine->pipe, .consumed = &peer->theirs->consumed};
+    peer->connection->in = (struct pipe_reader){.lines = peer->theirs->pipe, .consumed = &peer->mine->consumed};
 }
 
-weft_status near_messages_open(struct near *near, struct near_messages **messages, struct error *error)
+weft_status shm_messages_open(struct shm *shm, struct shm_messages **messages, struct error *error)
 {
-    struct near_messages *made = calloc(1, sizeof *made);
+    struct shm_messages *made = calloc(1, sizeof *made);
     if (!made)
-        return no_memory(error);
+        return messages_no_memory(error);
     made->transport = (struct transport){
-        .name = "near",
+        .name = "shm",
         .begin = messages_begin,
         .progress = messages_progress,
         .cancel = messages_cancel,
@@ -160,7 +159,7 @@ weft_status near_messages_open(struct near *near, struct near_messages **message
         .may_sleep = messages_may_sleep,
         .close = messages_close,
     };
-    made->near = near;
+    made->shm = shm;
     made->streaming_from = copy_streaming_threshold() / 2; /* there are two copies */
     *messages = made;
     return WEFT_OK;
@@ -175,23 +174,23 @@ static void notices_free(struct notice *notice)
     }
 }
 
-void near_messages_close(struct near_messages *messages)
+void shm_messages_close(struct shm_messages *messages)
 {
     if (!messages)
         return;
-    for (uint32_t i = 0; i < messages->near->known_count; i++) {
-        struct near_dialogue *dialogue = messages->near->known[i]->dialogue;
-        channel_table_close(&dialogue->channels, &messages->early);
-        notices_free(dialogue->first_notice);
+    for (uint32_t i = 0; i < messages->shm->known_count; i++) {
+        struct shm_connection *connection = messages->shm->known[i]->connection;
+        channel_table_close(&connection->channels, &messages->early);
+        notices_free(connection->first_notice);
     }
-    near_stages_close(messages);
+    shm_stages_close(messages);
     notices_free(messages->spare_notices);
     early_pool_close(&messages->early);
     handle_table_close(&messages->handles);
     free(messages);
 }
 
-struct transport *near_messages_transport(struct near_messages *messages)
+struct transport *shm_messages_transport(struct shm_messages *messages)
 {
     return &messages->transport;
 }

@@ -4,41 +4,41 @@
 #include "core/transport/copy.h"
 #include "core/transport/shm/internal/messages.h"
 
-#define BITE (UINT64_C(256) << 10) /* bytes that one transfer moves before others have their turn */
+#define TURN_BYTES (UINT64_C(256) << 10) /* bytes that one transfer moves before others have their turn */
 
-void near_begin_moving(struct near_messages *messages, struct transfer *transfer, enum phase phase)
+void shm_move_begin(struct shm_messages *messages, struct transfer *transfer, enum phase phase)
 {
     traffic_of(transfer)->phase = phase;
-    list_push(&messages->first_moving, &messages->last_moving, transfer);
+    transfer_list_push(&messages->first_moving, &messages->last_moving, transfer);
 }
 
-static uint64_t next_bite(const struct transfer *transfer, uint64_t done, uint64_t most)
+static uint64_t transfer_turn_bytes(const struct transfer *transfer, uint64_t done, uint64_t most)
 {
     return transfer->bytes - done < most ? transfer->bytes - done : most;
 }
 
-static weft_status move_reading(struct near_messages *messages, struct transfer *receive, struct error *error)
+static weft_status move_reading(struct shm_messages *messages, struct transfer *receive, struct error *error)
 {
     struct traffic *traffic = traffic_of(receive);
-    uint64_t bytes = next_bite(receive, traffic->done, BITE);
+    uint64_t bytes = transfer_turn_bytes(receive, traffic->done, TURN_BYTES);
     copy_bytes((char *)receive->data + traffic->done, traffic->place + traffic->done, bytes,
                receive->bytes >= messages->streaming_from);
     traffic->done += bytes;
     if (traffic->done < receive->bytes)
         return WEFT_OK;
-    weft_status status = near_answer(messages, receive, RECORD_TAKEN, traffic->peer_handle, 0, 0, error);
-    complete(messages, receive);
+    weft_status status = shm_send_record(messages, receive, RECORD_TAKEN, traffic->peer_handle, 0, 0, error);
+    transfer_complete(messages, receive);
     return status;
 }
 
 /* The receiver may cancel while we store into its buffer: it sets `revoked`, then waits while `writing` is set. */
-static weft_status move_writing(struct near_messages *messages, struct transfer *send, struct error *error)
+static weft_status move_writing(struct shm_messages *messages, struct transfer *send, struct error *error)
 {
     struct traffic *traffic = traffic_of(send);
-    struct near_peer *peer = messages->near->peers[send->peer];
-    uint64_t bytes = next_bite(send, traffic->done, BITE);
+    struct shm_peer *peer = messages->shm->peers[send->peer];
+    uint64_t bytes = transfer_turn_bytes(send, traffic->done, TURN_BYTES);
     atomic_store_explicit(&peer->mine->writing, 1, memory_order_relaxed);
-    near_fence();
+    shm_fence();
     bool revoked = atomic_load_explicit(&peer->theirs->revoked, memory_order_acquire);
     if (!revoked)
         copy_bytes(traffic->place + traffic->done, (char *)send->data + traffic->done, bytes,
@@ -51,63 +51,63 @@ static weft_status move_writing(struct near_messages *messages, struct transfer 
     traffic->done += bytes;
     if (traffic->done < send->bytes)
         return WEFT_OK;
-    weft_status status = near_answer(messages, send, RECORD_WRITTEN, traffic->peer_handle, 0, 0, error);
-    drop_handle(messages, send);
-    complete(messages, send);
+    weft_status status = shm_send_record(messages, send, RECORD_WRITTEN, traffic->peer_handle, 0, 0, error);
+    transfer_drop_handle(messages, send);
+    transfer_complete(messages, send);
     return status;
 }
 
 /* Nobody may store into the peer's place of a cancelled receive; see move_writing(). A peer that is stopped in the
  * middle of a store for longer than this is past help. */
-void near_revoke(const struct near_peer *peer)
+void shm_revoke_writes(const struct shm_peer *peer)
 {
     enum { PAUSES = 10 * 1000 * 1000 };
     atomic_store_explicit(&peer->mine->revoked, 1, memory_order_release);
-    near_fence();
+    shm_fence();
     for (uint32_t i = 0; i < PAUSES && atomic_load_explicit(&peer->theirs->writing, memory_order_acquire); i++)
         clock_pause();
 }
 
-static void move_filling(struct near_messages *messages, struct transfer *send)
+static void move_filling(struct shm_messages *messages, struct transfer *send)
 {
     struct traffic *traffic = traffic_of(send);
     struct stage *stage = traffic->stage;
     uint64_t taken = atomic_load_explicit(&stage->area->taken, memory_order_acquire);
     while (traffic->done < send->bytes && stage->filled - taken < STAGE_CHUNKS) {
-        uint64_t bytes = next_bite(send, traffic->done, STAGE_CHUNK);
+        uint64_t bytes = transfer_turn_bytes(send, traffic->done, STAGE_CHUNK);
         memcpy(stage->area->chunks[stage->filled % STAGE_CHUNKS], (char *)send->data + traffic->done, bytes);
         atomic_store_explicit(&stage->area->filled, ++stage->filled, memory_order_release);
         traffic->done += bytes;
-        dialogue_of(messages, send)->wake = true;
+        connection_of(messages, send)->wake = true;
     }
     if (traffic->done < send->bytes)
         return;
     stage->user = NULL; /* free again when the receiver has taken all */
-    drop_handle(messages, send);
-    complete(messages, send);
+    transfer_drop_handle(messages, send);
+    transfer_complete(messages, send);
 }
 
-static void move_draining(struct near_messages *messages, struct transfer *receive)
+static void move_draining(struct shm_messages *messages, struct transfer *receive)
 {
     struct traffic *traffic = traffic_of(receive);
     struct stage_area *area = (struct stage_area *)traffic->place;
     uint64_t taken = traffic->first_chunk + traffic->done / STAGE_CHUNK;
     uint64_t filled = atomic_load_explicit(&area->filled, memory_order_acquire);
     while (taken < filled && traffic->done < receive->bytes) {
-        uint64_t bytes = next_bite(receive, traffic->done, STAGE_CHUNK);
+        uint64_t bytes = transfer_turn_bytes(receive, traffic->done, STAGE_CHUNK);
         copy_bytes((char *)receive->data + traffic->done, area->chunks[taken % STAGE_CHUNKS], bytes,
                    receive->bytes >= messages->streaming_from);
         atomic_store_explicit(&area->taken, ++taken, memory_order_release);
         traffic->done += bytes;
-        dialogue_of(messages, receive)->wake = true;
+        connection_of(messages, receive)->wake = true;
     }
     if (traffic->done < receive->bytes)
         return;
-    drop_handle(messages, receive);
-    complete(messages, receive);
+    transfer_drop_handle(messages, receive);
+    transfer_complete(messages, receive);
 }
 
-static weft_status move(struct near_messages *messages, struct transfer *transfer, struct error *error)
+static weft_status transfer_move(struct shm_messages *messages, struct transfer *transfer, struct error *error)
 {
     switch (traffic_of(transfer)->phase) {
     case PHASE_READING:
@@ -123,7 +123,7 @@ static weft_status move(struct near_messages *messages, struct transfer *transfe
     }
 }
 
-weft_status near_move_all(struct near_messages *messages, struct error *error)
+weft_status shm_move_all(struct shm_messages *messages, struct error *error)
 {
     weft_status status = WEFT_OK;
     struct transfer *moving = messages->first_moving;
@@ -131,9 +131,9 @@ weft_status near_move_all(struct near_messages *messages, struct error *error)
     while (moving) {
         struct transfer *next = moving->next;
         if (status == WEFT_OK)
-            status = move(messages, moving, error);
+            status = transfer_move(messages, moving, error);
         if (moving->state == TRANSFER_ACTIVE)
-            list_push(&messages->first_moving, &messages->last_moving, moving);
+            transfer_list_push(&messages->first_moving, &messages->last_moving, moving);
         moving = next;
     }
     return status;
@@ -145,7 +145,7 @@ static bool stage_is_free(const struct stage *stage)
            (!stage->area || atomic_load_explicit(&stage->area->taken, memory_order_acquire) == stage->filled);
 }
 
-static struct stage *stage_find(struct near_messages *messages)
+static struct stage *stage_find(struct shm_messages *messages)
 {
     struct stage *unused = NULL;
     for (struct stage *stage = messages->stages; stage < messages->stages + STAGES; stage++) {
@@ -159,10 +159,10 @@ static struct stage *stage_find(struct near_messages *messages)
     return unused;
 }
 
-weft_status near_begin_staging(struct near_messages *messages, struct error *error)
+weft_status shm_stages_assign(struct shm_messages *messages, struct error *error)
 {
     weft_status status = WEFT_OK;
-    struct heap *heap = messages->near->heap;
+    struct heap *heap = messages->shm->heap;
     struct stage *stage;
     while (messages->first_pulled && status == WEFT_OK && (stage = stage_find(messages))) {
         struct transfer *send = messages->first_pulled;
@@ -178,15 +178,15 @@ weft_status near_begin_staging(struct near_messages *messages, struct error *err
             messages->last_pulled = NULL;
         stage->user = send;
         traffic->stage = stage;
-        status = near_answer(messages, send, RECORD_STAGED, traffic->peer_handle,
-                             heap_offset(heap, stage->area, sizeof *stage->area), stage->filled, error);
-        near_begin_moving(messages, send, PHASE_FILLING);
+        status = shm_send_record(messages, send, RECORD_STAGED, traffic->peer_handle,
+                                 heap_offset(heap, stage->area, sizeof *stage->area), stage->filled, error);
+        shm_move_begin(messages, send, PHASE_FILLING);
     }
     return status;
 }
 
 /* Whether a transfer of the moving list could move now. */
-static bool can_move(struct transfer *transfer)
+static bool transfer_can_move(struct transfer *transfer)
 {
     const struct traffic *traffic = traffic_of(transfer);
     const struct stage_area *area;
@@ -203,17 +203,17 @@ static bool can_move(struct transfer *transfer)
     }
 }
 
-bool near_can_move(struct near_messages *messages)
+bool shm_can_move(struct shm_messages *messages)
 {
     for (struct transfer *moving = messages->first_moving; moving; moving = moving->next)
-        if (can_move(moving))
+        if (transfer_can_move(moving))
             return true;
     return messages->first_pulled && stage_find(messages);
 }
 
-void near_stages_close(struct near_messages *messages)
+void shm_stages_close(struct shm_messages *messages)
 {
     for (struct stage *stage = messages->stages; stage < messages->stages + STAGES; stage++)
         if (stage->area && stage_is_free(stage))
-            heap_free(messages->near->heap, stage->area);
+            heap_free(messages->shm->heap, stage->area);
 }

@@ -7,54 +7,54 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-weft_status near_peer_add(struct near *near, uint32_t rank, struct near_peer **peer, struct error *error)
+weft_status shm_peer_add(struct shm *shm, uint32_t rank, struct shm_peer **peer, struct error *error)
 {
-    struct near_peer *made = calloc(1, sizeof *made);
-    void *porch = NULL;
+    struct shm_peer *made = calloc(1, sizeof *made);
+    void *mailbox = NULL;
     if (!made)
         return error_memory(error, sizeof *made, "a local peer");
     made->rank = rank;
     made->doorbell = made->process_descriptor = -1;
-    weft_status status = heap_alloc(near->heap, sizeof(struct near_porch), &porch, error);
-    made->mine = porch;
+    weft_status status = heap_alloc(shm->heap, sizeof(struct shm_mailbox), &mailbox, error);
+    made->mine = mailbox;
     if (status == WEFT_OK)
-        status = near_dialogue_open(made, error);
+        status = shm_connection_open(made, error);
     if (status != WEFT_OK) {
-        heap_free(near->heap, porch);
+        heap_free(shm->heap, mailbox);
         free(made);
         return status;
     }
-    near->peers[rank] = made;
-    near->known[near->known_count++] = made;
+    shm->peers[rank] = made;
+    shm->known[shm->known_count++] = made;
     *peer = made;
     return WEFT_OK;
 }
 
 /* This rank is its own peer, so that sends to itself need no path of their own. */
-static weft_status add_self(struct near *near, struct error *error)
+static weft_status shm_add_self(struct shm *shm, struct error *error)
 {
-    struct near_peer *self = NULL;
-    weft_status status = near_peer_add(near, near->rank, &self, error);
+    struct shm_peer *self = NULL;
+    weft_status status = shm_peer_add(shm, shm->rank, &self, error);
     if (status != WEFT_OK)
         return status;
-    self->doorbell = dup(near->doorbell);
+    self->doorbell = dup(shm->doorbell);
     if (self->doorbell < 0)
         return error_system(error, "cannot duplicate the doorbell");
     self->connected = true;
     self->same_process = true;
-    self->base = heap_base(near->heap);
-    self->heap_bytes = heap_size(near->heap);
-    self->heap_identity = heap_identity(near->heap);
-    self->page = near->page;
+    self->base = heap_base(shm->heap);
+    self->heap_bytes = heap_size(shm->heap);
+    self->heap_identity = heap_identity(shm->heap);
+    self->page = shm->page;
     self->theirs = self->mine;
-    near_dialogue_begin(self);
+    shm_connection_begin(self);
     return WEFT_OK;
 }
 
-weft_status near_open(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t secret_hash, struct near **near,
-                      struct error *error)
+weft_status shm_create(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t secret_hash, struct shm **shm,
+                       struct error *error)
 {
-    struct near *made = calloc(1, sizeof *made);
+    struct shm *made = calloc(1, sizeof *made);
     if (!made)
         return error_memory(error, sizeof *made, "the local ranks");
     made->heap = heap;
@@ -72,85 +72,85 @@ weft_status near_open(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t
     else if (!made->peers || !made->known)
         status = error_memory(error, 2 * ranks * sizeof *made->peers, "the local ranks");
     if (status == WEFT_OK)
-        status = heap_alloc(heap, sizeof(struct near_page), &page, error);
+        status = heap_alloc(heap, sizeof(struct shm_page), &page, error);
     made->page = page;
     if (status == WEFT_OK)
-        status = add_self(made, error);
+        status = shm_add_self(made, error);
     if (status == WEFT_OK)
-        status = near_listen(made, error);
+        status = shm_listen(made, error);
     if (status == WEFT_OK)
-        status = near_messages_open(made, &made->messages, error);
+        status = shm_messages_open(made, &made->messages, error);
     if (status != WEFT_OK) {
-        near_close(made);
+        shm_destroy(made);
         return status;
     }
-    *near = made;
+    *shm = made;
     return WEFT_OK;
 }
 
-static void peer_free(struct near *near, struct near_peer *peer)
+static void shm_peer_free(struct shm *shm, struct shm_peer *peer)
 {
-    free(peer->dialogue);
+    free(peer->connection);
     if (peer->doorbell >= 0)
         close(peer->doorbell);
     if (peer->process_descriptor >= 0)
         close(peer->process_descriptor);
-    bool unseen = peer->fenced || (near->settled && !peer->same_process);
-    if (peer->connected && peer->rank != near->rank && !unseen) {
-        struct near_porch *shared = near->rank < peer->rank ? peer->mine : peer->theirs;
+    bool unseen = peer->fenced || (shm->settled && !peer->same_process);
+    if (peer->connected && peer->rank != shm->rank && !unseen) {
+        struct shm_mailbox *shared = shm->rank < peer->rank ? peer->mine : peer->theirs;
         bool last = atomic_fetch_add(&shared->departures, 1) > 0;
         if (last && peer->same_process)
-            heap_free(near->heap, peer->theirs);
+            heap_free(shm->heap, peer->theirs);
         if (last)
-            heap_free(near->heap, peer->mine);
+            heap_free(shm->heap, peer->mine);
     } else {
-        heap_free(near->heap, peer->mine);
+        heap_free(shm->heap, peer->mine);
     }
     if (peer->base && !peer->same_process)
-        heap_detach(near->heap, peer->heap_identity);
+        heap_detach(shm->heap, peer->heap_identity);
     free(peer);
 }
 
-void near_close(struct near *near)
+void shm_destroy(struct shm *shm)
 {
-    if (!near)
+    if (!shm)
         return;
-    near_messages_close(near->messages);
-    for (uint32_t i = 0; i < near->known_count; i++)
-        peer_free(near, near->known[i]);
-    if (near->listener >= 0)
-        close(near->listener);
-    if (near->doorbell >= 0)
-        close(near->doorbell);
-    heap_free(near->heap, near->page);
-    free(near->peers);
-    free(near->known);
-    free(near);
+    shm_messages_close(shm->messages);
+    for (uint32_t i = 0; i < shm->known_count; i++)
+        shm_peer_free(shm, shm->known[i]);
+    if (shm->listener >= 0)
+        close(shm->listener);
+    if (shm->doorbell >= 0)
+        close(shm->doorbell);
+    heap_free(shm->heap, shm->page);
+    free(shm->peers);
+    free(shm->known);
+    free(shm);
 }
 
-void near_heed(struct near *near, const struct control *control)
+void shm_set_control(struct shm *shm, const struct control *control)
 {
-    near->control = control;
+    shm->control = control;
 }
 
-void near_settle(struct near *near)
+void shm_mark_quiescent(struct shm *shm)
 {
-    near->settled = true;
+    shm->settled = true;
 }
 
-void near_card(const struct near *near, struct near_card *card)
+void shm_endpoint_info(const struct shm *shm, struct shm_endpoint *endpoint)
 {
-    *card = near->card;
+    *endpoint = shm->endpoint;
 }
 
-bool near_reaches(const struct near *near, uint32_t rank)
+bool shm_reaches(const struct shm *shm, uint32_t rank)
 {
-    return rank < near->ranks && near->peers[rank] && near->peers[rank]->connected;
+    return rank < shm->ranks && shm->peers[rank] && shm->peers[rank]->connected;
 }
 
-char *near_base(const struct near *near, uint32_t rank)
+char *shm_peer_base(const struct shm *shm, uint32_t rank)
 {
-    return near_reaches(near, rank) ? near->peers[rank]->base : NULL;
+    return shm_reaches(shm, rank) ? shm->peers[rank]->base : NULL;
 }
 
 /* ---- doorbells ------------------------------------------------------------------------------------------------------
@@ -161,9 +161,9 @@ char *near_base(const struct near *near, uint32_t rank)
  * that comes late, when the sleeper is up again, ends its next sleep early, which is harmless.
  */
 
-void near_wake(const struct near_peer *peer)
+void shm_peer_wake(const struct shm_peer *peer)
 {
-    struct near_page *page = peer->page;
+    struct shm_page *page = peer->page;
     if (!atomic_load_explicit(&page->asleep, memory_order_relaxed) || !atomic_exchange(&page->asleep, 0))
         return;
     uint64_t one = 1;
@@ -171,42 +171,42 @@ void near_wake(const struct near_peer *peer)
         ;
 }
 
-void near_ring(struct near *near, uint32_t rank)
+void shm_ring(struct shm *shm, uint32_t rank)
 {
-    if (!near_reaches(near, rank))
+    if (!shm_reaches(shm, rank))
         return;
-    near_fence();
-    near_wake(near->peers[rank]);
+    shm_fence();
+    shm_peer_wake(shm->peers[rank]);
 }
 
-void near_ring_all(struct near *near, const uint32_t *ranks, uint32_t count)
+void shm_ring_all(struct shm *shm, const uint32_t *ranks, uint32_t count)
 {
-    near_fence();
+    shm_fence();
     for (uint32_t i = 0; i < count; i++)
-        if (ranks[i] != near->rank && near_reaches(near, ranks[i]))
-            near_wake(near->peers[ranks[i]]);
+        if (ranks[i] != shm->rank && shm_reaches(shm, ranks[i]))
+            shm_peer_wake(shm->peers[ranks[i]]);
 }
 
-int near_doorbell(const struct near *near)
+int shm_doorbell(const struct shm *shm)
 {
-    return near->doorbell;
+    return shm->doorbell;
 }
 
-void near_fall_asleep(struct near *near)
+void shm_sleep_begin(struct shm *shm)
 {
-    atomic_store_explicit(&near->page->asleep, 1, memory_order_relaxed);
-    near_fence();
+    atomic_store_explicit(&shm->page->asleep, 1, memory_order_relaxed);
+    shm_fence();
 }
 
-void near_wake_up(struct near *near)
+void shm_sleep_end(struct shm *shm)
 {
-    atomic_store_explicit(&near->page->asleep, 0, memory_order_relaxed);
+    atomic_store_explicit(&shm->page->asleep, 0, memory_order_relaxed);
     uint64_t count;
-    while (read(near->doorbell, &count, sizeof count) < 0 && errno == EINTR)
+    while (read(shm->doorbell, &count, sizeof count) < 0 && errno == EINTR)
         ; /* EAGAIN: nobody rang */
 }
 
-struct transport *near_transport(struct near *near)
+struct transport *shm_transport(struct shm *shm)
 {
-    return near_messages_transport(near->messages);
+    return shm_messages_transport(shm->messages);
 }

@@ -4,11 +4,11 @@
  *
  * Descriptors (heap and doorbell) are handed over an abstract UNIX socket, which proves that two ranks share a machine
  * and a network namespace. Ranks that are threads of one process share one heap and one mapping of it. Two things are
- * offered: load and store access to a peer's heap with doorbells to wake a sleeper (for the near steps of plans), and a
+ * offered: load and store access to a peer's heap with doorbells to wake a sleeper (for the shm steps of plans), and a
  * struct transport for messages.
  *
  * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), looks once more, then polls its
- * doorbell (an eventfd). Whoever has stored something that a peer may wait for calls near_ring(), which costs a fence
+ * doorbell (an eventfd). Whoever has stored something that a peer may wait for calls shm_ring(), which costs a fence
  * and a load unless the peer sleeps.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_SHM_H
@@ -18,69 +18,69 @@
 #include "core/transport/heap/heap.h"
 #include "core/transport/transport.h"
 
-struct near;
+struct shm;
 struct control;
 
-#define NEAR_NAME_BYTES 40
+#define SHM_NAME_BYTES 40
 
-/** What a peer must know to come near: travels in the rank's card. */
-struct near_card {
-    char name[NEAR_NAME_BYTES]; /**< of the abstract socket */
-    uint64_t heap_identity;     /**< equal: threads of one process */
+/** What a peer must know to come shm: travels in the rank's endpoint. */
+struct shm_endpoint {
+    char name[SHM_NAME_BYTES]; /**< of the abstract socket */
+    uint64_t heap_identity;    /**< equal: threads of one process */
 };
 
 /** Open this rank's listening socket, doorbell and control page in `heap` (borrowed). */
-weft_status near_open(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t secret_hash, struct near **near,
-                      struct error *error);
-void near_close(struct near *near);
+weft_status shm_create(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t secret_hash, struct shm **shm,
+                       struct error *error);
+void shm_destroy(struct shm *shm);
 
 /**
  * Make sure that those of `count` ranks that are processes of their own here have ended: they are killed, and awaited
  * until they are no more, so that none of them ever writes into this rank's memory again. Errors: SYSTEM, naming the
  * process, when the operating system does not let it be killed or it does not end within `limit_seconds`.
  */
-weft_status near_expel(struct near *near, const uint32_t *ranks, uint32_t count, double limit_seconds,
-                       struct error *error);
+weft_status shm_evict(struct shm *shm, const uint32_t *ranks, uint32_t count, double limit_seconds,
+                      struct error *error);
 
-/** near_connect() gives up when the job fails meanwhile. `control` (borrowed) may be NULL. */
-void near_heed(struct near *near, const struct control *control);
+/** shm_connect() gives up when the job fails meanwhile. `control` (borrowed) may be NULL. */
+void shm_set_control(struct shm *shm, const struct control *control);
 
-/** All other peers are through with what they do together with this rank: near_close() gives its memory back. */
-void near_settle(struct near *near);
+/** All other peers are through with what they do together with this rank: shm_destroy() gives its memory back. */
+void shm_mark_quiescent(struct shm *shm);
 
-void near_card(const struct near *near, struct near_card *card);
+void shm_endpoint_info(const struct shm *shm, struct shm_endpoint *endpoint);
 
 /**
- * Come near to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set;
- * returns when both directions stand. `cards` has an entry for each of `ranks_list`. Strangers on the socket are
+ * Come shm to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set;
+ * returns when both directions stand. `endpoints` has an entry for each of `ranks_list`. Strangers on the socket are
  * dropped.
  */
-weft_status near_connect(struct near *near, const uint32_t *ranks_list, const struct near_card *cards, uint32_t count,
-                         double limit_seconds, struct error *error);
+weft_status shm_connect(struct shm *shm, const uint32_t *ranks_list, const struct shm_endpoint *endpoints,
+                        uint32_t count, double limit_seconds, struct error *error);
 
-/** Whether `rank` (a world rank) is near. */
-bool near_reaches(const struct near *near, uint32_t rank);
+/** Whether `rank` (a world rank) is shm. */
+bool shm_reaches(const struct shm *shm, uint32_t rank);
 
 /** The peer's heap as mapped here (own rank: own heap). */
-char *near_base(const struct near *near, uint32_t rank);
+char *shm_peer_base(const struct shm *shm, uint32_t rank);
 
 /** Wake `rank` if it sleeps. Call after the store that it may wait for. Any thread. */
-void near_ring(struct near *near, uint32_t rank);
+void shm_ring(struct shm *shm, uint32_t rank);
 
-/** Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not near, and this one, are skipped.
+/** Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not shm, and this one, are skipped.
  * Any thread. */
-void near_ring_all(struct near *near, const uint32_t *ranks, uint32_t count);
+void shm_ring_all(struct shm *shm, const uint32_t *ranks, uint32_t count);
 
 /**
  * This rank's doorbell, for poll (readable: rung), and the sleeping flag, set before and cleared after. Between
- * near_fall_asleep() and poll the caller looks once more at everything that it waits for (the transport's may_sleep()
- * looks at messages). near_wake_up() clears the flag and drains the doorbell. One thread at a time.
+ * shm_sleep_begin() and poll the caller looks once more at everything that it waits for (the transport's may_sleep()
+ * looks at messages). shm_sleep_end() clears the flag and drains the doorbell. One thread at a time.
  */
-int near_doorbell(const struct near *near);
-void near_fall_asleep(struct near *near);
-void near_wake_up(struct near *near);
+int shm_doorbell(const struct shm *shm);
+void shm_sleep_begin(struct shm *shm);
+void shm_sleep_end(struct shm *shm);
 
-/** Messages through shared memory. Owned by `near`. */
-struct transport *near_transport(struct near *near);
+/** Messages through shared memory. Owned by `shm`. */
+struct transport *shm_transport(struct shm *shm);
 
 #endif

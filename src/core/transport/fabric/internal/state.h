@@ -167,7 +167,7 @@ struct transfer_list {
 };
 
 /** Of one peer's messages on one channel of one communicator, both ways. */
-struct channel {
+struct fabric_channel {
     uint32_t peer, communicator;
     uint8_t number;
     uint32_t send_next, receive_next; /**< sequence numbers to be given to the next transfer */
@@ -233,7 +233,7 @@ enum flight_phase {
 
 /** What the fabric keeps in a transfer's private words. */
 struct flight {
-    struct channel *channel;
+    struct fabric_channel *channel;
     union {
         struct region *region; /**< of a large one */
         struct slot *slot;     /**< that an eager one leaves in */
@@ -281,7 +281,7 @@ struct rail {
 
 struct fabric {
     struct transport transport;
-    struct fabric_card card;
+    struct fabric_endpoint endpoint;
     struct libfabric library;
     uint32_t rank, ranks;
     struct rail rails[FABRIC_RAILS];
@@ -298,9 +298,9 @@ struct fabric {
     struct peer *busy_peers;
     uint32_t credits; /**< buffers for each peer */
 
-    struct channel **channels; /**< open addressing, a power of two */
+    struct fabric_channel **channels; /**< open addressing, a power of two */
     uint32_t channel_count, channel_size;
-    struct channel *channel_last; /**< the last one looked up */
+    struct fabric_channel *channel_last; /**< the last one looked up */
 
     uint32_t sends; /**< slots being sent */
     struct slot *free_slots;
@@ -351,7 +351,7 @@ void transfer_list_remove(struct transfer_list *list, struct transfer *transfer)
 
 /* ---- core/transport/fabric/provider.c ------------------------------------------------------------------------------------------ */
 
-/** An interface that was chosen: what libfabric says of it (fi_freeinfo), and what travels in the card. */
+/** An interface that was chosen: what libfabric says of it (fi_freeinfo), and what travels in the endpoint. */
 struct rail_choice {
     struct fi_info *info;
     uint8_t network[16];
@@ -365,9 +365,10 @@ weft_status fabric_choose(const struct libfabric *library, const struct fabric_c
 
 /* ---- core/transport/fabric/rail.c ---------------------------------------------------------------------------------------------- */
 
-/** Open `rail`, whose info is set; its addresses go into `card`. What was opened is closed by rail_close() in any
+/** Open `rail`, whose info is set; its addresses go into `own`. What was opened is closed by rail_close() in any
  * case. */
-weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_card *card, struct error *error);
+weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_endpoint *endpoint,
+                      struct error *error);
 void rail_close(const struct fabric *fabric, struct rail *rail);
 
 /** Close its endpoints alone: nothing can land by them any more. */
@@ -378,8 +379,9 @@ bool rail_may_sleep(struct rail *rail);
 
 /* ---- core/transport/fabric/path.c ---------------------------------------------------------------------------------------------- */
 
-/** Find the paths to `rank`, whose card this is. */
-weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error);
+/** Find the paths to `rank`, whose endpoint this is. */
+weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
+                       struct error *error);
 
 /** The first contact: probe what there is to choose from. */
 void paths_probe(struct fabric *fabric, struct peer *peer);
@@ -441,7 +443,7 @@ static inline uint64_t region_remote_address(const struct fabric *fabric, const 
 /* ---- core/transport/fabric/channel.c ------------------------------------------------------------------------------------------- */
 
 /** The channel's state, made when it is first used; NULL when there is no memory. */
-struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number);
+struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number);
 
 /** Free what is kept for a communicator's channels: nothing of it is in flight. */
 void channels_forget(struct fabric *fabric, uint32_t communicator);
@@ -485,8 +487,8 @@ void message_eager(struct fabric *fabric, struct transfer *transfer);
 void message_sent(struct fabric *fabric, struct slot *slot);
 
 /** Send, at once or later, a message without payload (but an announcement) that answers or concerns `channel`. */
-void message_control(struct fabric *fabric, const struct channel *channel, enum message_kind kind, uint32_t sequence,
-                     uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement);
+void message_control(struct fabric *fabric, const struct fabric_channel *channel, enum message_kind kind,
+                     uint32_t sequence, uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement);
 
 /** A message of `peer` was read and its buffer is free again. */
 void message_read(struct fabric *fabric, struct peer *peer);

@@ -28,28 +28,28 @@ struct early_pool {
     struct early *small, *large;
 };
 
-struct channel {
-    struct channel *next; /**< in its bucket */
+struct shm_channel {
+    struct shm_channel *next; /**< in its bucket */
     uint32_t communicator;
     uint8_t number;
     struct transfer *first_receive, *last_receive;
     struct early *first_early, *last_early;
 };
 
-struct channel_table {
-    struct channel **buckets;
+struct shm_channel_table {
+    struct shm_channel **buckets;
     uint32_t size, count; /**< buckets (a power of two), channels */
-    struct channel *recent;
+    struct shm_channel *recent;
 };
 
 /** The channel, made if need be; NULL when memory is out. */
-struct channel *channel_find(struct channel_table *table, uint32_t communicator, uint8_t number);
-void channel_table_close(struct channel_table *table, struct early_pool *pool);
+struct shm_channel *channel_find(struct shm_channel_table *table, uint32_t communicator, uint8_t number);
+void channel_table_close(struct shm_channel_table *table, struct early_pool *pool);
 
-void channel_push_receive(struct channel *channel, struct transfer *receive);
-struct transfer *channel_pop_receive(struct channel *channel);
-void channel_push_early(struct channel *channel, struct early *early);
-struct early *channel_pop_early(struct channel *channel);
+void channel_push_receive(struct shm_channel *channel, struct transfer *receive);
+struct transfer *channel_pop_receive(struct shm_channel *channel);
+void channel_push_early(struct shm_channel *channel, struct early *early);
+struct early *channel_pop_early(struct shm_channel *channel);
 
 /** Take a transfer out of a list, wherever it is; false when it is not in it. */
 bool transfer_unlink(struct transfer **first, struct transfer **last, struct transfer *transfer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the files of the near transport share: core/transport/shm/messages.c (the transport's functions), core/transport/shm/send.c (records and
+ * What the files of the shm transport share: core/transport/shm/messages.c (the transport's functions), core/transport/shm/send.c (records and
  * messages to a peer), core/transport/shm/move.c (data that takes more than one turn) and core/transport/shm/receive.c (records from a peer). How a
  * message travels depends on its size and on where its two ends lie:
  *
@@ -73,11 +73,11 @@ struct notice {
     struct record record;
 };
 
-struct near_dialogue {
-    struct near_peer *peer;
+struct shm_connection {
+    struct shm_peer *peer;
     struct pipe_writer out;
     struct pipe_reader in;
-    struct channel_table channels;
+    struct shm_channel_table channels;
     struct notice *first_notice, *last_notice;
     struct transfer *first_waiting, *last_waiting; /**< sends */
     uint64_t eager_sent, eager_seen;               /**< lines sent, and known to have been delivered */
@@ -85,9 +85,9 @@ struct near_dialogue {
     bool wake;                                     /**< something was stored that the peer may wait for */
 };
 
-struct near_messages {
+struct shm_messages {
     struct transport transport; /**< first */
-    struct near *near;
+    struct shm *shm;
     struct transport_counters counters;
     struct handle_table handles;
     struct early_pool early;
@@ -103,13 +103,13 @@ static inline struct traffic *traffic_of(struct transfer *transfer)
     return (struct traffic *)transfer->private_words;
 }
 
-static inline struct near_dialogue *dialogue_of(const struct near_messages *messages, const struct transfer *transfer)
+static inline struct shm_connection *connection_of(const struct shm_messages *messages, const struct transfer *transfer)
 {
-    return messages->near->peers[transfer->peer]->dialogue;
+    return messages->shm->peers[transfer->peer]->connection;
 }
 
 /** Append to a list of transfers. */
-static inline void list_push(struct transfer **first, struct transfer **last, struct transfer *transfer)
+static inline void transfer_list_push(struct transfer **first, struct transfer **last, struct transfer *transfer)
 {
     transfer->next = NULL;
     if (*last)
@@ -120,7 +120,7 @@ static inline void list_push(struct transfer **first, struct transfer **last, st
 }
 
 /** The transfer is done with, well or (mismatch) not. */
-static inline void complete(struct near_messages *messages, struct transfer *transfer)
+static inline void transfer_complete(struct shm_messages *messages, struct transfer *transfer)
 {
     struct transport_counters *counters = &messages->counters;
     traffic_of(transfer)->phase = PHASE_NONE;
@@ -134,7 +134,7 @@ static inline void complete(struct near_messages *messages, struct transfer *tra
     transfer->state = TRANSFER_COMPLETE;
 }
 
-static inline void mismatch(struct transfer *transfer, uint64_t peer_tag, uint64_t peer_bytes)
+static inline void transfer_mismatch(struct transfer *transfer, uint64_t peer_tag, uint64_t peer_bytes)
 {
     traffic_of(transfer)->phase = PHASE_NONE;
     transfer->peer_tag = peer_tag;
@@ -142,7 +142,7 @@ static inline void mismatch(struct transfer *transfer, uint64_t peer_tag, uint64
     transfer->state = TRANSFER_MISMATCH;
 }
 
-static inline void drop_handle(struct near_messages *messages, struct transfer *transfer)
+static inline void transfer_drop_handle(struct shm_messages *messages, struct transfer *transfer)
 {
     struct traffic *traffic = traffic_of(transfer);
     if (traffic->handle)
@@ -150,76 +150,77 @@ static inline void drop_handle(struct near_messages *messages, struct transfer *
     traffic->handle = 0;
 }
 
-static inline weft_status no_memory(struct error *error)
+static inline weft_status messages_no_memory(struct error *error)
 {
     return error_memory(error, 4096, "messages between ranks of this machine");
 }
 
 /** A transfer that nothing has been done for yet. */
-static inline void make_active(struct transfer *transfer)
+static inline void transfer_activate(struct transfer *transfer)
 {
     *traffic_of(transfer) = (struct traffic){0};
     transfer->state = TRANSFER_ACTIVE;
 }
 
 /** Wake the peer if something was stored for it. */
-static inline void wake_one(struct near_dialogue *dialogue)
+static inline void connection_wake(struct shm_connection *connection)
 {
-    if (!dialogue->wake)
+    if (!connection->wake)
         return;
-    dialogue->wake = false;
-    near_fence();
-    near_wake(dialogue->peer);
+    connection->wake = false;
+    shm_fence();
+    shm_peer_wake(connection->peer);
 }
 
 /** Where the peer can read or write this transfer's data: an offset in this rank's heap, or HEAP_NOWHERE. */
-static inline uint64_t place_of(const struct near *near, const struct near_peer *peer, const struct transfer *transfer)
+static inline uint64_t transfer_place(const struct shm *shm, const struct shm_peer *peer,
+                                      const struct transfer *transfer)
 {
     if (peer->same_process)
         return (uint64_t)((uintptr_t)transfer->data - (uintptr_t)peer->base);
-    return heap_offset(near->heap, transfer->data, transfer->bytes);
+    return heap_offset(shm->heap, transfer->data, transfer->bytes);
 }
 
 /* ---- core/transport/shm/send.c: to a peer ---- */
 
 /** Tell the peer of `transfer` something about it, in one record: now, or when there is room in the pipe. */
-weft_status near_answer(struct near_messages *messages, const struct transfer *transfer, enum record_kind kind,
-                        uint64_t to, uint64_t place, uint64_t count, struct error *error);
+weft_status shm_send_record(struct shm_messages *messages, const struct transfer *transfer, enum record_kind kind,
+                            uint64_t to, uint64_t place, uint64_t count, struct error *error);
 
 /** Begin a send: its first record goes into the pipe, or it waits for room. */
-weft_status near_begin_send(struct near_messages *messages, struct transfer *send, struct error *error);
+weft_status shm_send_begin(struct shm_messages *messages, struct transfer *send, struct error *error);
 
 /** Send what has waited for room, in order. */
-weft_status near_flush(struct near_messages *messages, struct near_dialogue *dialogue, struct error *error);
+weft_status shm_send_flush(struct shm_messages *messages, struct shm_connection *connection, struct error *error);
 
 /* ---- core/transport/shm/move.c: data that takes more than one turn ---- */
 
 /** From now on the transfer has its turns: PHASE_READING, WRITING or DRAINING. */
-void near_begin_moving(struct near_messages *messages, struct transfer *transfer, enum phase phase);
+void shm_move_begin(struct shm_messages *messages, struct transfer *transfer, enum phase phase);
 
 /** Give free stages to sends whose receivers wait for them. */
-weft_status near_begin_staging(struct near_messages *messages, struct error *error);
+weft_status shm_stages_assign(struct shm_messages *messages, struct error *error);
 
 /** A turn for each transfer that moves. */
-weft_status near_move_all(struct near_messages *messages, struct error *error);
+weft_status shm_move_all(struct shm_messages *messages, struct error *error);
 
 /** Whether a turn would move something now. */
-bool near_can_move(struct near_messages *messages);
+bool shm_can_move(struct shm_messages *messages);
 
 /** Nobody may store into buffers of this rank any more: a receive that `peer` may be storing into is being cancelled.
  */
-void near_revoke(const struct near_peer *peer);
+void shm_revoke_writes(const struct shm_peer *peer);
 
 /** Give the stages that nobody reads back to the heap. */
-void near_stages_close(struct near_messages *messages);
+void shm_stages_close(struct shm_messages *messages);
 
 /* ---- core/transport/shm/receive.c: from a peer ---- */
 
 /** Begin a receive: its message may be here already. */
-weft_status near_begin_receive(struct near_messages *messages, struct transfer *receive, struct error *error);
+weft_status shm_receive_begin(struct shm_messages *messages, struct transfer *receive, struct error *error);
 
 /** Take the records that have come, from `record` on. WEFT_ERROR_DATA if one makes no sense. */
-weft_status near_take_records(struct near_messages *messages, struct near_dialogue *dialogue,
-                              const struct record *record, struct error *error);
+weft_status shm_receive_records(struct shm_messages *messages, struct shm_connection *connection,
+                                const struct record *record, struct error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A pipe carries records from one rank to one local peer, through a ring of cache lines in the writer's porch.
+ * A pipe carries records from one rank to one local peer, through a ring of cache lines in the writer's mailbox.
  *
  * One writer, one reader, no locks: the writer fills the lines of a record, then stores the stamp (position + 1, which
  * only grows) into the first with release; the reader polls that word alone, so a record of one line costs one line's
@@ -45,19 +45,19 @@ struct record {
         };
     };
 };
-_Static_assert(sizeof(struct record) == NEAR_LINE, "a record begins with one line");
+_Static_assert(sizeof(struct record) == SHM_LINE_BYTES, "a record begins with one line");
 
 #define PIPE_FIRST_BYTES 32u
 #define PIPE_REST_BYTES  56u
 
 struct pipe_writer {
-    struct near_line *lines;
+    struct shm_pipe_line *lines;
     const _Atomic uint64_t *consumed; /**< the reader's word */
     uint64_t position, consumed_seen;
 };
 
 struct pipe_reader {
-    struct near_line *lines;
+    struct shm_pipe_line *lines;
     _Atomic uint64_t *consumed;
     uint64_t position, published;
 };
@@ -70,18 +70,18 @@ static inline uint32_t pipe_lines(uint64_t payload)
                : (uint32_t)(1 + (payload - PIPE_FIRST_BYTES + PIPE_REST_BYTES - 1) / PIPE_REST_BYTES);
 }
 
-static inline struct near_line *pipe_line(struct near_line *lines, uint64_t position)
+static inline struct shm_pipe_line *pipe_line(struct shm_pipe_line *lines, uint64_t position)
 {
-    return &lines[position % NEAR_PIPE_LINES];
+    return &lines[position % SHM_PIPE_LINES];
 }
 
 /** Whether a record of so many lines has room now. */
 static inline bool pipe_has_room(struct pipe_writer *writer, uint32_t lines)
 {
-    if (writer->position + lines - writer->consumed_seen <= NEAR_PIPE_LINES)
+    if (writer->position + lines - writer->consumed_seen <= SHM_PIPE_LINES)
         return true;
     writer->consumed_seen = atomic_load_explicit(writer->consumed, memory_order_acquire);
-    return writer->position + lines - writer->consumed_seen <= NEAR_PIPE_LINES;
+    return writer->position + lines - writer->consumed_seen <= SHM_PIPE_LINES;
 }
 
 /** The first line of the next record, to be filled (all but the stamp); there must be room. */
@@ -140,7 +140,7 @@ static inline void pipe_empty(const struct pipe_reader *reader, char *data, uint
 static inline bool pipe_take(struct pipe_reader *reader, uint32_t lines)
 {
     reader->position += lines;
-    if (reader->position - reader->published < NEAR_PIPE_LINES / 4)
+    if (reader->position - reader->published < SHM_PIPE_LINES / 4)
         return false;
     reader->published = reader->position;
     atomic_store_explicit(reader->consumed, reader->position, memory_order_release);

@@ -3,7 +3,7 @@
  * Messages through shared memory: order within a channel, independence between channels, contents at every size and
  * kind of buffer, mismatches told to both sides, cancelling. Each behaviour as processes, and as threads in three ways.
  */
-#include "near_ranks.h"
+#include "shm_ranks.h"
 
 #include "base/random.h"
 
@@ -335,7 +335,7 @@ static void send_to_nobody(struct rank *rank)
     RANK_CHECK(rank, strstr(error.text, "rank 7") != NULL);
 }
 
-static void a_rank_that_is_not_near_is_refused(void **state)
+static void a_rank_without_shared_memory_is_refused(void **state)
 {
     assert_true(ranks_run(AS_THREADS, 1, send_to_nobody));
 }
@@ -348,7 +348,7 @@ int main(void)
         cmocka_unit_test(a_full_channel_blocks_no_other),
         cmocka_unit_test(both_sides_learn_of_a_mismatch),
         cmocka_unit_test(cancelled_transfers_leave_memory_alone),
-        cmocka_unit_test(a_rank_that_is_not_near_is_refused),
+        cmocka_unit_test(a_rank_without_shared_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

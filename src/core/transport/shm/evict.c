@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/pidfd.h>
 
-void near_peer_hold(struct near_peer *peer)
+void shm_peer_hold(struct shm_peer *peer)
 {
     if (peer->process > 0 && !peer->same_process)
         peer->process_descriptor = pidfd_open(peer->process, 0);
@@ -17,7 +17,7 @@ void near_peer_hold(struct near_peer *peer)
 
 /* Whether it has ended, waiting up to `milliseconds`. A kernel without pidfd tells by its number, which may be
  * another's by then: that errs on the side of waiting. */
-static bool has_ended(const struct near_peer *peer, int milliseconds)
+static bool process_has_ended(const struct shm_peer *peer, int milliseconds)
 {
     struct pollfd wait = {peer->process_descriptor, POLLIN, 0};
     if (peer->process_descriptor >= 0)
@@ -28,7 +28,7 @@ static bool has_ended(const struct near_peer *peer, int milliseconds)
     return false;
 }
 
-static weft_status fence_one(struct near_peer *peer, uint64_t deadline, struct error *error)
+static weft_status shm_peer_evict(struct shm_peer *peer, uint64_t deadline, struct error *error)
 {
     if (!peer->process)
         return error_set(error, WEFT_ERROR_SYSTEM,
@@ -39,8 +39,8 @@ static weft_status fence_one(struct near_peer *peer, uint64_t deadline, struct e
     if (result != 0 && errno != ESRCH)
         return error_system(error, "cannot kill process %d, rank %u of this machine, which no longer takes part",
                             peer->process, peer->rank);
-    for (uint64_t now = clock_now(); !has_ended(peer, now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0);
-         now = clock_now())
+    for (uint64_t now = clock_now();
+         !process_has_ended(peer, now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0); now = clock_now())
         if (now >= deadline)
             return error_set(error, WEFT_ERROR_SYSTEM,
                              "process %d, rank %u of this machine, was killed but does not end; look for what it waits "
@@ -50,15 +50,14 @@ static weft_status fence_one(struct near_peer *peer, uint64_t deadline, struct e
     return WEFT_OK;
 }
 
-weft_status near_expel(struct near *near, const uint32_t *ranks, uint32_t count, double limit_seconds,
-                       struct error *error)
+weft_status shm_evict(struct shm *shm, const uint32_t *ranks, uint32_t count, double limit_seconds, struct error *error)
 {
     uint64_t deadline = clock_after(limit_seconds);
     for (uint32_t i = 0; i < count; i++) {
-        struct near_peer *peer = near->peers[ranks[i]];
-        if (!peer || !peer->connected || peer->same_process || ranks[i] == near->rank)
+        struct shm_peer *peer = shm->peers[ranks[i]];
+        if (!peer || !peer->connected || peer->same_process || ranks[i] == shm->rank)
             continue;
-        weft_status status = fence_one(peer, deadline, error);
+        weft_status status = shm_peer_evict(peer, deadline, error);
         if (status != WEFT_OK)
             return status;
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several near ranks in one test: as processes, as threads of one process (one heap), as threads with a heap each, or
+ * Several ranks that share memory in one test: as processes, as threads of one process (one heap), as threads with a heap each, or
  * as threads of one heap that treat each other as processes do: so the thread sanitizer sees the ways of messages
  * between processes (it sees no race between two mappings of the same memory).
  */
-#ifndef WEFT_TESTS_NEAR_RANKS_H
-#define WEFT_TESTS_NEAR_RANKS_H
+#ifndef WEFT_TESTS_SHM_RANKS_H
+#define WEFT_TESTS_SHM_RANKS_H
 
 #include "base/clock.h"
 #include "core/transport/heap/heap.h"
@@ -31,7 +31,7 @@ struct rank {
     uint32_t number, count;
     bool apart;
     struct heap *heap;
-    struct near *near;
+    struct shm *shm;
     struct transport *transport;
     struct ranks_board *board;
 };
@@ -39,7 +39,7 @@ struct rank {
 /* In memory that all ranks share, whatever they are: what a rendezvous would do. */
 struct ranks_board {
     _Atomic uint32_t arrived;
-    struct near_card cards[RANKS_MOST];
+    struct shm_endpoint endpoints[RANKS_MOST];
     _Atomic uint64_t words[16]; /* for the test */
     _Atomic uint32_t failed;
 };
@@ -66,9 +66,9 @@ static inline void ranks_barrier(struct rank *rank)
 /* Whether peers are of this process, which their own handshake knows better. */
 static inline void rank_take_peers_for(struct rank *rank, bool same_process)
 {
-    for (uint32_t i = 0; i < rank->near->known_count; i++)
-        if (rank->near->known[i]->rank != rank->number)
-            rank->near->known[i]->same_process = same_process;
+    for (uint32_t i = 0; i < rank->shm->known_count; i++)
+        if (rank->shm->known[i]->rank != rank->number)
+            rank->shm->known[i]->same_process = same_process;
 }
 
 static inline void rank_run(struct rank *rank, rank_function *function)
@@ -77,29 +77,29 @@ static inline void rank_run(struct rank *rank, rank_function *function)
     bool own_heap = !rank->heap;
     if (own_heap && heap_open(UINT64_C(512) << 20, &rank->heap, &error) != WEFT_OK)
         goto failed;
-    if (near_open(rank->heap, rank->number, rank->count, 77, &rank->near, &error) != WEFT_OK)
+    if (shm_create(rank->heap, rank->number, rank->count, 77, &rank->shm, &error) != WEFT_OK)
         goto failed;
-    near_card(rank->near, &rank->board->cards[rank->number]);
+    shm_endpoint_info(rank->shm, &rank->board->endpoints[rank->number]);
     ranks_barrier(rank);
     uint32_t list[RANKS_MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
-    if (near_connect(rank->near, list, rank->board->cards, rank->count, 20, &error) != WEFT_OK)
+    if (shm_connect(rank->shm, list, rank->board->endpoints, rank->count, 20, &error) != WEFT_OK)
         goto failed;
-    rank->transport = near_transport(rank->near);
+    rank->transport = shm_transport(rank->shm);
     if (rank->apart)
         rank_take_peers_for(rank, false);
     function(rank);
     ranks_barrier(rank);
     if (rank->apart)
         rank_take_peers_for(rank, true);
-    near_close(rank->near);
+    shm_destroy(rank->shm);
     if (own_heap)
         heap_close(rank->heap);
     return;
 failed:
     fprintf(stderr, "rank %u: %s\n", rank->number, error.text);
     atomic_fetch_add(&rank->board->failed, 1);
-    if (rank->near)
-        near_close(rank->near);
+    if (rank->shm)
+        shm_destroy(rank->shm);
 }
 
 struct rank_thread {
@@ -160,12 +160,12 @@ static inline bool ranks_run(enum ranks_mode mode, uint32_t count, rank_function
  */
 static inline void rank_sleep(struct rank *rank, bool (*ready)(struct rank *rank, const void *what), const void *what)
 {
-    near_fall_asleep(rank->near);
+    shm_sleep_begin(rank->shm);
     if (!(ready && ready(rank, what)) && rank->transport->may_sleep(rank->transport)) {
-        struct pollfd doorbell = {near_doorbell(rank->near), POLLIN, 0};
+        struct pollfd doorbell = {shm_doorbell(rank->shm), POLLIN, 0};
         poll(&doorbell, 1, 30000);
     }
-    near_wake_up(rank->near);
+    shm_sleep_end(rank->shm);
 }
 
 /* Progress until the transfer has ended; yields, then sleeps. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of one machine come near: they find each other, share memory, wake each other; strangers and absentees are told
+/* Ranks of one machine share memory: they find each other, share memory, wake each other; strangers and absentees are told
  * apart. */
-#include "near_ranks.h"
+#include "shm_ranks.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,14 +24,14 @@ static void share_memory(struct rank *rank)
     atomic_store(mine, 1000 + rank->number);
     ranks_barrier(rank);
     for (uint32_t i = 0; i < rank->count; i++) {
-        RANK_CHECK(rank, near_reaches(rank->near, i));
-        _Atomic uint64_t *theirs = (_Atomic uint64_t *)(near_base(rank->near, i) + rank->board->words[i]);
+        RANK_CHECK(rank, shm_reaches(rank->shm, i));
+        _Atomic uint64_t *theirs = (_Atomic uint64_t *)(shm_peer_base(rank->shm, i) + rank->board->words[i]);
         RANK_CHECK(rank, atomic_load(theirs) == 1000 + i);
         atomic_fetch_add(theirs + 1, 1);
     }
-    RANK_CHECK(rank, near_base(rank->near, rank->number) == heap_base(rank->heap));
-    RANK_CHECK(rank, !near_reaches(rank->near, rank->count));
-    RANK_CHECK(rank, near_base(rank->near, UINT32_MAX) == NULL);
+    RANK_CHECK(rank, shm_peer_base(rank->shm, rank->number) == heap_base(rank->heap));
+    RANK_CHECK(rank, !shm_reaches(rank->shm, rank->count));
+    RANK_CHECK(rank, shm_peer_base(rank->shm, UINT32_MAX) == NULL);
     ranks_barrier(rank);
     RANK_CHECK(rank, atomic_load(mine + 1) == rank->count);
     heap_free(rank->heap, place);
@@ -63,13 +63,13 @@ static void pass_token_asleep(struct rank *rank)
     for (uint64_t round = 1; round <= 2000; round++) {
         if (rank->number == 0) {
             atomic_store_explicit(&rank->board->words[next], round, memory_order_release);
-            near_ring(rank->near, next);
+            shm_ring(rank->shm, next);
         }
         while (!counter_reached(rank, &round))
             rank_sleep(rank, counter_reached, &round);
         if (rank->number != 0) {
             atomic_store_explicit(&rank->board->words[next], round, memory_order_release);
-            near_ring_all(rank->near, &next, 1);
+            shm_ring_all(rank->shm, &next, 1);
         }
     }
     RANK_CHECK(rank, clock_now() - started < UINT64_C(25000000000));
@@ -87,7 +87,7 @@ static void *ring_self(void *argument)
 {
     struct rank *rank = argument;
     atomic_store_explicit(&rank->board->words[0], 1, memory_order_release);
-    near_ring(rank->near, 0);
+    shm_ring(rank->shm, 0);
     return NULL;
 }
 
@@ -120,8 +120,8 @@ static int call_name(const char *name)
 }
 
 struct pair {
-    struct near *near;
-    struct near_card *cards;
+    struct shm *shm;
+    struct shm_endpoint *endpoints;
     weft_status status;
 };
 
@@ -129,7 +129,7 @@ static void *connect_pair(void *argument)
 {
     struct pair *pair = argument;
     uint32_t list[2] = {0, 1};
-    pair->status = near_connect(pair->near, list, pair->cards, 2, 20, NULL);
+    pair->status = shm_connect(pair->shm, list, pair->endpoints, 2, 20, NULL);
     return NULL;
 }
 
@@ -152,28 +152,28 @@ static pid_t call_as_nobody(const char *name)
     return child;
 }
 
-/* Strangers call, say nothing, or nonsense, and hang on, and another user calls; the ranks meet all the same. */
+/* Strangers call, say nothing, or record_malformed, and hang on, and another user calls; the ranks meet all the same. */
 static void strangers_are_dropped(void **state)
 {
     struct heap *heap = NULL;
-    struct near *near[2];
-    struct near_card cards[2];
+    struct shm *shm[2];
+    struct shm_endpoint endpoints[2];
     assert_int_equal(heap_open(UINT64_C(1) << 24, &heap, NULL), WEFT_OK);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(near_open(heap, i, 2, 5, &near[i], NULL), WEFT_OK);
-        near_card(near[i], &cards[i]);
+        assert_int_equal(shm_create(heap, i, 2, 5, &shm[i], NULL), WEFT_OK);
+        shm_endpoint_info(shm[i], &endpoints[i]);
     }
     int silent[64]; /* more than there are places for */
     for (int i = 0; i < 64; i++)
-        assert_true((silent[i] = call_name(cards[0].name)) >= 0);
-    int loud = call_name(cards[0].name);
+        assert_true((silent[i] = call_name(endpoints[0].name)) >= 0);
+    int loud = call_name(endpoints[0].name);
     assert_true(loud >= 0);
-    pid_t nobody = geteuid() == 0 ? call_as_nobody(cards[0].name) : 0;
+    pid_t nobody = geteuid() == 0 ? call_as_nobody(endpoints[0].name) : 0;
     char noise[300];
     memset(noise, 'x', sizeof noise);
     assert_int_equal(send(loud, noise, sizeof noise, 0), sizeof noise);
 
-    struct pair pairs[2] = {{near[0], cards, WEFT_ERROR_STATE}, {near[1], cards, WEFT_ERROR_STATE}};
+    struct pair pairs[2] = {{shm[0], endpoints, WEFT_ERROR_STATE}, {shm[1], endpoints, WEFT_ERROR_STATE}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, connect_pair, &pairs[i]);
@@ -187,34 +187,34 @@ static void strangers_are_dropped(void **state)
     for (int i = 0; i < 64; i++)
         close(silent[i]);
     close(loud);
-    near_close(near[0]);
-    near_close(near[1]);
+    shm_destroy(shm[0]);
+    shm_destroy(shm[1]);
     heap_close(heap);
 }
 
 static void the_wrong_secret_is_not_let_in_and_absentees_are_named(void **state)
 {
     struct heap *heap = NULL;
-    struct near *near[2];
-    struct near_card cards[2];
+    struct shm *shm[2];
+    struct shm_endpoint endpoints[2];
     struct error error = {0};
     uint32_t list[2] = {0, 1};
     assert_int_equal(heap_open(UINT64_C(1) << 24, &heap, NULL), WEFT_OK);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(near_open(heap, i, 2, 5 + i, &near[i], NULL), WEFT_OK);
-        near_card(near[i], &cards[i]);
+        assert_int_equal(shm_create(heap, i, 2, 5 + i, &shm[i], NULL), WEFT_OK);
+        shm_endpoint_info(shm[i], &endpoints[i]);
     }
-    struct pair other = {near[1], cards, WEFT_OK};
+    struct pair other = {shm[1], endpoints, WEFT_OK};
     uint64_t started = clock_now();
-    assert_int_equal(near_connect(near[0], list, cards, 2, 0.3, &error), WEFT_ERROR_TIMEOUT);
+    assert_int_equal(shm_connect(shm[0], list, endpoints, 2, 0.3, &error), WEFT_ERROR_TIMEOUT);
     assert_true(clock_now() - started < 2000000000u);
     assert_non_null(strstr(error.text, "1 rank of this machine: 1;"));
     error_clear(&error);
-    assert_int_equal(near_connect(other.near, list, cards, 2, 0.3, &error), WEFT_ERROR_TIMEOUT);
+    assert_int_equal(shm_connect(other.shm, list, endpoints, 2, 0.3, &error), WEFT_ERROR_TIMEOUT);
     assert_non_null(strstr(error.text, "machine: 0;"));
-    near_close(near[0]);
-    near_close(near[1]);
-    assert_int_equal(call_name(cards[0].name), -1);
+    shm_destroy(shm[0]);
+    shm_destroy(shm[1]);
+    assert_int_equal(call_name(endpoints[0].name), -1);
     assert_int_equal(heap_in_use(heap), 0);
     heap_close(heap);
 }
@@ -244,10 +244,10 @@ static void outlive_a_peer(struct rank *rank)
     ranks_barrier(rank);
     kill((pid_t)rank->board->words[2], SIGKILL);
     usleep(50000);
-    char *base = near_base(rank->near, 1);
+    char *base = shm_peer_base(rank->shm, 1);
     RANK_CHECK(rank, base && *(volatile char *)base >= -128);
-    near_ring(rank->near, 1);
-    near_ring(rank->near, 1);
+    shm_ring(rank->shm, 1);
+    shm_ring(rank->shm, 1);
     char big[100000];
     struct transfer send = rank_transfer(1, true, big, sizeof big, one);
     RANK_CHECK(rank, rank->transport->begin(rank->transport, &send, NULL) == WEFT_OK);
