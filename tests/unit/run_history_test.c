@@ -34,7 +34,7 @@ static void runs_without_memory(void **state)
     struct history *history = with(3, 8, exponential, 20000);
     for (double age = 60; age < 20000; age *= 3) {
         NEAR(history_remaining(history, (struct history_kind){3, 0, 8}, age), 7200, 0.1);
-        NEAR(history_rank(history, (struct history_kind){3, 0, 8}, age), 7200,
+        NEAR(history_cost(history, (struct history_kind){3, 0, 8}, age), 7200,
              0.25); /* the least of many quotients: noise lowers it */
     }
     history_free(history);
@@ -49,8 +49,8 @@ static double short_or_long(uint64_t i)
 static void runs_that_are_short_or_very_long(void **state)
 {
     struct history *history = with(0, 1, short_or_long, 20000);
-    assert_true(history_rank(history, (struct history_kind){0, 0, 1}, 0) < 1000);
-    assert_true(history_rank(history, (struct history_kind){0, 0, 1}, 3600) > 100000);
+    assert_true(history_cost(history, (struct history_kind){0, 0, 1}, 0) < 1000);
+    assert_true(history_cost(history, (struct history_kind){0, 0, 1}, 3600) > 100000);
     NEAR(history_remaining(history, (struct history_kind){0, 0, 1}, 3600), 356400, 0.15);
     NEAR(history_remaining(history, (struct history_kind){0, 0, 1}, 0), 0.9 * 600 + 0.1 * 360000, 0.15);
     history_free(history);

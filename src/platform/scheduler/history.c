@@ -275,7 +275,7 @@ static const struct hazards *best_known(struct history *history, struct history_
     return best;
 }
 
-double history_rank(struct history *history, struct history_kind kind, double seconds)
+double history_cost(struct history *history, struct history_kind kind, double seconds)
 {
     return best_known(history, kind)->rank[bin_of(seconds)];
 }

@@ -102,16 +102,16 @@ static void pass_ending(struct course *course)
     course->staying_free += ending.staying;
 }
 
-/* Go on to where a run finds its slots, by `held` at the latest if that is not 0, and let it have them until it ends.
- * When it starts. Who comes later in the queue is taken to start no sooner. */
+/* Go on to where a run finds its slots, by `reserved` at the latest if that is not 0, and let it have them until it
+ * ends. When it starts. Who comes later in the queue is taken to start no sooner. */
 static double go_on(const struct scheduler *scheduler, struct course *course, const struct scheduled_run *run,
-                    double held, double now)
+                    double reserved, double now)
 {
     const uint64_t asked = run_slots(run);
     const bool stays = run_stays(run);
     while ((course->free < asked || (stays && course->staying_free < asked)) && course->count > 0)
         pass_ending(course);
-    const double start = held > 0 ? fmin(held, course->now) : course->now;
+    const double start = reserved > 0 ? fmin(reserved, course->now) : course->now;
     const uint64_t given = asked < course->free ? asked : course->free;
     const uint64_t staying = !stays ? 0 : given < course->staying_free ? given : course->staying_free;
     course->free -= given;
@@ -129,19 +129,19 @@ static uint32_t hosts_that_fit(const struct pool *pool, struct gang gang)
         const struct pool_pod *pod = pool_place_of(pool, p, &all);
         uint32_t fit = 0;
         for (unsigned free = gang.slots; free <= POOL_SLOTS_MOST; free++)
-            fit += pod->with_free[free] + pod->held_free[free];
+            fit += pod->with_free[free] + pod->reserved_free[free];
         most = fit > most ? fit : most;
     }
     return most;
 }
 
-/* How many hosts that are claimed fit. */
-static uint32_t claimed_that_fit(const struct scheduler *scheduler, struct gang gang)
+/* How many exclusively reserved hosts fit. */
+static uint32_t exclusive_hosts_that_fit(const struct scheduler *scheduler, struct gang gang)
 {
     uint32_t fit = 0;
-    for (uint32_t i = 0; scheduler->claimant != POOL_NOBODY && i < scheduler->held_count; i++) {
-        const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
-        fit += host->claimed && host->open && host->free >= gang.slots;
+    for (uint32_t i = 0; scheduler->exclusive_run != POOL_NOBODY && i < scheduler->reserved_count; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[scheduler->reserved[i]];
+        fit += host->exclusive && host->open && host->free >= gang.slots;
     }
     return fit;
 }
@@ -166,19 +166,19 @@ static bool could_start(const struct scheduler *scheduler, const struct schedule
     return false;
 }
 
-/* When the hosts held for each run can be empty: the latest of them, by run. */
-static void expect_held(const struct scheduler *scheduler, double now, double *ready)
+/* When the hosts reserved for each run can be empty: the latest of them, by run. */
+static void expect_reserved(const struct scheduler *scheduler, double now, double *ready)
 {
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         ready[i] = 0;
-    for (uint32_t i = 0; i < scheduler->held_count; i++) {
-        const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
-        if (host->held_for == POOL_NOBODY)
+    for (uint32_t i = 0; i < scheduler->reserved_count; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[scheduler->reserved[i]];
+        if (host->reserved_for == POOL_NOBODY)
             continue;
-        double when = host->claimed ? scheduler->claim_ready : now;
-        for (uint32_t k = 0; k < host->occupants && !host->claimed; k++)
+        double when = host->exclusive ? scheduler->exclusive_ready : now;
+        for (uint32_t k = 0; k < host->occupants && !host->exclusive; k++)
             when = fmax(when, scheduler->runs[host->occupant[k]].since + scheduler->policy.least_age);
-        ready[host->held_for] = fmax(ready[host->held_for], when);
+        ready[host->reserved_for] = fmax(ready[host->reserved_for], when);
     }
 }
 
@@ -196,7 +196,7 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
 {
     uint64_t before = 0;
     struct gang last = {0};
-    uint32_t fit = 0, claimed = 0;
+    uint32_t fit = 0, exclusive_fit = 0;
     const bool all_open = scheduler->pool.slots == all_slots(&scheduler->pool);
     for (uint32_t i = 0; i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
@@ -204,21 +204,21 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
         uint64_t asked = run_slots(run);
         if (!gang_equal(gang, last)) {
             fit = hosts_that_fit(&scheduler->pool, gang);
-            claimed = claimed_that_fit(scheduler, gang);
+            exclusive_fit = exclusive_hosts_that_fit(scheduler, gang);
         }
         last = gang;
-        const bool claims = scheduler->order[i] == scheduler->claimant;
+        const bool exclusive = scheduler->order[i] == scheduler->exclusive_run;
         const bool closed = !all_open && !could_start(scheduler, run);
-        double held = ready[scheduler->order[i]];
+        double reserved = ready[scheduler->order[i]];
         struct outlook *outlook = &outlooks[i];
         *outlook = (struct outlook){.run = scheduler->order[i],
                                     .position = i,
                                     .gang = gang,
                                     .free = scheduler->pool.free,
                                     .kept = kept_of(scheduler, scheduler->pool.slots),
-                                    .fit = claims ? claimed : fit,
+                                    .fit = exclusive ? exclusive_fit : fit,
                                     .slots_before = before,
-                                    .expected_start = closed ? INFINITY : go_on(scheduler, course, run, held, now)};
+                                    .expected_start = closed ? INFINITY : go_on(scheduler, course, run, reserved, now)};
         outlook->awaits = outlook->expected_start == course->now ? course->passed : OUTLOOK_NOBODY;
         outlook->lacking = outlook->fit < gang.nodes ? gang.nodes - outlook->fit : 0;
         if (closed)
@@ -229,10 +229,10 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
             outlook->reason = OUTLOOK_KEPT;
         else if (outlook->fit >= gang.nodes)
             outlook->reason = OUTLOOK_NEXT_PASS;
-        else if (!claims && fit + claimed >= gang.nodes)
-            outlook->reason = OUTLOOK_CLAIMED;
+        else if (!exclusive && fit + exclusive_fit >= gang.nodes)
+            outlook->reason = OUTLOOK_EXCLUSIVE;
         else
-            outlook->reason = held > 0 ? OUTLOOK_HELD : OUTLOOK_SCATTERED;
+            outlook->reason = reserved > 0 ? OUTLOOK_RESERVED : OUTLOOK_SCATTERED;
         before += asked;
     }
 }
@@ -249,13 +249,13 @@ static weft_status open_course(const struct scheduler *scheduler, double now, st
     return WEFT_OK;
 }
 
-/* When the hosts held for each run can be empty, by run; to be freed. NULL: there is no memory. */
-static double *held_ready(const struct scheduler *scheduler, double now, struct error *error)
+/* When the hosts reserved for each run can be empty, by run; to be freed. NULL: there is no memory. */
+static double *reserved_ready(const struct scheduler *scheduler, double now, struct error *error)
 {
     const size_t bytes = (scheduler->run_count + 1) * sizeof(double);
     double *ready = malloc(bytes);
     if (ready)
-        expect_held(scheduler, now, ready);
+        expect_reserved(scheduler, now, ready);
     else
         error_memory(error, bytes, "the plan of the queue");
     return ready;
@@ -264,7 +264,7 @@ static double *held_ready(const struct scheduler *scheduler, double now, struct 
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error)
 {
     struct course course;
-    double *ready = held_ready(scheduler, now, error);
+    double *ready = reserved_ready(scheduler, now, error);
     weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
     if (status == WEFT_OK) {
         look(scheduler, now, &course, ready, outlooks);
@@ -278,7 +278,7 @@ weft_status outlook_returns(const struct scheduler *scheduler, double now, struc
                             struct error *error)
 {
     struct course course;
-    double *ready = held_ready(scheduler, now, error);
+    double *ready = reserved_ready(scheduler, now, error);
     weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
     for (uint32_t i = 0; status == WEFT_OK && i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
@@ -324,14 +324,14 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
                  "%s, but %" PRIu64 " of all %s kept for small personal runs and those that can give way", left,
                  outlook->kept, outlook->kept == 1 ? "is" : "are");
         break;
-    case OUTLOOK_CLAIMED:
+    case OUTLOOK_EXCLUSIVE:
         snprintf(why, sizeof why, "%s, on hosts that are kept for a larger run which has waited for long", left);
         break;
     case OUTLOOK_SCATTERED:
         snprintf(why, sizeof why, "%s, but not together: %u more %s%s must empty", left, outlook->lacking, more,
                  gang.spans ? "" : " of a Pod");
         break;
-    case OUTLOOK_HELD:
+    case OUTLOOK_RESERVED:
         snprintf(why, sizeof why, "%s, but not together: %u more %s being emptied for it", left, outlook->lacking,
                  outlook->lacking == 1 ? "host is" : "hosts are");
         break;

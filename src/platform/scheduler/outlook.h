@@ -5,7 +5,7 @@
  * The expectation is a plan, not a promise: runs, those in the queue too, are taken to last as long as runs like them
  * did (history.h), or where they run and report when they will have ended, as they report; but no longer than they may;
  * and those before in the queue to have what they ask for first. It counts
- * slots, wherever they are. A run for which hosts are held is expected when these can be empty.
+ * slots, wherever they are. A run for which hosts are reserved is expected when these can be empty.
  */
 #ifndef WEFT_PLATFORM_SCHEDULER_OUTLOOK_H
 #define WEFT_PLATFORM_SCHEDULER_OUTLOOK_H
@@ -16,8 +16,8 @@ enum outlook_reason {
     OUTLOOK_NEXT_PASS, /**< the next pass starts it, or has not looked at it yet */
     OUTLOOK_TOO_FEW,   /**< fewer slots are free than it asks for */
     OUTLOOK_SCATTERED, /**< slots enough are free, but not together on a host, or on hosts of one Pod */
-    OUTLOOK_HELD,      /**< the same; hosts are being emptied for it */
-    OUTLOOK_CLAIMED,   /**< slots enough are free, but on hosts that are kept for another run (hold.h) */
+    OUTLOOK_RESERVED,  /**< the same; hosts are being emptied for it */
+    OUTLOOK_EXCLUSIVE, /**< slots enough are free, but on hosts that are kept for another run (internal/reservation.h) */
     OUTLOOK_CLOSED,    /**< it could start on no host that is in use, were they all empty */
     OUTLOOK_KEPT, /**< slots enough are free, but not for runs without checkpoints: some are kept for personal runs */
 };
@@ -32,7 +32,7 @@ struct outlook {
     uint64_t free;    /**< slots free in all */
     uint64_t kept;    /**< slots that runs without checkpoints leave to others */
     uint32_t fit,
-        lacking; /**< the best Pod, or what is claimed for it, has so many hosts that fit, and lacks so many */
+        lacking; /**< the best Pod, or what is reserved for it, has so many hosts that fit, and lacks so many */
     uint64_t slots_before; /**< asked for by the runs before it */
     double expected_start; /**< by the caller's clock; now at the earliest; INFINITY: nobody knows (OUTLOOK_CLOSED) */
     uint32_t awaits;       /**< the run after whose end it is, if that runs now; or OUTLOOK_NOBODY */

@@ -13,8 +13,8 @@ static void count(struct pool *pool, const struct pool_host *host, int by)
     if (!host->open)
         return;
     struct pool_pod *pod = &pool->pods[host->pod];
-    uint32_t *counts = host->held_for == POOL_NOBODY ? pod->with_free : pod->held_free;
-    if (!host->claimed)
+    uint32_t *counts = host->reserved_for == POOL_NOBODY ? pod->with_free : pod->reserved_free;
+    if (!host->exclusive)
         counts[host->free] += (uint32_t)by;
     pool->free += (uint64_t)(int64_t)(by * host->free);
     pool->slots += (uint64_t)(int64_t)(by * host->slots);
@@ -51,7 +51,7 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slot
         if (slots[i] > pool->largest)
             pool->largest = slots[i];
         host->open = true;
-        host->held_for = POOL_NOBODY;
+        host->reserved_for = POOL_NOBODY;
     }
     pool->pod_count++;
     pool->host_count += hosts;
@@ -79,22 +79,22 @@ void pool_open(struct pool *pool, uint32_t host, bool open)
         count(pool, that, 1);
 }
 
-void pool_hold(struct pool *pool, uint32_t host, uint32_t run)
+void pool_reserve(struct pool *pool, uint32_t host, uint32_t run)
 {
     struct pool_host *that = &pool->hosts[host];
-    if (that->held_for == run)
+    if (that->reserved_for == run)
         return;
     count(pool, that, -1);
-    that->held_for = run;
-    that->claimed = false;
+    that->reserved_for = run;
+    that->exclusive = false;
     count(pool, that, 1);
 }
 
-void pool_claim(struct pool *pool, uint32_t host, bool claimed)
+void pool_set_exclusive(struct pool *pool, uint32_t host, bool exclusive)
 {
     struct pool_host *that = &pool->hosts[host];
     count(pool, that, -1);
-    that->claimed = claimed;
+    that->exclusive = exclusive;
     count(pool, that, 1);
 }
 
@@ -111,7 +111,7 @@ const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, st
     for (uint32_t p = 0; p < pool->pod_count; p++)
         for (unsigned free = 0; free <= POOL_SLOTS_MOST; free++) {
             all->with_free[free] += pool->pods[p].with_free[free];
-            all->held_free[free] += pool->pods[p].held_free[free];
+            all->reserved_free[free] += pool->pods[p].reserved_free[free];
         }
     return all;
 }
@@ -119,20 +119,21 @@ const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, st
 /* ---- placing ------------------------------------------------------------------------------------------------------
  */
 
-/* Whether `run` may have `host` at this stage: held hosts of others come second. */
+/* Whether `run` may have `host` at this stage: reserved hosts of others come second. */
 static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)
 {
-    return host->open && (host->held_for == POOL_NOBODY || host->held_for == run || (at_need && !host->claimed));
+    return host->open &&
+           (host->reserved_for == POOL_NOBODY || host->reserved_for == run || (at_need && !host->exclusive));
 }
 
-/* How many hosts of a Pod have `slots` free, and the least that one has. Hosts held for `run` itself are among the held
- * ones. */
-static uint32_t hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool with_held, uint16_t *tightest)
+/* How many hosts of a Pod have `slots` free, and the least that one has. Hosts reserved for `run` itself are among
+ * the reserved ones. */
+static uint32_t hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool with_reserved, uint16_t *tightest)
 {
     uint32_t fit = 0;
     *tightest = UINT16_MAX;
     for (unsigned free = POOL_SLOTS_MOST; free >= slots; free--) {
-        uint32_t here = pod->with_free[free] + (with_held ? pod->held_free[free] : 0);
+        uint32_t here = pod->with_free[free] + (with_reserved ? pod->reserved_free[free] : 0);
         fit += here;
         if (here)
             *tightest = (uint16_t)free;
@@ -145,18 +146,18 @@ static bool place_in(const struct pool *pool, const struct pool_pod *pod, struct
                      uint32_t *hosts)
 {
     uint32_t found = 0;
-    /* Hosts held for this very run are the first choice: they were emptied for it. */
+    /* Hosts reserved for this very run are the first choice: they were emptied for it. */
     for (uint32_t i = 0; i < pod->count && found < gang.nodes; i++) {
         const struct pool_host *host = &pool->hosts[pod->first + i];
-        if (host->held_for == run && host->open && host->free >= gang.slots)
+        if (host->reserved_for == run && host->open && host->free >= gang.slots)
             hosts[found++] = pod->first + i;
     }
     for (unsigned free = gang.slots; free <= POOL_SLOTS_MOST && found < gang.nodes; free++) {
-        if (!pod->with_free[free] && !(at_need && pod->held_free[free]))
+        if (!pod->with_free[free] && !(at_need && pod->reserved_free[free]))
             continue;
         for (uint32_t i = 0; i < pod->count && found < gang.nodes; i++) {
             const struct pool_host *host = &pool->hosts[pod->first + i];
-            if (host->free == free && host->held_for != run && may_have(host, run, at_need))
+            if (host->free == free && host->reserved_for != run && may_have(host, run, at_need))
                 hosts[found++] = pod->first + i;
         }
     }
@@ -169,8 +170,8 @@ bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_
     if (gang.slots > POOL_SLOTS_MOST || (uint64_t)gang.nodes * gang.slots > pool->free)
         return false;
     for (int at_need = 0; at_need < 2; at_need++) {
-        /* One node: the tightest host anywhere. Several: the Pod with the fewest hosts that fit, tightest hosts first.
-         */
+        /* One node: the tightest host anywhere. Several: the Pod with the fewest hosts that fit, tightest hosts
+         * first. */
         const struct pool_pod *best = NULL;
         uint32_t best_count = UINT32_MAX;
         uint16_t best_tightest = UINT16_MAX;
@@ -189,7 +190,8 @@ bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_
         }
         if (best && place_in(pool, best, gang, run, at_need, hosts))
             return true;
-        /* Hosts held for this run count as held: look whether they complete a Pod before touching others' holds. */
+        /* Hosts reserved for this run count as reserved: look whether they complete a Pod before touching others'
+         * reservations. */
         for (uint32_t p = 0; !at_need && p < pool->pod_count; p++)
             if (place_in(pool, &pool->pods[p], gang, run, false, hosts))
                 return true;

@@ -69,8 +69,8 @@ void room_search_free(struct room_search *search)
     free(search);
 }
 
-/* ---- who may leave, and where to -----------------------------------------------------------------------------------
- */
+/* ---- who may leave, and where to
+ * ----------------------------------------------------------------------------------- */
 
 static bool may_move(const struct room_search *search, const struct question *question, const struct scheduled_run *run)
 {
@@ -84,16 +84,17 @@ static bool may_be_preempted(const struct room_search *search, const struct ques
         return false;
     if (question->means == ROOM_KEPT_AT_ONCE)
         return run->place == RUN_RUNNING && !run->request.fixed && !run->request.personal && !run->leaving;
-    if (question->name == search->scheduler->claimant)
+    if (question->name == search->scheduler->exclusive_run)
         return run_may_move(search->scheduler, run, question->now) && run_gives_way(run, question->run);
     return run_may_be_preempted(search->scheduler, run, question->now) &&
-           (question->means == ROOM_KEPT || run->rank >= question->run->rank * search->scheduler->policy.preempt_ratio);
+           (question->means == ROOM_KEPT ||
+            run->priority >= question->run->priority * search->scheduler->policy.preempt_ratio);
 }
 
-/* Held hosts are no holes, whoever they are held for. */
+/* Reserved hosts are no holes, whoever they are reserved for. */
 static bool is_hole(const struct pool_host *host)
 {
-    return host->open && host->free && host->held_for == POOL_NOBODY;
+    return host->open && host->free && host->reserved_for == POOL_NOBODY;
 }
 
 /* Holes of the pool, those of hosts being emptied left out. */
@@ -126,8 +127,8 @@ static bool fill_hole(struct holes *holes, uint16_t slots)
     return false;
 }
 
-/* ---- one host ------------------------------------------------------------------------------------------------------
- */
+/* ---- one host
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* The runs of a host that may leave it for this question. */
 static unsigned leavers(const struct room_search *search, const struct question *question, const struct pool_host *host,
@@ -236,12 +237,13 @@ static void keep_trial(struct room_search *search)
     search->best = kept;
 }
 
-/* ---- one host for one node, several for several --------------------------------------------------------------------
- */
+/* ---- one host for one node, several for several
+ * -------------------------------------------------------------------- */
 
-static bool held_for_another(const struct pool_host *host, const struct question *question)
+static bool reserved_for_another(const struct pool_host *host, const struct question *question)
 {
-    return host->held_for != POOL_NOBODY && host->held_for != question->name && question->means != ROOM_KEPT_AT_ONCE;
+    return host->reserved_for != POOL_NOBODY && host->reserved_for != question->name &&
+           question->means != ROOM_KEPT_AT_ONCE;
 }
 
 static bool find_one(struct room_search *search, const struct question *question, double limit)
@@ -253,7 +255,7 @@ static bool find_one(struct room_search *search, const struct question *question
     struct holes holes = search->holes;
     for (uint32_t h = 0; h < scheduler->pool.host_count && limit > cheapest; h++) {
         const struct pool_host *host = &scheduler->pool.hosts[h];
-        if (!host->open || host->slots < needed || held_for_another(host, question))
+        if (!host->open || host->slots < needed || reserved_for_another(host, question))
             continue;
         if ((needed - host->free) * cheapest >= limit)
             continue;
@@ -288,7 +290,7 @@ static uint32_t price_hosts(struct room_search *search, const struct question *q
     uint32_t count = 0;
     for (uint32_t h = pod->first; h < pod->first + pod->count; h++) {
         const struct pool_host *host = &scheduler->pool.hosts[h];
-        if (!host->open || host->slots < needed || held_for_another(host, question))
+        if (!host->open || host->slots < needed || reserved_for_another(host, question))
             continue;
         double cost = 0;
         uint32_t free = host->free;

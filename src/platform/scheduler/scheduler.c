@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/scheduler/scheduler.h"
 
-#include "platform/scheduler/internal/hold.h"
-#include "platform/scheduler/internal/rank.h"
+#include "platform/scheduler/internal/priority.h"
+#include "platform/scheduler/internal/reservation.h"
 #include "platform/scheduler/internal/room.h"
 #include "platform/scheduler/internal/shapes.h"
 #include "platform/scheduler/internal/state.h"
@@ -21,8 +21,8 @@ struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct er
         return NULL;
     }
     scheduler->policy = *policy;
-    scheduler->learned_at = scheduler->claim_next = -INFINITY;
-    scheduler->claimant = POOL_NOBODY;
+    scheduler->learned_at = scheduler->exclusive_next = -INFINITY;
+    scheduler->exclusive_run = POOL_NOBODY;
     scheduler->history = history_new(error);
     if (!scheduler->history) {
         free(scheduler);
@@ -40,7 +40,7 @@ void scheduler_free(struct scheduler *scheduler)
     free(scheduler->runs);
     free(scheduler->unused);
     free(scheduler->order);
-    free(scheduler->held);
+    free(scheduler->reserved);
     free(scheduler->standings);
     free(scheduler->decisions);
     history_free(scheduler->history);
@@ -51,11 +51,11 @@ void scheduler_free(struct scheduler *scheduler)
 weft_status scheduler_add_mixed_pod(struct scheduler *scheduler, uint32_t hosts, const uint32_t *slots,
                                     struct error *error)
 {
-    size_t bytes = ((size_t)scheduler->pool.host_count + hosts) * sizeof *scheduler->held;
-    uint32_t *held = realloc(scheduler->held, bytes);
-    if (!held)
-        return error_memory(error, bytes, "held hosts");
-    scheduler->held = held;
+    size_t bytes = ((size_t)scheduler->pool.host_count + hosts) * sizeof *scheduler->reserved;
+    uint32_t *reserved = realloc(scheduler->reserved, bytes);
+    if (!reserved)
+        return error_memory(error, bytes, "reserved hosts");
+    scheduler->reserved = reserved;
     return pool_add_pod(&scheduler->pool, hosts, slots, error);
 }
 
@@ -268,35 +268,36 @@ static double share_of(const struct scheduler *scheduler, const struct scheduled
     return (double)run_slots(run) / (double)(scheduler->pool.slots + 1);
 }
 
-/* Let go of the hosts that were held for a run: it needs them no more, or has them. */
-static void release_hold(struct scheduler *scheduler, uint32_t name)
+/* Let go of the hosts that were reserved for a run: it needs them no more, or has them. */
+static void reservation_release_run(struct scheduler *scheduler, uint32_t name)
 {
-    for (uint32_t i = 0; i < scheduler->held_count; i++)
-        if (scheduler->pool.hosts[scheduler->held[i]].held_for == name)
-            pool_hold(&scheduler->pool, scheduler->held[i], POOL_NOBODY);
-    if (scheduler->claimant == name)
-        scheduler->claimant = POOL_NOBODY;
+    for (uint32_t i = 0; i < scheduler->reserved_count; i++)
+        if (scheduler->pool.hosts[scheduler->reserved[i]].reserved_for == name)
+            pool_reserve(&scheduler->pool, scheduler->reserved[i], POOL_NOBODY);
+    if (scheduler->exclusive_run == name)
+        scheduler->exclusive_run = POOL_NOBODY;
 }
 
-/* A run that has claimed its hosts gives them back after `seconds`: others have their turn, before hosts are claimed
- * again. */
-static void end_claim(struct scheduler *scheduler, struct scheduled_run *run, double now, double seconds)
+/* A run that reserved its hosts exclusively gives them back after `seconds`: others have their turn, before hosts are
+ * reserved so again. */
+static void reservation_end_exclusive(struct scheduler *scheduler, struct scheduled_run *run, double now,
+                                      double seconds)
 {
-    if (run->claimed > 0)
-        scheduler->claim_next = now + seconds * fmax(0, share_of(scheduler, run) / run->claimed - 1);
-    run->claimed = 0;
+    if (run->exclusive_share > 0)
+        scheduler->exclusive_next = now + seconds * fmax(0, share_of(scheduler, run) / run->exclusive_share - 1);
+    run->exclusive_share = 0;
 }
 
 void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
 {
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place != RUN_NONE);
-    end_claim(scheduler, run, -INFINITY, 0);
+    reservation_end_exclusive(scheduler, run, -INFINITY, 0);
     if (run->place == RUN_RUNNING)
         give_back(scheduler, name);
     else if (run->place == RUN_QUEUED)
         scheduler->queued--;
-    release_hold(scheduler, name);
+    reservation_release_run(scheduler, name);
     free(run->hosts);
     run->hosts = NULL;
     run->place = RUN_NONE;
@@ -308,7 +309,7 @@ weft_status scheduler_finish(struct scheduler *scheduler, uint32_t name, double 
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
     weft_status status = history_add(scheduler->history, run_kind(run), run_attained(run, now), error);
-    end_claim(scheduler, run, now, run_age(run, now));
+    reservation_end_exclusive(scheduler, run, now, run_age(run, now));
     scheduler_withdraw(scheduler, name);
     return status;
 }
@@ -325,7 +326,7 @@ static void stop(struct scheduler *scheduler, uint32_t name, double now)
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
     give_back(scheduler, name);
-    end_claim(scheduler, run, now, run_age(run, now));
+    reservation_end_exclusive(scheduler, run, now, run_age(run, now));
     run->attained = run_attained(run, now);
     run->lost = scheduler->policy.restart_cost;
     run->place = RUN_QUEUED;
@@ -365,7 +366,7 @@ void scheduler_park(struct scheduler *scheduler, uint32_t name, double now)
     run->place = RUN_PARKED;
     run->parked = now;
     scheduler->queued--;
-    release_hold(scheduler, name);
+    reservation_release_run(scheduler, name);
 }
 
 void scheduler_unpark(struct scheduler *scheduler, uint32_t name, double now)
@@ -381,8 +382,8 @@ void scheduler_unpark(struct scheduler *scheduler, uint32_t name, double now)
 void scheduler_set_clock(struct scheduler *scheduler, double by)
 {
     scheduler->learned_at += by;
-    scheduler->claim_next += by;
-    scheduler->claim_ready += by;
+    scheduler->exclusive_next += by;
+    scheduler->exclusive_ready += by;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         scheduler->runs[i].since += by;
         scheduler->runs[i].ends += by;
@@ -413,9 +414,9 @@ static weft_status decide(struct scheduler *scheduler, struct scheduler_decision
 static void begin(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
-    if (name == scheduler->claimant) {
-        run->claimed = scheduler->claim_share;
-        scheduler->claim_next = share_of(scheduler, run) > run->claimed ? INFINITY : now;
+    if (name == scheduler->exclusive_run) {
+        run->exclusive_share = scheduler->exclusive_share;
+        scheduler->exclusive_next = share_of(scheduler, run) > run->exclusive_share ? INFINITY : now;
     }
     run->waited += run_age(run, now);
     run->place = RUN_RUNNING;
@@ -424,8 +425,8 @@ static void begin(struct scheduler *scheduler, uint32_t name, double now)
     run->reported_end = -INFINITY;
     scheduler->queued--;
     take(scheduler, name);
-    release_hold(scheduler, name);
-    rank_one(scheduler, run, now);
+    reservation_release_run(scheduler, name);
+    priority_update(scheduler, run, now);
 }
 
 static weft_status start(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
@@ -454,7 +455,7 @@ static weft_status make_room(struct scheduler *scheduler, uint32_t name, const s
             begin(scheduler, leaver, now);
         } else {
             run->preempted++;
-            rank_one(scheduler, run, now);
+            priority_update(scheduler, run, now);
         }
         status = decide(scheduler, decision, error);
     }
@@ -464,7 +465,7 @@ static weft_status make_room(struct scheduler *scheduler, uint32_t name, const s
 
 /*
  * The sets are shapes that were tried in vain: what finds no room for one run finds none for those of the same shape
- * after it, whose ranks are worse.
+ * after it, whose priorities are worse.
  */
 struct pass {
     struct scheduler *scheduler;
@@ -521,23 +522,23 @@ static bool place(struct scheduler *scheduler, uint32_t name)
 }
 
 /*
- * Where a run fits on hosts that are claimed by another: it must have ended when these can be empty. The claims are let
+ * Where a run fits on hosts reserved exclusively for another: it must have ended when these can be empty. The reservations are let
  * go while it is looked for.
  */
 static bool fill(struct pass *pass, uint32_t name)
 {
     struct scheduler *scheduler = pass->scheduler;
     const struct scheduled_run *run = &scheduler->runs[name];
-    const uint32_t claimant = scheduler->claimant;
-    if (claimant == POOL_NOBODY || run->request.limit <= 0 || pass->now + run->request.limit > scheduler->claim_ready ||
-        shapes_have(&pass->filling, run->request.gang))
+    const uint32_t exclusive_run = scheduler->exclusive_run;
+    if (exclusive_run == POOL_NOBODY || run->request.limit <= 0 ||
+        pass->now + run->request.limit > scheduler->exclusive_ready || shapes_have(&pass->filling, run->request.gang))
         return false;
     bool placed = false;
-    for (int claimed = 0; claimed < 2; claimed++) {
-        for (uint32_t i = 0; i < scheduler->held_count; i++)
-            if (scheduler->pool.hosts[scheduler->held[i]].held_for == claimant)
-                pool_claim(&scheduler->pool, scheduler->held[i], claimed);
-        if (!claimed)
+    for (int exclusive = 0; exclusive < 2; exclusive++) {
+        for (uint32_t i = 0; i < scheduler->reserved_count; i++)
+            if (scheduler->pool.hosts[scheduler->reserved[i]].reserved_for == exclusive_run)
+                pool_set_exclusive(&scheduler->pool, scheduler->reserved[i], exclusive);
+        if (!exclusive)
             placed = place(scheduler, name);
     }
     if (!placed)
@@ -560,7 +561,7 @@ static weft_status walk(struct pass *pass, struct error *error)
             pass->fixed_due += run->served_by_wait ? run_slots(run) : 0;
             continue;
         }
-        if (name == scheduler->claimant || !shapes_have(&pass->placing, gang)) {
+        if (name == scheduler->exclusive_run || !shapes_have(&pass->placing, gang)) {
             if (place(scheduler, name)) {
                 status = start(scheduler, name, pass->now, error);
                 continue;
@@ -586,9 +587,9 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
 {
     scheduler->decision_count = 0;
     struct pass pass = {.scheduler = scheduler, .now = now};
-    weft_status status = rank_all(scheduler, now, error);
+    weft_status status = priority_update_all(scheduler, now, error);
     if (status == WEFT_OK)
-        status = hold_claimed(scheduler, now, error);
+        status = reservation_renew_exclusive(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
     if (scheduler->queued) {
@@ -601,7 +602,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
             pass.fixed_due = 0;
             status = walk(&pass, error);
             if (status == WEFT_OK)
-                status = rank_sort(scheduler, error);
+                status = priority_sort(scheduler, error);
             if (scheduler->decision_count == before)
                 break;
         }
@@ -611,7 +612,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
             shapes_free(sets[i]);
     }
     if (status == WEFT_OK)
-        status = hold_hosts(scheduler, now, error);
+        status = reservation_renew(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
     *decisions = scheduler->decisions;

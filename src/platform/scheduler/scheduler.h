@@ -4,13 +4,13 @@
  * way and what moves.
  *
  * A run asks for a gang: all of its nodes start together, in one Pod, or none does. A pass goes through the queue in
- * the order of ranks (rank.h) and, for each run:
+ * the order of priorities (internal/priority.h) and, for each run:
  *
  *  1. starts it where it fits tightest (pool.h);
  *  2. else moves runs that have checkpoints out of its way, where slots enough are free but scattered (room.h);
  *  3. else preempts runs that are worse off to wait by far (room.h);
- *  4. else lets it wait. For the first of those that need whole hosts, hosts are held and emptied, and in the end kept
- *     from all others (hold.h).
+ *  4. else lets it wait. For the first of those that need whole hosts, hosts are reserved and emptied, and in the end kept
+ *     from all others (internal/reservation.h).
  *
  * Everything behind a run in the queue may start before it where that takes nothing from it: backfilling.
  *
@@ -38,7 +38,7 @@ struct scheduler_request {
     uint32_t member;  /**< and by whose it is there (history.h); 0: not told */
     struct gang gang; /**< nodes x slots per node */
     uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
-    double weight;    /**< among the queued runs of its project: twice as much halves its rank; above 0 */
+    double weight;    /**< among the queued runs of its project: twice as much halves its priority; above 0 */
     double limit;     /**< seconds that a start of it may last, 0: any; only what is expected of the queue goes by it */
     bool fixed;       /**< has no checkpoints: is neither preempted nor moved */
     bool personal;    /**< one of those that a share is kept for */

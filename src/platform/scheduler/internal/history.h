@@ -53,7 +53,7 @@ weft_status history_renew_running(struct history *history, struct history_kind k
 void history_renew_end(struct history *history);
 
 /** Of a run that has run `seconds`. Seconds, above 0. */
-double history_rank(struct history *history, struct history_kind kind, double seconds);
+double history_cost(struct history *history, struct history_kind kind, double seconds);
 double history_remaining(struct history *history, struct history_kind kind, double seconds);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What there is: Pods of hosts, their slots (GPUs, or CPU slots), who has them and for whom a host is held.
+ * What there is: Pods of hosts, their slots (GPUs, or CPU slots), who has them and for whom a host is reserved.
  *
  * Placing asks where a gang fits; nothing changes until pool_take(). Fits are the tightest there are: the host with the
  * least free slots that suffice, of Pods the one with the fewest such hosts, so that whole hosts stay whole. Memory and
@@ -22,18 +22,18 @@
 struct pool_host {
     uint32_t pod;
     uint16_t slots, free;
-    bool open;          /**< takes new runs; a drained host does not */
-    uint32_t held_for;  /**< the run for which it is being emptied, or POOL_NOBODY: others take it only at need */
-    bool claimed;       /**< and not even then */
-    uint32_t occupants; /**< nodes of runs on it */
+    bool open;             /**< takes new runs; a drained host does not */
+    uint32_t reserved_for; /**< the run for which it is being emptied, or POOL_NOBODY: others take it only at need */
+    bool exclusive;        /**< and not even then */
+    uint32_t occupants;    /**< nodes of runs on it */
     uint32_t occupant[POOL_SLOTS_MOST];       /**< whose they are */
     uint16_t occupant_slots[POOL_SLOTS_MOST]; /**< and how many slots each has */
 };
 
 struct pool_pod {
-    uint32_t first, count;                   /**< its hosts, one after another */
-    uint32_t with_free[POOL_SLOTS_MOST + 1]; /**< open hosts that are not held, by free slots */
-    uint32_t held_free[POOL_SLOTS_MOST + 1]; /**< the held ones, without those that are claimed */
+    uint32_t first, count;                       /**< its hosts, one after another */
+    uint32_t with_free[POOL_SLOTS_MOST + 1];     /**< open hosts that are not reserved, by free slots */
+    uint32_t reserved_free[POOL_SLOTS_MOST + 1]; /**< the reserved ones, without exclusive ones */
 };
 
 struct pool {
@@ -73,13 +73,13 @@ const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, st
 void pool_open(struct pool *pool, uint32_t host, bool open);
 
 /** Hold a host for a run, or (POOL_NOBODY) for nobody. */
-void pool_hold(struct pool *pool, uint32_t host, uint32_t run);
+void pool_reserve(struct pool *pool, uint32_t host, uint32_t run);
 
-/** Keep a host that is held from all others, or leave it to them at need again. */
-void pool_claim(struct pool *pool, uint32_t host, bool claimed);
+/** Keep a reserved host from all others, or leave it to them at need again. */
+void pool_set_exclusive(struct pool *pool, uint32_t host, bool exclusive);
 
 /**
- * Where a gang of `run` fits now: its hosts into `hosts[gang.nodes]`. A host that is held for another run is taken only
+ * Where a gang of `run` fits now: its hosts into `hosts[gang.nodes]`. A host that is reserved for another run is taken only
  * where nothing else fits. False if it fits nowhere.
  */
 bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_t *hosts);

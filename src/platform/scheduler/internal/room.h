@@ -2,12 +2,12 @@
 /**
  * Making room for a run that fits nowhere: which runs move elsewhere, and which give way, so that it fits.
  *
- * A run that takes one host may move, to a host where it fits and that is held for nobody; any run gives way if its
- * rank is worse than the waiting one's by `preempt_ratio`; both when they have run for long enough (state.h). Of all
+ * A run that takes one host may move, to a host where it fits and that is reserved for nobody; any run gives way if its
+ * priority is worse than the waiting one's by `preempt_ratio`; both when they have run for long enough (state.h). Of all
  * ways to free the hosts the cheapest is taken: a move costs `restart_cost` for each slot moved, a preemption
  * `preempt_price`.
  *
- * For a personal run that may have of what is kept, ranks do not count; if that does not suffice, neither do ages.
+ * For a personal run that may have of what is kept, priorities do not count; if that does not suffice, neither do ages.
  */
 #ifndef WEFT_PLATFORM_SCHEDULER_INTERNAL_ROOM_H
 #define WEFT_PLATFORM_SCHEDULER_INTERNAL_ROOM_H

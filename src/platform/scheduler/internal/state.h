@@ -22,9 +22,10 @@ struct scheduled_run {
     double parked;       /**< since when, if it is parked */
     unsigned preempted;  /**< how often it was, so far */
     bool served_by_wait; /**< started, or to be started, for having waited: preempted for nobody */
-    double claimed;      /**< it has got its hosts by claiming them: the share that such runs have; or 0 */
+    double
+        exclusive_share; /**< it has got its hosts by reserving them exclusively: the share that such runs have; or 0 */
     bool leaving;        /**< a plan under way takes it from where it is */
-    double rank;         /**< as of this pass; less is better */
+    double priority;     /**< as of this pass; less is better */
     uint32_t *hosts;     /**< of its gang */
     uint32_t avoided[SCHEDULER_AVOIDED], avoided_count; /**< hosts that failed it, the last ones; how many there were */
 };
@@ -52,14 +53,14 @@ struct scheduler {
     uint32_t *unused; /**< names of runs that have ended */
     uint32_t unused_count;
 
-    uint32_t *order; /**< the queue in the order of ranks, as of this pass */
+    uint32_t *order; /**< the queue in the order of priorities, as of this pass */
     uint32_t queued;
-    uint32_t *held; /**< hosts that are held */
-    uint32_t held_count;
-    uint32_t claimant;  /**< the queued run whose held hosts are claimed, or POOL_NOBODY */
-    double claim_ready; /**< when they can be empty at the latest */
-    double claim_share; /**< what such runs have at most of all slots' time (policy.h) */
-    double claim_next;  /**< there is no other claimant before; INFINITY: not while the last one runs */
+    uint32_t *reserved; /**< hosts that are reserved */
+    uint32_t reserved_count;
+    uint32_t exclusive_run; /**< the queued run whose reserved hosts are exclusive, or POOL_NOBODY */
+    double exclusive_ready; /**< when they can be empty at the latest */
+    double exclusive_share; /**< what such runs have at most of all slots' time (policy.h) */
+    double exclusive_next;  /**< there is no other exclusive_run before; INFINITY: not while the last one runs */
 
     struct scheduler_decision *decisions;
     size_t decision_count, decision_room;
@@ -151,11 +152,11 @@ static inline bool run_may_be_preempted(const struct scheduler *scheduler, const
            run_age(run, now) >= safe;
 }
 
-/** Whether a run makes room for one that has claimed its host, once it is `least_age` old: only smaller ones do, so
+/** Whether a run makes room for the run with the exclusive reservation of its host, once it is `least_age` old: only smaller ones do, so
  * that this has an end. */
-static inline bool run_gives_way(const struct scheduled_run *run, const struct scheduled_run *claimant)
+static inline bool run_gives_way(const struct scheduled_run *run, const struct scheduled_run *exclusive_run)
 {
-    return !run->request.fixed && !run->request.personal && run->request.slots < claimant->request.slots;
+    return !run->request.fixed && !run->request.personal && run->request.slots < exclusive_run->request.slots;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/scheduler/internal/rank.h"
+#include "platform/scheduler/internal/priority.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static weft_status weigh_projects(struct scheduler *scheduler, struct error *err
 }
 
 /*
- * By how much a queued run's rank is worse for what its project has already: 1 where that is its equal share of all
+ * By how much a queued run's priority is worse for what its project has already: 1 where that is its equal share of all
  * slots, below where it has less. And by how much for what others of its project are to go before it: who gives their
  * run a weight puts it before others of the project, not before those of anybody else.
  */
@@ -70,20 +70,20 @@ static double standing_of(const struct scheduler *scheduler, const struct schedu
     return pow((LEAST_SHARE + has) / (LEAST_SHARE + 1), scheduler->policy.fairness) * behind;
 }
 
-void rank_one(const struct scheduler *scheduler, struct scheduled_run *run, double now)
+void priority_update(const struct scheduler *scheduler, struct scheduled_run *run, double now)
 {
     const struct scheduler_policy *policy = &scheduler->policy;
     const struct scheduler_request *request = &run->request;
     double waited = run_waited(run, now);
     if (run->place == RUN_QUEUED && run->served_by_wait) {
-        run->rank = 1e-3 / (1 + waited); /* before all others, longest first */
+        run->priority = 1e-3 / (1 + waited); /* before all others, longest first */
         return;
     }
-    double rank = history_rank(scheduler->history, run_kind(run), run_attained(run, now));
-    rank = fmax(rank, policy->least_rank) * request->slots;
+    double priority = history_cost(scheduler->history, run_kind(run), run_attained(run, now));
+    priority = fmax(priority, policy->least_priority) * request->slots;
     if (run->place == RUN_QUEUED)
-        rank *= standing_of(scheduler, run) / (1 + run_age(run, now) / policy->waiting_scale);
-    run->rank = rank;
+        priority *= standing_of(scheduler, run) / (1 + run_age(run, now) / policy->waiting_scale);
+    run->priority = priority;
 }
 
 /* qsort() takes no context: keys are sorted with their runs. */
@@ -169,13 +169,13 @@ static void sort(struct scheduler *scheduler, struct keyed *keys)
     uint32_t count = 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place == RUN_QUEUED)
-            keys[count++] = (struct keyed){scheduler->runs[i].rank, i};
+            keys[count++] = (struct keyed){scheduler->runs[i].priority, i};
     qsort(keys, count, sizeof *keys, by_key);
     for (uint32_t i = 0; i < count; i++)
         scheduler->order[i] = keys[i].run;
 }
 
-weft_status rank_sort(struct scheduler *scheduler, struct error *error)
+weft_status priority_sort(struct scheduler *scheduler, struct error *error)
 {
     size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed);
     struct keyed *keys = malloc(bytes);
@@ -186,7 +186,7 @@ weft_status rank_sort(struct scheduler *scheduler, struct error *error)
     return WEFT_OK;
 }
 
-weft_status rank_all(struct scheduler *scheduler, double now, struct error *error)
+weft_status priority_update_all(struct scheduler *scheduler, double now, struct error *error)
 {
     weft_status status = learn(scheduler, now, error);
     if (status == WEFT_OK)
@@ -199,6 +199,6 @@ weft_status rank_all(struct scheduler *scheduler, double now, struct error *erro
         return status;
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place != RUN_NONE)
-            rank_one(scheduler, &scheduler->runs[i], now);
-    return rank_sort(scheduler, error);
+            priority_update(scheduler, &scheduler->runs[i], now);
+    return priority_sort(scheduler, error);
 }

@@ -100,7 +100,7 @@ static void small_runs_keep_no_large_one_waiting(void **state)
 }
 
 /* What must have ended before the last of the hosts can be empty may have the others until then. */
-static void what_is_claimed_is_used_until_it_is_needed(void **state)
+static void reserved_hosts_are_used_until_they_are_needed(void **state)
 {
     struct stream stream = {.scheduler = cluster(1, 2, 4)};
     bool started;
@@ -115,14 +115,14 @@ static void what_is_claimed_is_used_until_it_is_needed(void **state)
     uint32_t shorter = submit_fixed(stream.scheduler, 1, 3, 9 * HOUR, 1000);
     stream_pass(&stream, 1000, 9 * HOUR, shorter, &started);
     assert_true(started);
-    /* It is not the first who has claimed them, but the claim stands. */
+    /* The run with the reservation is no longer first, but its reservation stands. */
     stream_pass(&stream, 10 * HOUR, HOUR, both, &started);
     assert_true(started);
     scheduler_free(stream.scheduler);
 }
 
-/* Who has claimed all hosts for 900 seconds is followed by others for as long, before somebody else claims them. */
-static void who_claims_hosts_leaves_others_their_share(void **state)
+/* After a run reserved all hosts for 900 seconds, others run for as long before the next exclusive reservation. */
+static void an_exclusive_reservation_leaves_others_their_share(void **state)
 {
     struct stream stream = {.scheduler = cluster(1, 2, 2)};
     bool started;
@@ -147,8 +147,8 @@ static void who_claims_hosts_leaves_others_their_share(void **state)
     scheduler_free(stream.scheduler);
 }
 
-/* Who can no longer start, as hosts are out of use, leaves it to others to claim what there is. */
-static void a_claim_ends_with_what_it_is_for(void **state)
+/* A run that cannot start any more, because hosts are out of use, loses its reservation to others. */
+static void a_reservation_ends_with_its_run(void **state)
 {
     struct stream stream = {.scheduler = cluster(1, 2, 2)};
     bool started;
@@ -167,7 +167,7 @@ static void a_claim_ends_with_what_it_is_for(void **state)
     scheduler_free(stream.scheduler);
 }
 
-/* With checkpoints it takes a day: until then hosts are only emptied of what may be preempted. Who has claimed them
+/* With checkpoints it takes a day: until then hosts are only emptied of what may be preempted. The run that reserved them
  * stays. */
 static void the_whole_cluster_is_had_in_the_end(void **state)
 {
@@ -208,8 +208,8 @@ static void the_whole_cluster_is_had_in_the_end(void **state)
 
 #define SHAPES 200
 
-/* Many shapes wait while hosts are claimed: each starts where its slots are free, or not at all. */
-static void any_number_of_shapes_may_wait_during_a_claim(void **state)
+/* Many shapes wait while hosts are reserved: each starts where its slots are free, or not at all. */
+static void any_number_of_shapes_may_wait_during_a_reservation(void **state)
 {
     struct scheduler *scheduler = cluster(1, 4, 64);
     const struct scheduler_decision *decisions;
@@ -217,7 +217,7 @@ static void any_number_of_shapes_may_wait_during_a_claim(void **state)
     struct gang gangs[SHAPES + 5] = {0};
     uint32_t taken[4] = {0};
     size_t count;
-    /* Three hosts are full, and the fourth has 10 slots left; somebody claims all four. */
+    /* Three hosts are full, and the fourth has 10 slots left; a run reserves all four. */
     for (uint32_t i = 0; i < 4; i++)
         submit_fixed(scheduler, 1, i < 3 ? 64 : 54, 10 * HOUR, 0);
     assert_int_equal(scheduler_pass(scheduler, 0, &decisions, &count, &error), WEFT_OK);
@@ -253,11 +253,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_runs_keep_no_large_one_waiting),
-        cmocka_unit_test(what_is_claimed_is_used_until_it_is_needed),
-        cmocka_unit_test(who_claims_hosts_leaves_others_their_share),
-        cmocka_unit_test(a_claim_ends_with_what_it_is_for),
+        cmocka_unit_test(reserved_hosts_are_used_until_they_are_needed),
+        cmocka_unit_test(an_exclusive_reservation_leaves_others_their_share),
+        cmocka_unit_test(a_reservation_ends_with_its_run),
         cmocka_unit_test(the_whole_cluster_is_had_in_the_end),
-        cmocka_unit_test(any_number_of_shapes_may_wait_during_a_claim),
+        cmocka_unit_test(any_number_of_shapes_may_wait_during_a_reservation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

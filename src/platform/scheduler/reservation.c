@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/scheduler/internal/hold.h"
+#include "platform/scheduler/internal/reservation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,39 +29,40 @@ static int by_readiness(const void *a, const void *b)
     return left->host < right->host ? -1 : left->host > right->host;
 }
 
-/* When a run may leave a host for another that claims it: as soon as it may be preempted, or when it must have ended.
- */
-static double claim_at(const struct scheduler *scheduler, const struct scheduled_run *there,
-                       const struct scheduled_run *run)
+/* When a run may leave a host for another that reserves it exclusively: as soon as it may be preempted, or when it
+ * must have ended. */
+static double leaves_exclusive_at(const struct scheduler *scheduler, const struct scheduled_run *there,
+                                  const struct scheduled_run *run)
 {
     double limit = there->request.limit > 0 ? there->request.limit : UNKNOWN;
     return there->since + (run_gives_way(there, run) ? fmin(limit, scheduler->policy.least_age) : limit);
 }
 
 /* When it may leave for one that does not: when it may be moved, or preempted if it is as large. */
-static double leave_at(const struct scheduler *scheduler, const struct scheduled_run *there,
-                       const struct scheduled_run *run)
+static double leaves_at(const struct scheduler *scheduler, const struct scheduled_run *there,
+                        const struct scheduled_run *run)
 {
-    bool stays =
-        there->request.fixed || (there->request.slots >= run->request.slots &&
-                                 (there->served_by_wait || there->rank < run->rank * scheduler->policy.preempt_ratio));
+    bool stays = there->request.fixed ||
+                 (there->request.slots >= run->request.slots &&
+                  (there->served_by_wait || there->priority < run->priority * scheduler->policy.preempt_ratio));
     return stays ? NEVER : there->since + scheduler->policy.least_age;
 }
 
 /* When `host` may be empty for `run`. */
-static double ready_at(const struct scheduler *scheduler, const struct pool_host *host, const struct scheduled_run *run,
-                       bool claims, double now)
+static double host_ready_at(const struct scheduler *scheduler, const struct pool_host *host,
+                            const struct scheduled_run *run, bool exclusive, double now)
 {
     double ready = now;
     for (uint32_t i = 0; i < host->occupants && ready < NEVER; i++) {
         const struct scheduled_run *there = &scheduler->runs[host->occupant[i]];
-        ready = fmax(ready, claims ? claim_at(scheduler, there, run) : leave_at(scheduler, there, run));
+        ready = fmax(ready, exclusive ? leaves_exclusive_at(scheduler, there, run) : leaves_at(scheduler, there, run));
     }
     return ready;
 }
 
 /* The hosts of the Pod that is ready soonest, if one ever is. */
-static void choose(const struct scheduler *scheduler, uint32_t name, bool claims, double now, struct choice *choice)
+static void choose_hosts(const struct scheduler *scheduler, uint32_t name, bool exclusive, double now,
+                         struct choice *choice)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     uint32_t nodes = run->request.gang.nodes;
@@ -72,9 +73,10 @@ static void choose(const struct scheduler *scheduler, uint32_t name, bool claims
         uint32_t count = 0;
         for (uint32_t i = 0; i < pod->count; i++) {
             const struct pool_host *host = &scheduler->pool.hosts[pod->first + i];
-            if (!host->open || (host->held_for != POOL_NOBODY && !claims) || host->slots < run->request.gang.slots)
+            if (!host->open || (host->reserved_for != POOL_NOBODY && !exclusive) ||
+                host->slots < run->request.gang.slots)
                 continue;
-            double ready = ready_at(scheduler, host, run, claims, now);
+            double ready = host_ready_at(scheduler, host, run, exclusive, now);
             if (ready < NEVER)
                 choice->all[count++] = (struct candidate){ready, host->free, pod->first + i};
         }
@@ -89,32 +91,32 @@ static void choose(const struct scheduler *scheduler, uint32_t name, bool claims
     }
 }
 
-static void hold(struct scheduler *scheduler, uint32_t name, const struct choice *choice)
+static void reservation_record(struct scheduler *scheduler, uint32_t name, const struct choice *choice)
 {
     for (uint32_t i = 0; i < scheduler->runs[name].request.gang.nodes && choice->ready < NEVER; i++) {
         const uint32_t host = choice->best[i].host;
-        if (scheduler->pool.hosts[host].held_for == POOL_NOBODY)
-            scheduler->held[scheduler->held_count++] = host;
-        pool_hold(&scheduler->pool, host, name);
-        if (name == scheduler->claimant)
-            pool_claim(&scheduler->pool, host, true);
+        if (scheduler->pool.hosts[host].reserved_for == POOL_NOBODY)
+            scheduler->reserved[scheduler->reserved_count++] = host;
+        pool_reserve(&scheduler->pool, host, name);
+        if (name == scheduler->exclusive_run)
+            pool_set_exclusive(&scheduler->pool, host, true);
     }
-    if (name == scheduler->claimant)
-        scheduler->claim_ready = choice->ready;
+    if (name == scheduler->exclusive_run)
+        scheduler->exclusive_ready = choice->ready;
 }
 
-/* Let go of the hosts that are claimed, or of those that are not. */
-static void release(struct scheduler *scheduler, bool claimed)
+/* Let go of the hosts that are exclusive, or of those that are not. */
+static void reservation_drop(struct scheduler *scheduler, bool exclusive)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < scheduler->held_count; i++) {
-        const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
-        if (host->claimed == claimed)
-            pool_hold(&scheduler->pool, scheduler->held[i], POOL_NOBODY);
-        if (host->held_for != POOL_NOBODY)
-            scheduler->held[kept++] = scheduler->held[i];
+    for (uint32_t i = 0; i < scheduler->reserved_count; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[scheduler->reserved[i]];
+        if (host->exclusive == exclusive)
+            pool_reserve(&scheduler->pool, scheduler->reserved[i], POOL_NOBODY);
+        if (host->reserved_for != POOL_NOBODY)
+            scheduler->reserved[kept++] = scheduler->reserved[i];
     }
-    scheduler->held_count = kept;
+    scheduler->reserved_count = kept;
 }
 
 /* Whether one of these hosts has a run that can only be waited for. */
@@ -129,81 +131,82 @@ static bool must_drain(const struct scheduler *scheduler, uint32_t name, const s
     return false;
 }
 
-/* Whether a run may claim hosts, and choose them. It keeps the right until it has started. */
-static bool claim(struct scheduler *scheduler, uint32_t name, double now, struct choice *choice)
+/* Whether a run may reserve hosts exclusively, and choose them. It keeps the right until it has started. */
+static bool reservation_try_exclusive(struct scheduler *scheduler, uint32_t name, double now, struct choice *choice)
 {
     const struct scheduler_policy *policy = &scheduler->policy;
     const struct scheduled_run *run = &scheduler->runs[name];
     const double waited = run_waited(run, now);
-    if (now < scheduler->claim_next || waited < fmin(policy->patience, policy->claim_wait))
+    if (now < scheduler->exclusive_next || waited < fmin(policy->patience, policy->exclusive_wait))
         return false;
-    choose(scheduler, name, true, now, choice);
+    choose_hosts(scheduler, name, true, now, choice);
     if (choice->ready == NEVER)
         return false;
     const bool drains = must_drain(scheduler, name, choice);
-    if (!drains && (!run->served_by_wait || waited < policy->claim_wait))
+    if (!drains && (!run->served_by_wait || waited < policy->exclusive_wait))
         return false;
-    scheduler->claimant = name;
-    scheduler->claim_share = drains ? policy->drain_share : policy->claim_share;
+    scheduler->exclusive_run = name;
+    scheduler->exclusive_share = drains ? policy->drain_share : policy->exclusive_share;
     return true;
 }
 
 /* Memory for choices; to be freed. */
-static struct candidate *open_choice(const struct scheduler *scheduler, struct choice *choice, struct error *error)
+static struct candidate *choice_open(const struct scheduler *scheduler, struct choice *choice, struct error *error)
 {
     size_t bytes = scheduler->pool.host_count * sizeof *choice->all;
     choice->all = malloc(2 * bytes);
     if (choice->all)
         choice->best = choice->all + scheduler->pool.host_count;
     else
-        error_memory(error, 2 * bytes, "hosts to hold");
+        error_memory(error, 2 * bytes, "hosts to reserve");
     return choice->all;
 }
 
-weft_status hold_claimed(struct scheduler *scheduler, double now, struct error *error)
+weft_status reservation_renew_exclusive(struct scheduler *scheduler, double now, struct error *error)
 {
     struct choice choice;
-    const uint32_t claimant = scheduler->claimant;
-    release(scheduler, true);
-    if (claimant == POOL_NOBODY)
+    const uint32_t exclusive_run = scheduler->exclusive_run;
+    reservation_drop(scheduler, true);
+    if (exclusive_run == POOL_NOBODY)
         return WEFT_OK;
-    if (run_is_beyond_share(scheduler, &scheduler->runs[claimant], 0)) {
-        scheduler->claimant = POOL_NOBODY;
+    if (run_is_beyond_share(scheduler, &scheduler->runs[exclusive_run], 0)) {
+        scheduler->exclusive_run = POOL_NOBODY;
         return WEFT_OK;
     }
-    if (!open_choice(scheduler, &choice, error))
+    if (!choice_open(scheduler, &choice, error))
         return WEFT_ERROR_MEMORY;
-    choose(scheduler, claimant, true, now, &choice);
+    choose_hosts(scheduler, exclusive_run, true, now, &choice);
     if (choice.ready < NEVER)
-        hold(scheduler, claimant, &choice);
+        reservation_record(scheduler, exclusive_run, &choice);
     else
-        scheduler->claimant = POOL_NOBODY; /* hosts that it needs are out of use: others may claim what there is */
+        scheduler->exclusive_run =
+            POOL_NOBODY; /* hosts that it needs are out of use: others may reserve what there is */
     free(choice.all);
     return WEFT_OK;
 }
 
-weft_status hold_hosts(struct scheduler *scheduler, double now, struct error *error)
+weft_status reservation_renew(struct scheduler *scheduler, double now, struct error *error)
 {
     struct choice choice;
-    release(scheduler, false);
-    if (!open_choice(scheduler, &choice, error))
+    reservation_drop(scheduler, false);
+    if (!choice_open(scheduler, &choice, error))
         return WEFT_ERROR_MEMORY;
     double left = (double)scheduler->pool.free;
-    bool first = scheduler->claimant == POOL_NOBODY;
+    bool first = scheduler->exclusive_run == POOL_NOBODY;
     if (!first)
-        left -= scheduler->runs[scheduler->claimant].request.slots;
+        left -= scheduler->runs[scheduler->exclusive_run].request.slots;
     for (uint32_t i = 0; i < scheduler->queued; i++) {
         const uint32_t name = scheduler->order[i];
         const struct scheduled_run *run = &scheduler->runs[name];
-        if (run->place != RUN_QUEUED || name == scheduler->claimant || run_is_beyond_share(scheduler, run, 0))
+        if (run->place != RUN_QUEUED || name == scheduler->exclusive_run || run_is_beyond_share(scheduler, run, 0))
             continue;
         if (!run_is_wide(run) && run->request.gang.slots < scheduler->pool.largest)
             continue;
         if (left < run->request.slots && !first)
             break;
-        if (!first || !claim(scheduler, name, now, &choice))
-            choose(scheduler, name, false, now, &choice);
-        hold(scheduler, name, &choice);
+        if (!first || !reservation_try_exclusive(scheduler, name, now, &choice))
+            choose_hosts(scheduler, name, false, now, &choice);
+        reservation_record(scheduler, name, &choice);
         first = false;
         left -= run->request.slots;
     }
