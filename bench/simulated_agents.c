@@ -73,7 +73,7 @@ static void note_stop(int number)
     stopping = 1;
 }
 
-/* ---- what is written --------------------------------------------------------------------------------------------- */
+/* ---- what is written ---- */
 
 static void put(struct agent *agent, struct journal_record *record)
 {
@@ -137,7 +137,7 @@ static void put_output(struct simulation *simulation, struct agent *agent)
     put_line(agent, &simulation->line, 1);
 }
 
-/* ---- an agent ---------------------------------------------------------------------------------------------------- */
+/* ---- an agent ---- */
 
 static void agent_free(struct agent *agent)
 {
@@ -252,7 +252,7 @@ static void agent_turn(struct simulation *simulation, uint32_t index, uint64_t n
         agent_end(simulation, index);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 static void hear_connections(struct simulation *simulation)
 {

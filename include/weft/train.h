@@ -165,7 +165,7 @@ WEFT_API float *weft_training_gradient(weft_training *training, int parameter);
 /** Every rank gets rank 0's values. Collective; once, when rank 0 has set them. */
 WEFT_API weft_status weft_training_share(weft_training *training);
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* ---- steps ---- */
 
 /** Micro-batches that each rank computes in a step. */
 WEFT_API int weft_training_micro_batches(const weft_training *training);
@@ -200,7 +200,7 @@ WEFT_API weft_status weft_training_step(weft_training *training, double rate, we
 /** Steps done. */
 WEFT_API uint64_t weft_training_steps(const weft_training *training);
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------------ */
+/* ---- checkpoints ---- */
 
 /**
  * Write values, optimizer state and step below `directory`, whole or not at all, and remove the oldest checkpoints beyond
@@ -215,7 +215,7 @@ WEFT_API weft_status weft_training_save(weft_training *training, const char *dir
  */
 WEFT_API weft_status weft_training_load(weft_training *training, const char *directory, bool *found);
 
-/* ---- all in one array ------------------------------------------------------------------------------------------- */
+/* ---- all in one array ---- */
 
 /**
  * The places as they lie: parameters in rank 0's order of registration, each at a multiple of 16 elements (64 bytes),

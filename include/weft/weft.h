@@ -79,7 +79,7 @@ extern "C" {
 
 #define WEFT_API __attribute__((visibility("default")))
 
-/* ---- status --------------------------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 typedef enum weft_status {
     WEFT_OK = 0,
@@ -100,7 +100,7 @@ typedef enum weft_status {
 /** The status as a word ("peer", "timeout"); a static string. */
 WEFT_API const char *weft_status_name(weft_status status);
 
-/* ---- types and operations --------------------------------------------------------------------------------------- */
+/* ---- types and operations ---- */
 
 typedef enum weft_type {
     WEFT_F32,
@@ -153,7 +153,7 @@ typedef struct weft_op {
 /** The kind's name ("sum", "scaled-sum"); a static string. */
 WEFT_API const char *weft_op_name(weft_op_kind kind);
 
-/* ---- context ---------------------------------------------------------------------------------------------------- */
+/* ---- context ---- */
 
 typedef struct weft_context weft_context;
 typedef struct weft_comm weft_comm;
@@ -269,7 +269,7 @@ WEFT_API weft_status weft_note_error(weft_context *context, weft_status status, 
 /** The version of the library that is loaded, "0.1.0". */
 WEFT_API const char *weft_version(void);
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /**
  * `bytes` of zeroed memory, aligned to 64 bytes, in this process's shared heap: ranks of the same machine read and
@@ -287,7 +287,7 @@ WEFT_API void weft_free(weft_context *context, void *pointer);
 WEFT_API weft_status weft_register(weft_context *context, void *pointer, size_t bytes);
 WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
 
-/* ---- communicators ---------------------------------------------------------------------------------------------- */
+/* ---- communicators ---- */
 
 /** All ranks of the job; owned by the context. */
 WEFT_API weft_comm *weft_world(weft_context *context);

@@ -36,7 +36,7 @@ struct launch {
     bool input_open;
 };
 
-/* ---- our own input and signals ---------------------------------------------------------------------------------- */
+/* ---- our own input and signals ---- */
 
 /* A background job that reads its terminal would be stopped. */
 static bool may_read_input(const struct launch *launch)
@@ -81,7 +81,7 @@ static void lose_reader(struct launch *launch)
     stations_signal(&launch->stations, SIGTERM);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static int milliseconds_left(const struct launch *launch)
 {
@@ -122,7 +122,7 @@ static weft_status turn(struct launch *launch, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- begin and end ---------------------------------------------------------------------------------------------- */
+/* ---- begin and end ---- */
 
 static bool starts_with(const char *text, const char *beginning)
 {

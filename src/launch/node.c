@@ -39,7 +39,7 @@ static bool started(const struct node *node)
     return node->ranks != NULL;
 }
 
-/* ---- the launcher's side ---------------------------------------------------------------------------------------- */
+/* ---- the launcher's side ---- */
 
 static void tell(struct node *node, enum order_frame kind, const struct buffer *payload)
 {
@@ -138,7 +138,7 @@ static void hear_launcher(struct node *node)
     obey(node);
 }
 
-/* ---- the ranks' side -------------------------------------------------------------------------------------------- */
+/* ---- the ranks' side ---- */
 
 /* Forward what a rank has printed. */
 static void hear_rank(struct node *node, uint32_t index, int stream)
@@ -207,7 +207,7 @@ static void kill_everything(struct node *node)
     descendants_kill(1.0);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static bool drained(const struct node *node)
 {

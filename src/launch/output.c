@@ -72,7 +72,7 @@ static void write_file(int descriptor, const uint8_t *bytes, size_t size)
     }
 }
 
-/* ---- the live line ---------------------------------------------------------------------------------------------- */
+/* ---- the live line ---- */
 
 #define TAKE_AWAY "\r\033[K"
 
@@ -141,7 +141,7 @@ static void show_live(struct output *output, uint32_t rank, uint32_t stream, str
     buffer_consume(partial, (size_t)(text - bytes) - 1); /* the return stays: what follows is live, too */
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 static void put_line(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size)
 {

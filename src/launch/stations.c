@@ -15,7 +15,7 @@
 #define PIECE_BYTES  65536
 #define INPUT_WINDOW (256u << 10)
 
-/* ---- speaking to helpers ---------------------------------------------------------------------------------------- */
+/* ---- speaking to helpers ---- */
 
 static void send_station(struct station *station)
 {
@@ -100,7 +100,7 @@ static void order_all(struct stations *stations)
         send_order(stations, &stations->all[i]);
 }
 
-/* ---- losing helpers --------------------------------------------------------------------------------------------- */
+/* ---- losing helpers ---- */
 
 static const char *agent_of(const struct stations *stations)
 {
@@ -182,7 +182,7 @@ void stations_give_up(struct stations *stations)
     }
 }
 
-/* ---- hearing helpers -------------------------------------------------------------------------------------------- */
+/* ---- hearing helpers ---- */
 
 /* Skip to the greeting and check the version; false: it is not here yet. */
 static bool take_greeting(struct stations *stations, struct station *station)
@@ -317,7 +317,7 @@ void stations_turn(struct stations *stations, const struct pollfd *polls)
     }
 }
 
-/* ---- begin and end ---------------------------------------------------------------------------------------------- */
+/* ---- begin and end ---- */
 
 weft_status stations_open(struct stations *stations, const struct launch_config *config,
                           const struct texts *environment, struct output *output, struct verdict *verdict,

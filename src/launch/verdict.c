@@ -32,7 +32,7 @@ void verdict_close(struct verdict *verdict)
     free(verdict->ends);
 }
 
-/* ---- messages -------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 /* "rank 2 on host hostb": what a message about a rank begins with. */
 static char *rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
@@ -65,7 +65,7 @@ static void say(const struct verdict *verdict, const char *end, const char *othe
     output_say(verdict->output, line);
 }
 
-/* ---- who failed first ------------------------------------------------------------------------------------------- */
+/* ---- who failed first ---- */
 
 static bool failed(int end)
 {
@@ -162,7 +162,7 @@ int verdict_blow(struct verdict *verdict)
     return verdict->blows++ ? SIGKILL : SIGTERM;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static int exit_code(const struct verdict *verdict)
 {

@@ -163,7 +163,7 @@ static void multiply(const struct model_description *description, float *paramet
         values[i] *= factor;
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+/* ---- outputs ---- */
 
 static void huge_gain(const struct model_description *description, float *parameters)
 {
@@ -229,7 +229,7 @@ static void the_rank_whose_sample_it_was_is_named(void **state)
     }
 }
 
-/* ---- gradients --------------------------------------------------------------------------------------------------- */
+/* ---- gradients ---- */
 
 /* What comes out of the layer is 0 times a huge number, and what goes back into it a large one times that. */
 static void huge_slope(const struct model_description *description, float *parameters)
@@ -253,7 +253,7 @@ static void the_first_layer_with_an_infinite_gradient_is_named(void **state)
     expect_told(2, huge_slope, 0, expected);
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 /* Rows of ones and logits of 1.6e38 and -1.6e38: no micro-batch's loss is infinite, but the sum of four is. */
 static void huge_logits(const struct model_description *description, float *parameters)

@@ -46,7 +46,7 @@ static void quit(const char *text)
     exit(1);
 }
 
-/* ---- meeting ---------------------------------------------------------------------------------------------------- */
+/* ---- meeting ---- */
 
 /** Put `bytes` where the others find them as soon as they are complete. */
 static void publish(const char *what, const void *data, size_t bytes)
@@ -116,7 +116,7 @@ static void open_fabric(void)
     transport = fabric_transport(fabric);
 }
 
-/* ---- transfers -------------------------------------------------------------------------------------------------- */
+/* ---- transfers ---- */
 
 static void progress(void)
 {
@@ -159,7 +159,7 @@ static struct transfer message(bool is_send, uint32_t peer, uint8_t channel, voi
                              .tag = tag};
 }
 
-/* ---- random ----------------------------------------------------------------------------------------------------- */
+/* ---- random ---- */
 
 /** Message `number` from `sender` to `receiver`: both compute the same. */
 static void plan_message(uint32_t sender, uint32_t receiver, uint64_t number, uint64_t *bytes, uint8_t *channel)
@@ -233,7 +233,7 @@ static void exchange_random(void)
         printf("%u ranks, %llu messages each\n", options.ranks, (unsigned long long)counters.messages_sent);
 }
 
-/* ---- latency and bandwidth -------------------------------------------------------------------------------------- */
+/* ---- latency and bandwidth ---- */
 
 static void *buffer_of(uint64_t bytes)
 {
@@ -317,7 +317,7 @@ static void measure_bandwidth(void)
            (double)options.bytes * (double)options.count / seconds / 1e6, 100 * busy);
 }
 
-/* ---- death ------------------------------------------------------------------------------------------------------ */
+/* ---- death ---- */
 
 static void survive_death(void)
 {

@@ -322,7 +322,7 @@ static const struct schema schemas[] = {
      "\"items\":{\"$ref\":\"#/components/schemas/Thing\"}},\"note\":{\"type\":\"string\",\"nullable\":true}}}"},
 };
 
-/* ---- tokens, in memory ------------------------------------------------------------------------------------------ */
+/* ---- tokens, in memory ---- */
 
 static weft_status insert_token(void *context, const struct token_record *record, struct error *error)
 {

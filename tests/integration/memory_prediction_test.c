@@ -156,7 +156,7 @@ static void what_is_taken_was_predicted(void **state)
     expect_prediction("two ranks on two nodes, shards", "gpt-small", config, 2, 1);
 }
 
-/* ---- too little -------------------------------------------------------------------------------------------------- */
+/* ---- too little ---- */
 
 static int check(weft_context *context, int rank, void *argument)
 {

@@ -201,7 +201,7 @@ static void a_checkpoint_goes_on_anywhere(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* ---- other processors -------------------------------------------------------------------------------------------- */
+/* ---- other processors ---- */
 
 /* Rank 1's processor has nothing of what the others' may have. */
 static int train_on_another_processor(weft_context *context, int rank, void *argument)
@@ -286,7 +286,7 @@ static void a_rounded_copy_follows(void **state)
     free(narrowed);
 }
 
-/* ---- agreeing on an order ---------------------------------------------------------------------------------------- */
+/* ---- agreeing on an order ---- */
 
 static int settle(weft_context *context, int rank, void *argument)
 {
@@ -314,7 +314,7 @@ static void ranks_agree_on_a_better_order(void **state)
     assert_int_equal(world_run(&(struct world){.ranks = 3}, settle, NULL), 0);
 }
 
-/* ---- the program's own optimizer --------------------------------------------------------------------------------- */
+/* ---- the program's own optimizer ---- */
 
 static int average(weft_context *context, int rank, void *argument)
 {
@@ -342,7 +342,7 @@ static void gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own(void
     assert_int_equal(world_run(&(struct world){.ranks = 4}, average, NULL), 0);
 }
 
-/* ---- parameters with a treatment of their own -------------------------------------------------------------------- */
+/* ---- parameters with a treatment of their own ---- */
 
 static int treat(weft_context *context, int rank, void *argument)
 {
@@ -385,7 +385,7 @@ static void parameters_may_be_frozen_or_slower(void **state)
         assert_int_equal(world_run(&(struct world){.ranks = ranks}, treat, NULL), 0);
 }
 
-/* ---- what ranks disagree about ----------------------------------------------------------------------------------- */
+/* ---- what ranks disagree about ---- */
 
 #define CHECK_SAYS(words) CHECK(strstr(weft_message(context), words))
 
@@ -477,7 +477,7 @@ static void a_parameter_that_some_lack_is_named_with_its_ranks(void **state)
         assert_int_equal(world_run(&(struct world){.ranks = 4}, register_otherwise, &what), 0);
 }
 
-/* ---- what a program may get wrong -------------------------------------------------------------------------------- */
+/* ---- what a program may get wrong ---- */
 
 static int mistake(weft_context *context, int rank, void *argument)
 {

@@ -72,7 +72,7 @@ static struct engine_simulated *simulated_of(const struct engine *engine)
     return (struct engine_simulated *)engine;
 }
 
-/* ---- records ---------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 /* Without memory for a record the simulation cannot be what it says: it ends. */
 static struct journal_record *add_record(struct engine_simulated *simulated, struct simulated_node *node, uint32_t kind,
@@ -91,7 +91,7 @@ static struct journal_record *add_record(struct engine_simulated *simulated, str
     return &kept->record;
 }
 
-/* ---- a node's life ---------------------------------------------------------------------------------------------- */
+/* ---- a node's life ---- */
 
 static void leave_slots(struct engine_simulated *simulated, struct simulated_node *node)
 {
@@ -227,7 +227,7 @@ bool engine_simulated_fail(struct engine *engine, const char *name, const char *
     return true;
 }
 
-/* ---- the table's functions -------------------------------------------------------------------------------------- */
+/* ---- the table's functions ---- */
 
 static struct simulated_attempt *find(struct engine_simulated *simulated, const struct attempt *attempt)
 {

@@ -26,7 +26,7 @@ static struct chaos *chaos_of(const struct machine *machine)
     return current && &current->machine == machine ? current : NULL;
 }
 
-/* ---- what the machine's steps call ------------------------------------------------------------------------------- */
+/* ---- what the machine's steps call ---- */
 
 bool __real_verify_note_write(struct machine *machine, struct thread *thread, uint32_t index);
 bool __real_verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size,
@@ -117,7 +117,7 @@ void __wrap_verify_complete(struct machine *machine, struct thread *thread)
     }
 }
 
-/* ---- the execution ----------------------------------------------------------------------------------------------- */
+/* ---- the execution ---- */
 
 /* Spoil a rank's buffers, as its caller may before it begins and after it is done; keep what the output was in
  * `finals`. */

@@ -18,7 +18,7 @@
 
 static const char *directory;
 
-/* ---- faults ----------------------------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static struct {
     bool armed;
@@ -109,7 +109,7 @@ int __wrap_open(const char *path, int flags, mode_t mode)
     return fails(false, "open") ? -1 : __real_open(path, flags, mode);
 }
 
-/* ---- what must hold --------------------------------------------------------------------------------------------- */
+/* ---- what must hold ---- */
 
 static bool has_partial(const char *run)
 {

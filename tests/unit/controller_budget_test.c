@@ -310,8 +310,7 @@ static void what_is_not_limited_is_counted(void **state)
     close_world(&world);
 }
 
-/* ---- whenever it dies -----------------------------------------------------------------------------------------------
- */
+/* ---- whenever it dies ---- */
 
 /* An engine that stands before another one, and fails when told to: the controller dies in the midst of a step. */
 struct faulty {

@@ -70,7 +70,7 @@ static void passes_go_on(void **state)
     close_world(&world);
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
+/* ---- forward ---- */
 
 #define AHEAD (5 * HOUR)
 

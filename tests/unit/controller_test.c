@@ -7,8 +7,7 @@
 #include "controller_support.h"
 #include "platform/registry/slot_set.h"
 
-/* ---- one after another
- * ----------------------------------------------------------------------------------------------- */
+/* ---- one after another ---- */
 
 static void a_run_starts_and_ends(void **state)
 {
@@ -143,8 +142,7 @@ static void a_time_slice_ends_when_others_wait(void **state)
     close_world(&world);
 }
 
-/* ---- whatever comes
- * --------------------------------------------------------------------------------------------------- */
+/* ---- whatever comes ---- */
 
 /* Runs come, hosts fail and return, people cancel, controllers die: in the end all have ended, each as it should. */
 static void whatever_comes(uint64_t seed)

@@ -156,7 +156,7 @@ static void token_by_token_gives_the_logits_of_a_forward_pass(void **state)
     }
 }
 
-/* ---- the same bits ----------------------------------------------------------------------------------------------- */
+/* ---- the same bits ---- */
 
 /* Append and read tokens [first, end) one by one, and keep the logits after each. */
 static void read_on(struct decoder *decoder, const int32_t *tokens, size_t first, size_t end,

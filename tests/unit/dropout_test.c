@@ -98,8 +98,7 @@ static void all_kernels_drop_the_same_elements(void **state)
     reference->close(reference);
 }
 
-/* ---- statistics ---------------------------------------------------------------------------------------------------
- */
+/* ---- statistics ---- */
 
 #define SAMPLES   4
 #define POSITIONS 64
@@ -180,8 +179,7 @@ static void masks_have_nothing_to_do_with_each_other(void **state)
     free(dropped);
 }
 
-/* ---- models -------------------------------------------------------------------------------------------------------
- */
+/* ---- models ---- */
 
 #define SEQUENCE 9
 #define BATCH    4

@@ -107,7 +107,7 @@ static void pattern_check(const uint8_t *data, uint64_t bytes, uint64_t seed)
             fail_msg("byte %llu of %llu differs", (unsigned long long)i, (unsigned long long)bytes);
 }
 
-/* ---- what arrives ----------------------------------------------------------------------------------------------- */
+/* ---- what arrives ---- */
 
 static void exchange_sizes(struct pair *pair, bool receive_first)
 {
@@ -251,7 +251,7 @@ static void more_large_messages_than_lanes(void **state)
     pair_close(&pair);
 }
 
-/* ---- random messages, any order --------------------------------------------------------------------------------- */
+/* ---- random messages, any order ---- */
 
 #define MESSAGES 300
 #define CHANNELS 24
@@ -335,7 +335,7 @@ static void a_network_without_order_changes_nothing(void **state)
     }
 }
 
-/* ---- mismatches ------------------------------------------------------------------------------------------------- */
+/* ---- mismatches ---- */
 
 static void meet_mismatch(uint64_t send_bytes, uint64_t receive_bytes, uint64_t send_tag, bool receive_first)
 {
@@ -387,7 +387,7 @@ static void mismatches_end_both_sides(void **state)
     }
 }
 
-/* ---- sleeping and cancelling ------------------------------------------------------------------------------------ */
+/* ---- sleeping and cancelling ---- */
 
 static void a_sleeper_is_woken(void **state)
 {
@@ -459,7 +459,7 @@ static void cancelled_transfers_leave_their_memory_alone(void **state)
     pair_close(&pair);
 }
 
-/* ---- choices ---------------------------------------------------------------------------------------------------- */
+/* ---- choices ---- */
 
 static void choices_are_described_and_bad_ones_refused(void **state)
 {

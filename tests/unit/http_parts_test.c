@@ -127,7 +127,7 @@ static void schemas_say_only_what_is_checked(void **state)
     }
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+/* ---- tokens ---- */
 
 static struct token_record kept[8];
 static size_t kept_count;

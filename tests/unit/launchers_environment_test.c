@@ -240,7 +240,7 @@ static void places_in_slurms_nodes(void **state)
     assert_int_equal(environment.local_ranks, 0);
 }
 
-/* ---- PMI on the wire -------------------------------------------------------------------------------------------- */
+/* ---- PMI on the wire ---- */
 
 /* A process manager for one process: it answers as the protocol's description says, and keeps what is put. */
 struct manager {

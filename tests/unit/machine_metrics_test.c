@@ -59,7 +59,7 @@ static double node_value(uint64_t id, const char *name)
             fail_msg("%s is %.12g, not %.12g", #found, found_, expected_);                                             \
     } while (0)
 
-/* ---- processors and memory -------------------------------------------------------------------------------------- */
+/* ---- processors and memory ---- */
 
 static void shares_of_processor_time_come_with_the_second_sample(void **state)
 {
@@ -108,7 +108,7 @@ static void memory_is_what_cannot_be_had(void **state)
     assert_true(isnan(value("machine/memory/used")));
 }
 
-/* ---- network and disks ------------------------------------------------------------------------------------------ */
+/* ---- network and disks ---- */
 
 #define HEADING                                                                                                        \
     "Inter-|   Receive                                                |  Transmit\n"                                   \
@@ -193,7 +193,7 @@ static void whole_disks_have_rates_in_bytes(void **state)
     assert_true(isnan(value("machine/disk/loop0/read")));
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- nodes ---- */
 
 static void a_node_of_processes_uses_processors_and_memory(void **state)
 {
@@ -277,7 +277,7 @@ static void a_machine_that_shows_nothing_has_no_values(void **state)
     assert_non_null(strstr(error.text, "/nowhere/at/all"));
 }
 
-/* ---- this machine ----------------------------------------------------------------------------------------------- */
+/* ---- this machine ---- */
 
 static void wait_for_a_moment(void)
 {

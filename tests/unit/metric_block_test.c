@@ -97,7 +97,7 @@ static void strangers_are_refused(void **state)
     assert_int_equal(metric_block_read(many, sizeof many, "", read, &count, NULL, NULL), WEFT_ERROR_DATA);
 }
 
-/* ---- summaries --------------------------------------------------------------------------------------------------- */
+/* ---- summaries ---- */
 
 static void equal(const struct metric_summary *left, const struct metric_summary *right)
 {

@@ -135,7 +135,7 @@ static void every_gradient_is_the_slope_of_the_loss(void **state)
             }
 }
 
-/* ---- mutants: a kernel of the table is replaced by one that is a little wrong ------------------------------------ */
+/* ---- mutants: a kernel of the table is replaced by one that is a little wrong ---- */
 
 static struct device original;
 

@@ -75,7 +75,7 @@ static double forward(struct fixture *fixture)
     return loss;
 }
 
-/* ---- looking at a pass ------------------------------------------------------------------------------------------- */
+/* ---- looking at a pass ---- */
 
 static void a_healthy_pass_has_nothing_that_is_not_finite(void **state)
 {
@@ -127,7 +127,7 @@ static void a_watcher_sees_every_layer_until_it_leaves(void **state)
     assert_int_equal(seen.next, 2 * seen.layers);
 }
 
-/* ---- what backward tells ----------------------------------------------------------------------------------------- */
+/* ---- what backward tells ---- */
 
 struct told {
     struct fixture *fixture;
@@ -258,7 +258,7 @@ static void layers_before_the_trained_ones_are_passed_over(void **state)
     fixture->device->release(fixture->device, again);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------------------------- */
+/* ---- what is refused ---- */
 
 static void backward_needs_its_own_forward(void **state)
 {
@@ -312,7 +312,7 @@ static void micro_batches_that_do_not_fit_are_refused(void **state)
     }
 }
 
-/* ---- evaluation and extension ------------------------------------------------------------------------------------ */
+/* ---- evaluation and extension ---- */
 
 static void evaluation_gives_the_loss_of_forward(void **state)
 {
@@ -363,7 +363,7 @@ static void extension_gives_the_logits_of_forward(void **state)
     model_close(reader);
 }
 
-/* ---- the optimizer over ranges ----------------------------------------------------------------------------------- */
+/* ---- the optimizer over ranges ---- */
 
 static void an_update_in_pieces_is_the_update_in_one(void **state)
 {

@@ -59,7 +59,7 @@ static struct page_cache *new_cache(size_t bytes)
     return cache;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
 /* A file in memory, of which the cache is told, and whose every byte it is asked for. */
 struct model {
@@ -173,7 +173,7 @@ static void what_was_used_lately_stays(void **state)
     page_cache_free(cache);
 }
 
-/* ---- databases --------------------------------------------------------------------------------------------------- */
+/* ---- databases ---- */
 
 static const char *const migrations[] = {
     "CREATE TABLE accounts (account INTEGER PRIMARY KEY, balance INTEGER NOT NULL, note TEXT NOT NULL) STRICT;"

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 static const struct table_column columns[] = {
     {.title = "run", .right = true}, {.title = "name", .least = 4}, {.title = "state"}, {.title = "why", .least = 3}};
@@ -143,7 +143,7 @@ static void letters_of_two_columns_and_signs_of_a_terminal(void **state)
     table_end(&table);
 }
 
-/* ---- moments ----------------------------------------------------------------------------------------------------- */
+/* ---- moments ---- */
 
 #define SECOND ((int64_t)1000)
 #define MINUTE (60 * SECOND)
@@ -198,7 +198,7 @@ static void spans_of_two_units(void **state)
         assert_string_equal(moment_span(cases[i].span, text), cases[i].text);
 }
 
-/* ---- metrics ----------------------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static void what_is_measured_has_its_unit(void **state)
 {
@@ -233,7 +233,7 @@ static void what_is_measured_has_its_unit(void **state)
         assert_string_equal(metric_value_text(metric_unit(cases[i].name), cases[i].value, text), cases[i].text);
 }
 
-/* ---- amounts ----------------------------------------------------------------------------------------------------- */
+/* ---- amounts ---- */
 
 static void amounts_in_slot_minutes_or_slots_times_a_duration(void **state)
 {
@@ -269,7 +269,7 @@ static void amounts_in_slot_minutes_or_slots_times_a_duration(void **state)
         assert_string_equal(amount_text(shown[i].minutes, text), shown[i].text);
 }
 
-/* ---- arguments --------------------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 static void check_change(const char *const *parent, const char *const *changes, const char *const *expected)
 {
@@ -306,7 +306,7 @@ static void options_take_the_place_of_the_same_options(void **state)
                  WORDS("weft", "run", "-n", "2", "--", "a", "-n", "4"));
 }
 
-/* ---- runs and slots ---------------------------------------------------------------------------------------------- */
+/* ---- runs and slots ---- */
 
 static void numbers_of_runs(void **state)
 {

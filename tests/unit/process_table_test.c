@@ -107,7 +107,7 @@ static void age(double intervals)
     free(bytes);
 }
 
-/* ---- one for all ------------------------------------------------------------------------------------------------- */
+/* ---- one for all ---- */
 
 static void a_machine_is_listed_once_in_an_interval_however_many_read(void **state)
 {
@@ -268,7 +268,7 @@ static void one_that_joins_a_set_counts_from_then_on(void **state)
     process_times_close(times);
 }
 
-/* ---- trouble ----------------------------------------------------------------------------------------------------- */
+/* ---- trouble ---- */
 
 static void one_that_is_killed_leaves_a_table_and_no_lock(void **state)
 {

@@ -91,7 +91,7 @@ static struct run_directories *open_directories(void)
     return directories;
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------------ */
+/* ---- checkpoints ---- */
 
 static void checkpoints_are_listed(void **state)
 {
@@ -183,7 +183,7 @@ static void a_checkpoint_is_copied_whole(void **state)
     assert_true(has("t/last.pt", "abcd"));
 }
 
-/* ---- directories ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 static void directories_hold_the_snapshot(void **state)
 {
@@ -283,7 +283,7 @@ static void many_are_made_at_once(void **state)
     }
 }
 
-/* ---- the controller --------------------------------------------------------------------------------------------- */
+/* ---- the controller ---- */
 
 /* The step that submits does not wait, and the next one comes as soon as the directories are there. */
 static void the_controller_does_not_wait(void **state)

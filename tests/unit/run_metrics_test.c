@@ -225,7 +225,7 @@ static int64_t count_points(struct world *world, const char *name, int64_t rank)
     return count;
 }
 
-/* ---- what becomes of a record ------------------------------------------------------------------------------------ */
+/* ---- what becomes of a record ---- */
 
 static void ranks_times_and_attempts_are_those_of_the_record(void **state)
 {
@@ -324,7 +324,7 @@ static void energy_is_that_of_all_nodes_and_attempts(void **state)
     close_world(&world);
 }
 
-/* ---- exactly once ------------------------------------------------------------------------------------------------ */
+/* ---- exactly once ---- */
 
 static void write_many(struct world *world, int64_t first, int64_t count)
 {

@@ -36,7 +36,7 @@ static uid_t user_of(const char *directory, const char *name)
     return there.st_uid;
 }
 
-/* ---- accounts --------------------------------------------------------------------------------------------------- */
+/* ---- accounts ---- */
 
 static void accounts_are_those_of_the_machine(void **state)
 {
@@ -87,7 +87,7 @@ static void runs_belong_to_the_account_of_their_owner(void **state)
     database_close(registry);
 }
 
-/* ---- what root can do ------------------------------------------------------------------------------------------- */
+/* ---- what root can do ---- */
 
 static void what_keeps_an_account_out_is_named(void **state)
 {

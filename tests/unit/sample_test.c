@@ -35,7 +35,7 @@ static void draws_follow_the_distribution(void **state)
     }
 }
 
-/* ---- filters, against the definition ----------------------------------------------------------------------------- */
+/* ---- filters, against the definition ---- */
 
 struct ranked {
     double logit;
@@ -160,7 +160,7 @@ static void a_draw_is_a_function_of_seed_and_number(void **state)
     assert_true(by_number > 80 && by_seed > 80);
 }
 
-/* ---- logits that are none ---------------------------------------------------------------------------------------- */
+/* ---- logits that are none ---- */
 
 static void logits_that_are_not_numbers_are_told(void **state)
 {

@@ -51,8 +51,7 @@ static size_t pass(struct scheduler *scheduler, double now, enum scheduler_decis
     return found;
 }
 
-/* ---- anything may come ---------------------------------------------------------------------------------------------
- */
+/* ---- anything may come ---- */
 
 #define RUNS  300
 #define HOSTS 64
@@ -229,8 +228,7 @@ static void slots_are_never_taken_twice_and_gangs_are_whole(void **state)
         whatever_comes(seed);
 }
 
-/* ---- single rules ---------------------------------------------------------------------------------------------------
- */
+/* ---- single rules ---- */
 
 static void a_gang_starts_whole_or_not_at_all(void **state)
 {
@@ -522,7 +520,7 @@ static void a_run_that_was_preempted_often_is_safe_for_longer(void **state)
     scheduler_free(scheduler);
 }
 
-/* ---- no cycles, in all small cases ------------------------------------------------------------------------------- */
+/* ---- no cycles, in all small cases ---- */
 
 #define JOBS 4
 

@@ -75,7 +75,7 @@ static bool has(const char *paths, const char *path)
     return strstr(paths, line) != NULL;
 }
 
-/* ---- as git has it ---------------------------------------------------------------------------------------------- */
+/* ---- as git has it ---- */
 
 static const char *const directories[] = {"", "a/", "b/", "ab/", "a/b/", "a/a/", "b/ab/", "a/b/a/", "a b/"};
 static const char *const names[] = {"a", "b", "x.log", "a1", "B_", "[c]"};
@@ -181,7 +181,7 @@ static void agrees_with_git(void **state)
     assert_true(compared > ROUNDS * 50 && left_out > compared / 10 && left_out < compared * 9 / 10);
 }
 
-/* ---- what is special -------------------------------------------------------------------------------------------- */
+/* ---- what is special ---- */
 
 static void weftignore_overrules(void **state)
 {

@@ -17,7 +17,7 @@
 #define EXCHANGES       3
 #define NEIGHBOURS_MOST 5 /* a parent, two leaders below, two ranks of the same node below */
 
-/* ---- the meeting ------------------------------------------------------------------------------------------------- */
+/* ---- the meeting ---- */
 
 /* What it costs: the server, whoever of the ranks has most to do, and the longest chain of messages. */
 struct cost {
@@ -363,7 +363,7 @@ static void gathering_by_a_store_grows_with_the_logarithm(void **state)
     }
 }
 
-/* ---- an exchange, counted ------------------------------------------------------------------------------------- */
+/* ---- an exchange, counted ---- */
 
 static weft_status exchange(struct rank *rank, struct error *error)
 {
@@ -414,7 +414,7 @@ static void a_rank_handles_no_more_frames_than_it_has_neighbours(void **state)
             count(ranks, per_node[i]);
 }
 
-/* ---- an exchange, simulated ----------------------------------------------------------------------------------- */
+/* ---- an exchange, simulated ---- */
 
 /*
  * The longest chain of frames from any leaf of the tree up to the root and down again, if each rank handles one frame

@@ -193,7 +193,7 @@ static void norms_do_not_depend_on_threads_or_shares(void **state)
     more->close(more);
 }
 
-/* ---- several devices in several threads -------------------------------------------------------------------------- */
+/* ---- several devices in several threads ---- */
 
 #define RANKS 4
 

@@ -42,7 +42,7 @@ static void expect_slopes(const char *what, forward run, void *test, double *inp
         fail_msg("the gradient of %s is off by %g of %g", what, worst, largest);
 }
 
-/* ---- layer norm -------------------------------------------------------------------------------------------------- */
+/* ---- layer norm ---- */
 
 #define ROWS  3
 #define WIDTH 7
@@ -115,7 +115,7 @@ static void rms_norm(void **state)
         device->release(device, all[i]);
 }
 
-/* ---- GELU, with the bias in front of it -------------------------------------------------------------------------- */
+/* ---- GELU, with the bias in front of it ---- */
 
 struct gelu {
     double *x, *bias, *sum, *out;
@@ -145,7 +145,7 @@ static void gelu(void **state)
         device->release(device, all[i]);
 }
 
-/* ---- SwiGLU and rotary positions --------------------------------------------------------------------------------- */
+/* ---- SwiGLU and rotary positions ---- */
 
 static void swiglu_forward(void *test)
 {
@@ -192,7 +192,7 @@ static void rotary(void **state)
         device->release(device, all[i]);
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 struct attention_test {
     struct attention shape;
@@ -228,7 +228,7 @@ static void attention(void **state)
     }
 }
 
-/* ---- embedding and loss ------------------------------------------------------------------------------------------ */
+/* ---- embedding and loss ---- */
 
 #define TOKENS 4
 

@@ -73,7 +73,7 @@ static void counts_are_those_of_the_shapes(void **state)
     device->close(device);
 }
 
-/* ---- a model of each kind, trained for two steps ----------------------------------------------------------------- */
+/* ---- a model of each kind, trained for two steps ---- */
 
 static const struct model_shape shapes[] = {
     {.kind = "gpt", .layers = 2, .heads = 2, .width = 16, .context = 12, .vocabulary = 20},

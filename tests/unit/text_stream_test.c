@@ -60,7 +60,7 @@ static bool is_utf8(const char *text, size_t size)
     return at == size;
 }
 
-/* ---- characters -------------------------------------------------------------------------------------------------- */
+/* ---- characters ---- */
 
 static void a_character_is_printed_when_it_is_whole(void **state)
 {
@@ -130,7 +130,7 @@ static void no_control_character_reaches_a_terminal(void **state)
     sink_close(&sink);
 }
 
-/* ---- stop strings ------------------------------------------------------------------------------------------------ */
+/* ---- stop strings ---- */
 
 static void a_stop_string_is_found_across_pieces_and_not_printed(void **state)
 {

@@ -8,7 +8,7 @@
 #include "training/data/tokenizer/internal/pretokens.h"
 #include "training/data/tokenizer/internal/tables.h"
 
-/* ---- GPT-2's own ------------------------------------------------------------------------------------------------ */
+/* ---- GPT-2's own ---- */
 
 static size_t from_hex(const char *hex, uint8_t *bytes)
 {
@@ -52,7 +52,7 @@ static void the_tokens_are_those_of_gpt2(void **state)
     tokenizer_close(tokenizer);
 }
 
-/* ---- splitting -------------------------------------------------------------------------------------------------- */
+/* ---- splitting ---- */
 
 /* The pre-tokens of a text, with "|" between them. */
 static void must_split(const char *text, size_t size, const char *expected)
@@ -153,7 +153,7 @@ static void a_mark_ends_a_document(void **state)
     assert_false(text_pieces_next(&pieces, &piece));
 }
 
-/* ---- merging ---------------------------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 /* The algorithm as published: while any pair of the word is in the list, merge all of the earliest, from left to right.
  */

@@ -30,7 +30,7 @@ static void must_be_equal(const struct tokenizer *a, const struct tokenizer *b)
     assert_memory_equal(a->merges, b->merges, a->merge_count * sizeof *a->merges);
 }
 
-/* ---- the plain algorithm: count all pairs of the whole text, merge the best, begin again ------------------------ */
+/* ---- the plain algorithm: count all pairs of the whole text, merge the best, begin again ---- */
 
 #define TEXT_MOST 20000
 #define PAIRS     1024 /* tokens squared: a table of all pairs */

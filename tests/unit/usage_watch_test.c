@@ -37,7 +37,7 @@ static enum usage_verdict run(double from, double to, double step, double used)
     return verdict;
 }
 
-/* ---- what happens ----------------------------------------------------------------------------------------------- */
+/* ---- what happens ---- */
 
 static void an_hour_without_use_makes_a_zombie(void **state)
 {
@@ -182,7 +182,7 @@ static void a_message_says_what_was_seen(void **state)
     assert_true(strlen(text) < 20);
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------- */
+/* ---- properties ---- */
 
 /* Seen time: what the last `seconds` of it were used, by adding up all samples again; NaN: not so much was seen. */
 static double mean_of_last(const struct usage_sample *samples, size_t count, double seconds)
@@ -298,7 +298,7 @@ static void only_lengths_of_time_matter(void **state)
     }
 }
 
-/* ---- samples and policies --------------------------------------------------------------------------------------- */
+/* ---- samples and policies ---- */
 
 static void shares_of_several_things_make_one(void **state)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 #define FILE_MOST ((size_t)64 << 20)
 
@@ -184,7 +184,7 @@ weft_status json_get_unsigned(const cJSON *object, const char *key, const char *
     return WEFT_OK;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 void json_begin(struct json_writer *writer, enum json_layout layout)
 {

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /** The largest integer below which a JSON number (a double) is exact. */
 #define JSON_EXACT ((int64_t)1 << 53)
@@ -66,7 +66,7 @@ weft_status json_get_integer(const cJSON *object, const char *key, const char *w
 weft_status json_get_unsigned(const cJSON *object, const char *key, const char *where, uint64_t *value,
                               struct error *error);
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 enum json_layout {
     JSON_LINE,     /**< no white space at all */

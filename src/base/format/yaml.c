@@ -14,7 +14,7 @@ struct yaml_tree {
     char where[]; /* the file's name */
 };
 
-/* ---- the tree ---------------------------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 static void value_free(struct yaml_value *value)
 {
@@ -67,7 +67,7 @@ weft_status yaml_value_fail(const struct yaml_value *value, struct error *error,
     return status;
 }
 
-/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 struct reader {
     yaml_parser_t parser;
@@ -281,7 +281,7 @@ weft_status yaml_tree_read(const char *path, struct yaml_tree **tree, struct err
     return status;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 /* "layers", or what stands for a name where there is none. */
 static const char *name_of(const struct yaml_value *value)

@@ -54,7 +54,7 @@ void table_end(struct table *table)
     *table = (struct table){0};
 }
 
-/* ---- widths ----------------------------------------------------------------------------------------------------- */
+/* ---- widths ---- */
 
 /* Bytes of the character at `text`, which is UTF-8, and the columns it takes. */
 static size_t character(const char *text, size_t *columns)
@@ -123,7 +123,7 @@ static void fit(const struct table *table, size_t available, size_t *widths)
     }
 }
 
-/* ---- printing --------------------------------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 /* Print `text` in `width` columns of the terminal, cut with a '…' where it is longer. */
 static void print_cell(FILE *output, const char *text, size_t width, bool right, bool last)

@@ -136,7 +136,7 @@ static weft_status (*find_progress(const char *name))(const struct bench_progres
     return strcmp(name, "overlap") == 0 ? bench_overlap : strcmp(name, "waiting") == 0 ? bench_waiting : NULL;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------------- */
+/* ---- measuring ---- */
 
 /* One size: measured by all, told by rank 0. */
 static weft_status do_size(const struct command_call *call, const struct bench_case *what, struct bench *bench,

@@ -22,7 +22,7 @@ struct bench {
     struct error *error; /* of a call that failed */
 };
 
-/* ---- buffers ---------------------------------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 /* Bytes of a side, of a size of `bytes`. */
 static size_t side_bytes(const struct bench_case *what, enum bench_extent extent, size_t bytes)
@@ -128,7 +128,7 @@ static void fill(const struct bench_collective *collective, const struct bench_c
     bench_fill(&call->values, call->rank, 0, has_input ? call->input : call->output, blocks * call->block);
 }
 
-/* ---- agreement between ranks ------------------------------------------------------------------------------------ */
+/* ---- agreement between ranks ---- */
 
 static weft_status told(const struct bench *bench, weft_status status, struct error *error)
 {
@@ -151,7 +151,7 @@ static weft_status check(const struct bench *bench, size_t *errors, struct error
     return status;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------------- */
+/* ---- measuring ---- */
 
 static bool run_calls(void *subject, size_t calls, double *seconds, double *cpu)
 {

@@ -22,7 +22,7 @@ static weft_status told(const struct bench_progress *what, weft_status status, s
     return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(what->context));
 }
 
-/* ---- computing -------------------------------------------------------------------------------------------------- */
+/* ---- computing ---- */
 
 /* Work that takes a known time when nobody takes the core away; the result keeps the compiler from leaving it out. */
 static double compute(uint64_t iterations)
@@ -47,7 +47,7 @@ static uint64_t iterations_for(double seconds)
     return (uint64_t)(seconds / best * CALIBRATION);
 }
 
-/* ---- overlap ---------------------------------------------------------------------------------------------------- */
+/* ---- overlap ---- */
 
 /* Seconds, of the slowest rank. */
 struct overlap {
@@ -178,7 +178,7 @@ weft_status bench_overlap(const struct bench_progress *what, struct error *error
     return status;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 /* Wait for rank 0, which is late by `seconds`, in a barrier or for a message; processor seconds of this rank. */
 static weft_status wait_for(const struct bench_progress *what, double seconds, bool message, double *used,

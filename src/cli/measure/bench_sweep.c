@@ -48,7 +48,7 @@ void bench_sweep_close(struct bench_sweep *sweep)
     free(sweep->beyond);
 }
 
-/* ---- one size ---------------------------------------------------------------------------------------------------- */
+/* ---- one size ---- */
 
 /* Those that the tuner chooses among; *chosen is the one that it takes. All ranks find the same. */
 static weft_status find_candidates(const struct bench_sweep *sweep, size_t count, struct candidate *candidates,
@@ -202,7 +202,7 @@ weft_status bench_sweep_size(struct bench_sweep *sweep, size_t bytes, struct err
     return status;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 weft_status bench_sweep_end(struct bench_sweep *sweep, struct error *error)
 {

@@ -19,7 +19,7 @@ static struct {
     "DIR is a checkpoint (a directory like step-00000200) or a run directory, whose newest checkpoint is taken. Every byte " \
     "of it is verified first."
 
-/* ---- hash ------------------------------------------------------------------------------------------------------- */
+/* ---- hash ---- */
 
 static weft_status run_hash(struct command_call *call, struct error *error)
 {
@@ -49,7 +49,7 @@ static const struct command command_checkpoint_hash = {
     .run = run_hash,
 };
 
-/* ---- show ------------------------------------------------------------------------------------------------------- */
+/* ---- show ---- */
 
 /* What all tensors have together. */
 struct totals {
@@ -199,7 +199,7 @@ static const struct command command_checkpoint_show = {
     .run = run_show,
 };
 
-/* ---- list ------------------------------------------------------------------------------------------------------- */
+/* ---- list ---- */
 
 static weft_status run_list(struct command_call *call, struct error *error)
 {
@@ -227,7 +227,7 @@ static const struct command command_checkpoint_list = {
     .run = run_list,
 };
 
-/* ---- export ----------------------------------------------------------------------------------------------------- */
+/* ---- export ---- */
 
 static const char *const export_types[] = {"f32", "f16", "bf16", NULL};
 

@@ -15,7 +15,7 @@ static struct {
     bool json, brief;
 } chosen;
 
-/* ---- show -------------------------------------------------------------------------------------------------------- */
+/* ---- show ---- */
 
 /* A network, and how it would be trained. */
 struct view {
@@ -237,7 +237,7 @@ static const struct command command_model_show = {
     .run = run_show,
 };
 
-/* ---- list -------------------------------------------------------------------------------------------------------- */
+/* ---- list ---- */
 
 static weft_status run_list(struct command_call *call, struct error *error)
 {

@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print everything as JSON"),
 };
 
-/* ---- for programs ----------------------------------------------------------------------------------------------- */
+/* ---- for programs ---- */
 
 static void put_operation(struct json_writer *text, const char *key, const struct inspected_operation *operation)
 {
@@ -95,7 +95,7 @@ static weft_status print_json(const struct inspected_job *job, FILE *out, struct
     return status;
 }
 
-/* ---- for people ------------------------------------------------------------------------------------------------- */
+/* ---- for people ---- */
 
 static void print_operation(const struct inspected_operation *operation, FILE *out)
 {

@@ -84,7 +84,7 @@ static bool begins_row(const struct profile_print *print, size_t i)
     return true;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 /* printf counts bytes, and the times sign is two of them. */
 static void print_name(FILE *output, const char *name)
@@ -206,7 +206,7 @@ weft_status profile_print_tables(const struct profile_print *print, FILE *output
     return ferror(output) ? error_system(error, "cannot write the profile") : WEFT_OK;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static void put_kernels(struct json_writer *writer, const char *key, const struct profiled_count *counts)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- show ------------------------------------------------------------------------------------------------------ */
+/* ---- show ---- */
 
 static struct {
     struct placement_options on;
@@ -117,7 +117,7 @@ static const struct command command_show = {
     .run = run_show,
 };
 
-/* ---- verify ---------------------------------------------------------------------------------------------------- */
+/* ---- verify ---- */
 
 static struct {
     bool all;

@@ -57,7 +57,7 @@ static void view_close(struct view *view)
     free(view->providers);
 }
 
-/* ---- pieces of text --------------------------------------------------------------------------------------------- */
+/* ---- pieces of text ---- */
 
 /* "10 Gbit/s"; "" if unknown. */
 static char *speed_text(uint64_t bytes_per_second, char *buffer, size_t size)
@@ -93,7 +93,7 @@ static char *cores_text(const struct machine *machine, char *buffer, size_t size
     return buffer;
 }
 
-/* ---- the summary ------------------------------------------------------------------------------------------------ */
+/* ---- the summary ---- */
 
 #define LABEL_WIDTH 12
 

@@ -23,7 +23,7 @@
 #define LINGER_SECONDS          0.5  /* for neighbours to take the last bytes */
 #define EVENTS                  32
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static weft_status open_descriptors(struct control *control, const char *interface, struct card *card,
                                     struct error *error)
@@ -133,7 +133,7 @@ int control_descriptor(const struct control *control)
 
 static bool handle_frames(struct control *control, struct link *link);
 
-/* ---- sending ---------------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 /* Send what a link has, and let epoll tell when there is room for the rest. */
 static void flush(struct control *control, struct link *link)
@@ -202,7 +202,7 @@ void plane_route(struct control *control, uint16_t kind, const void *payload, si
             plane_send(control, &control->links[i], kind, payload, size);
 }
 
-/* ---- failure ---------------------------------------------------------------------------------------------------- */
+/* ---- failure ---- */
 
 void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except)
 {
@@ -291,7 +291,7 @@ static void fail_dead(struct control *control, const struct link *link, const ch
     plane_fail(control, WEFT_ERROR_PEER, message, NULL);
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 /* A neighbour's subtree, or everybody, is leaving: pass it on when it is this rank's turn. */
 static void advance_farewell(struct control *control)
@@ -436,7 +436,7 @@ void plane_receive(struct control *control, struct link *link)
     end_link(link);
 }
 
-/* ---- progress --------------------------------------------------------------------------------------------------- */
+/* ---- progress ---- */
 
 static void handle_events(struct control *control)
 {
@@ -525,7 +525,7 @@ int control_progress(struct control *control)
     return next == UINT64_MAX ? -1 : (int)(next / 1000000) + 1;
 }
 
-/* ---- farewell --------------------------------------------------------------------------------------------------- */
+/* ---- farewell ---- */
 
 /* Give neighbours the time to take what was sent last: a connection closed over unread bytes would lose it. */
 static void linger(struct control *control)

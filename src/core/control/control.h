@@ -65,7 +65,7 @@ int control_descriptor(const struct control *control);
 /** Handle what has arrived, send heartbeats; returns milliseconds until it must be called again. */
 int control_progress(struct control *control);
 
-/* ---- failure --------------------------------------------------------------------------------------------------- */
+/* ---- failure ---- */
 
 /** Whether the job has failed: polled everywhere. */
 bool control_failed(const struct control *control);
@@ -85,7 +85,7 @@ void control_abort(struct control *control, weft_status status, const char *mess
 /** Called once, from the helper thread, when the job has failed (to ring the doorbell of a sleeper). */
 void control_on_failure(struct control *control, void (*callback)(void *context), void *context);
 
-/* ---- exchange -------------------------------------------------------------------------------------------------- */
+/* ---- exchange ---- */
 
 /**
  * All-gather of small blobs among `members` (world ranks, this one included, same list and `key` on each): result is
@@ -100,7 +100,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
 /** How many frames of exchanges this rank has handled so far, its own and those that it passed on. */
 uint64_t control_exchange_frames(struct control *control);
 
-/* ---- operation logs -------------------------------------------------------------------------------------------- */
+/* ---- operation logs ---- */
 
 /**
  * What a rank is doing: its last operations. Written by the rank's threads on the hot path (a few stores), read by the

@@ -10,7 +10,7 @@
 
 #define VERSION 1
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status read_text(const cJSON *object, const char *key, const char *where, char *text, size_t size,
                              struct error *error)
@@ -208,7 +208,7 @@ void cluster_file_free(struct cluster_file *cluster)
     *cluster = (struct cluster_file){0};
 }
 
-/* ---- using ------------------------------------------------------------------------------------------------------ */
+/* ---- using ---- */
 
 uint32_t cluster_file_maps(const struct cluster_file *cluster)
 {
@@ -257,7 +257,7 @@ weft_status cluster_file_place(const struct cluster_file *cluster, const char *c
     return WEFT_OK;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void write_hosts(const struct cluster_file *cluster, struct json_writer *writer)
 {

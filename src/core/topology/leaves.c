@@ -6,7 +6,7 @@
 #define GAP_LEAST 1.4 /* what is faster by less is not clearly faster */
 #define GAPS_MOST 4   /* widest gaps that are tried as the border between near and far */
 
-/* ---- rounds ------------------------------------------------------------------------------------------------------ */
+/* ---- rounds ---- */
 
 /* A round robin: with an odd number of places, those whose numbers add up to the round meet; who would meet itself
  * meets the last node where the number of nodes is even, else nobody. */
@@ -30,7 +30,7 @@ uint32_t leaves_partner(uint32_t nodes, uint32_t round, uint32_t node)
     return partner == node && extra ? nodes - 1 : partner;
 }
 
-/* ---- grouping ---------------------------------------------------------------------------------------------------- */
+/* ---- grouping ---- */
 
 enum aspect { BANDWIDTH, LATENCY };
 
@@ -133,7 +133,7 @@ uint32_t leaves_infer(const struct leaves_measured *measured, uint32_t *leaf)
     return leaves;
 }
 
-/* ---- costs ------------------------------------------------------------------------------------------------------- */
+/* ---- costs ---- */
 
 static double median(double *values, uint32_t count)
 {

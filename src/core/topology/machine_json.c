@@ -10,7 +10,7 @@
 #define FILE_MOST  (64u << 20)
 #define COUNT_MOST (1 << 20) /* most threads, nodes or devices that are believed */
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* A limit: null stands for none. */
 static void put_limit(struct json_writer *writer, const char *key, uint64_t limit)
@@ -132,7 +132,7 @@ void machine_write(const struct machine *machine, struct json_writer *writer, co
     json_close(writer);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /*
  * A reader goes on after the first error without harm: every getter returns a zero from then on, and the message of

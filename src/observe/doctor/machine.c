@@ -40,8 +40,7 @@ static char *read_line(const char *path, char *text, size_t size)
     return text;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 static void check_memory(struct doctor_report *report, const struct limits *limits, uint32_t ranks)
 {
@@ -140,8 +139,7 @@ static void check_huge_pages(struct doctor_report *report)
         doctor_find(report, DOCTOR_OK, "huge-pages", "shared memory may be in huge pages");
 }
 
-/* ---- processes ----------------------------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 static void check_cores(struct doctor_report *report, const struct limits *limits, uint32_t ranks)
 {
@@ -226,8 +224,7 @@ static void check_ptrace(struct doctor_report *report)
             "(docker run --cap-add SYS_PTRACE)");
 }
 
-/* ---- clocks and settings -------------------------------------------------------------------------------------------
- */
+/* ---- clocks and settings ---- */
 
 static void check_clock(struct doctor_report *report)
 {
@@ -262,8 +259,7 @@ static void check_settings(struct doctor_report *report)
         doctor_find(report, DOCTOR_WARNING, "records", "runs cannot be recorded: %s", error.text);
 }
 
-/* ---- networks ------------------------------------------------------------------------------------------------------
- */
+/* ---- networks ---- */
 
 static void check_interfaces(struct doctor_report *report)
 {

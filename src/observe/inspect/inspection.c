@@ -33,7 +33,7 @@ const char *inspected_state_name(enum inspected_state state)
     return state_names[state];
 }
 
-/* ---- moments ---------------------------------------------------------------------------------------------------- */
+/* ---- moments ---- */
 
 /* When a job was looked at, and how this machine's ticks are told in nanoseconds. */
 struct reference {
@@ -86,7 +86,7 @@ static int64_t moment_of(const struct timing *timing, uint64_t ticks)
     return moment_within((double)(int64_t)since + (double)moment_here(timing->reference, asker.ticks));
 }
 
-/* ---- operations ------------------------------------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 static void read_operation(const struct operation_entry *entry, const struct timing *timing,
                            struct inspected_operation *operation)
@@ -143,7 +143,7 @@ static weft_status read_log(const struct timing *timing, struct inspected_rank *
     return WEFT_OK;
 }
 
-/* ---- processes -------------------------------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 /* The bytes of a small file of a process, and NUL; how many there are. */
 static size_t read_small(int32_t process, const char *name, char *text, size_t size)
@@ -175,7 +175,7 @@ static void read_command(int32_t process, char *text, size_t size)
     text_printable(text);
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 /* Texts in a board are whatever its process has written. */
 static void copy_text(char *to, size_t size, const char *from, size_t most)

@@ -7,7 +7,7 @@
 
 #define CLOCK_KNOWN 2e-3 /* seconds */
 
-/* ---- skew ------------------------------------------------------------------------------------------------------- */
+/* ---- skew ---- */
 
 /* A rank enters a collective. */
 struct entry {
@@ -69,7 +69,7 @@ weft_status inspection_judge_skew(struct inspected_job *job, struct error *error
     return WEFT_OK;
 }
 
-/* ---- waits ------------------------------------------------------------------------------------------------------ */
+/* ---- waits ---- */
 
 static uint32_t awaited_by(const struct inspected_job *job, uint32_t rank)
 {

@@ -32,8 +32,7 @@ struct reading {
     size_t count, room;
 };
 
-/* ---- reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static weft_status damaged(const struct reading *reading, struct error *error)
 {
@@ -237,8 +236,7 @@ static weft_status read_lines(struct reading *reading, FILE *file, struct error 
     return status;
 }
 
-/* ---- summing up ---------------------------------------------------------------------------------------------------
- */
+/* ---- summing up ---- */
 
 /* By operation, then place, then what they are, then time. */
 static int compare_spans(const void *left, const void *right)

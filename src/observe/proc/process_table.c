@@ -81,7 +81,7 @@ uint64_t process_table_walks(const struct process_table *table)
     return table->walks;
 }
 
-/* ---- listing a machine ------------------------------------------------------------------------------------------ */
+/* ---- listing a machine ---- */
 
 weft_status process_walk(int root, process_walk_visit *visit, void *context, struct error *error)
 {
@@ -100,7 +100,7 @@ weft_status process_walk(int root, process_walk_visit *visit, void *context, str
     return status;
 }
 
-/* ---- what is in the file ---------------------------------------------------------------------------------------- */
+/* ---- what is in the file ---- */
 
 uint64_t process_table_checksum(const struct process_table_head *head, const struct kernel_process *processes)
 {
@@ -125,7 +125,7 @@ bool process_table_parse(const void *bytes, size_t size, uint64_t machine, const
     return true;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static uint64_t boot_clock(void)
 {
@@ -195,7 +195,7 @@ static bool is_younger(const struct process_table *table, uint64_t age)
     return table->content.size && table->content.head->moment <= now && now - table->content.head->moment <= age;
 }
 
-/* ---- renewing --------------------------------------------------------------------------------------------------- */
+/* ---- renewing ---- */
 
 struct walk {
     const struct process_table_head *before; /* NULL: there is no table that can be taken over */

@@ -86,7 +86,7 @@ uint64_t process_times_walks(const struct process_times *times)
     return times->walks + (times->table ? process_table_walks(times->table) : 0);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status list_grow(struct process_list *list, struct error *error)
 {
@@ -243,7 +243,7 @@ static weft_status read_all(struct reading *reading, struct error *error)
     return status;
 }
 
-/* ---- reading those that a table names ---------------------------------------------------------------------------- */
+/* ---- reading those that a table names ---- */
 
 /* Numbers of processes, rising. */
 struct numbers {
@@ -384,7 +384,7 @@ static uint64_t read_proportional(int root, int32_t process)
     return kib > UINT64_MAX / 1024 ? 0 : kib * 1024;
 }
 
-/* ---- reckoning -------------------------------------------------------------------------------------------------- */
+/* ---- reckoning ---- */
 
 static uint64_t add(uint64_t left, uint64_t right)
 {

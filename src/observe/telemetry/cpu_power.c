@@ -33,7 +33,7 @@ struct cpu_power {
     char trouble[256];
 };
 
-/* ---- finding ---------------------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 static bool read_text(int root, const char *directory, const char *name, char *text, size_t size)
 {
@@ -153,7 +153,7 @@ const char *cpu_power_trouble(const struct cpu_power *power)
     return power->trouble;
 }
 
-/* ---- sampling --------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---- */
 
 /* Microjoules since the sample before; false: not known. */
 static bool read_zone(struct cpu_power *power, struct zone *zone, uint64_t now, struct counter_step *step)

@@ -40,7 +40,7 @@ struct gpu_metrics {
     char library_trouble[GPU_TROUBLE_BYTES], gpu_trouble[GPU_TROUBLE_BYTES];
 };
 
-/* ---- the library ------------------------------------------------------------------------------------------------ */
+/* ---- the library ---- */
 
 static const char *reason_of(const struct gpu_metrics *metrics, int result)
 {
@@ -104,7 +104,7 @@ static bool start_library(struct gpu_metrics *metrics)
     return metrics->started;
 }
 
-/* ---- GPUs ------------------------------------------------------------------------------------------------------- */
+/* ---- GPUs ---- */
 
 static void take_text(nvml_get_text *get, struct nvml_device *device, char *text, unsigned bytes)
 {
@@ -176,7 +176,7 @@ void gpu_metrics_close(struct gpu_metrics *metrics)
     free(metrics);
 }
 
-/* ---- sampling --------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---- */
 
 static bool is_loss(int result)
 {

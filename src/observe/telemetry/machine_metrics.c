@@ -53,7 +53,7 @@ struct machine_metrics {
     struct machine_use use;
 };
 
-/* ---- life ------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 weft_status machine_metrics_open(const char *root, struct machine_metrics **metrics, struct error *error)
 {
@@ -109,7 +109,7 @@ void machine_metrics_close(struct machine_metrics *metrics)
     free(metrics);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- nodes ---- */
 
 static struct node *find_node(const struct machine_metrics *metrics, uint64_t id)
 {
@@ -166,7 +166,7 @@ const struct machine_use *machine_metrics_node(const struct machine_metrics *met
     return node ? &node->use : NULL;
 }
 
-/* ---- the machine ------------------------------------------------------------------------------------------------ */
+/* ---- the machine ---- */
 
 static bool read_table(struct machine_metrics *metrics, const char *path)
 {
@@ -216,7 +216,7 @@ static weft_status sample_memory(struct machine_metrics *metrics, struct error *
     return status;
 }
 
-/* ---- interfaces and disks --------------------------------------------------------------------------------------- */
+/* ---- interfaces and disks ---- */
 
 /* A table's lines come in the same order each time: `hint` is where this one's entry is if none has come or gone. */
 static weft_status find_traffic(struct traffic_list *list, const char *name, uint32_t hint, struct traffic **found,
@@ -319,7 +319,7 @@ static weft_status sample_traffic(struct machine_metrics *metrics, struct traffi
     return status;
 }
 
-/* ---- nodes' use ------------------------------------------------------------------------------------------------- */
+/* ---- nodes' use ---- */
 
 /* Processors' worth of time, from a counter that ticks every `tick` seconds. */
 static double take_time(const struct machine_metrics *metrics, struct node *node, uint64_t value, double tick,

@@ -37,7 +37,7 @@ struct usage_sample usage_sample_of(double at, const double *shares, size_t coun
     return (struct usage_sample){at, sum / (double)known, most};
 }
 
-/* ---- windows ---------------------------------------------------------------------------------------------------- */
+/* ---- windows ---- */
 
 static struct usage_part *window_part(const struct usage_window *window, uint32_t number)
 {
@@ -84,7 +84,7 @@ static struct usage_part window_all(const struct usage_window *window)
     return all;
 }
 
-/* ---- judging ---------------------------------------------------------------------------------------------------- */
+/* ---- judging ---- */
 
 /* Nothing that was seen counts any more, but for how busy it is now. */
 static void forget_idling(struct usage_watch *watch)
@@ -143,7 +143,7 @@ enum usage_verdict usage_watch_take(struct usage_watch *watch, const struct usag
     return watch->verdict;
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------------------- */
+/* ---- telling ---- */
 
 char *usage_watch_say(const struct usage_watch *watch, const struct usage_policy *policy, const char *held, char *text,
                       size_t size)

@@ -36,7 +36,7 @@ weft_status access_open(struct page_cache *cache, const char *path, struct datab
     return database_open_cached(cache, path, &schema, DATABASE_WRITER, database, error);
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+/* ---- tokens ---- */
 
 #define IN_FORCE "(revoked = 0 AND (ends = 0 OR ends > ?2))"
 

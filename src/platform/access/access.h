@@ -16,7 +16,7 @@
 /** Open the file at `path`, making it where there is none, through `cache` (NULL: none). database_close() closes it. */
 weft_status access_open(struct page_cache *cache, const char *path, struct database **database, struct error *error);
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+/* ---- tokens ---- */
 
 /** So many tokens of a user may be in force at once (making another one is STATE); of those that are over, the last so
  * many are kept. */
@@ -31,7 +31,7 @@ weft_status access_list_tokens(struct database *database, const char *user,
                                bool (*each)(void *context, const struct token_record *record), void *context,
                                struct error *error);
 
-/* ---- the audit log ----------------------------------------------------------------------------------------------- */
+/* ---- the audit log ---- */
 
 #define AUDIT_WHAT_BYTES   64
 #define AUDIT_TARGET_BYTES 256

@@ -65,7 +65,7 @@ struct agent {
     char why[ERROR_TEXT_BYTES];
 };
 
-/* ---- the journal ------------------------------------------------------------------------------------------------ */
+/* ---- the journal ---- */
 
 static void record(struct agent *agent, struct journal_record *what)
 {
@@ -91,7 +91,7 @@ static uint64_t after(uint64_t milliseconds)
     return clock_now() + (milliseconds < UINT64_MAX / 4000000u ? milliseconds * 1000000u : UINT64_MAX / 4);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 /*
  * Somebody wants the end: the signal now, and SIGKILL after `grace` milliseconds. The first cause stays; a later wish
@@ -217,7 +217,7 @@ static void keep_time(struct agent *agent)
     }
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void reap(struct agent *agent)
 {
@@ -300,7 +300,7 @@ static void turn(struct agent *agent, int limit)
     agent->more = false;
 }
 
-/* ---- beginning and ending --------------------------------------------------------------------------------------- */
+/* ---- beginning and ending ---- */
 
 static weft_status start_command(struct agent *agent, struct error *error)
 {

@@ -71,7 +71,7 @@ static void set_entries(struct growing *growing, char *const *entries)
             set_entry(growing, *entries);
 }
 
-/* ---- what it begins with ---------------------------------------------------------------------------------------- */
+/* ---- what it begins with ---- */
 
 /* Whether another account's processes may know an entry of the agent's own environment. */
 static bool is_shared(const char *entry)
@@ -97,7 +97,7 @@ static void take_own(struct growing *growing, const struct passwd *user)
     set(growing, "SHELL", *user->pw_shell ? user->pw_shell : "/bin/sh");
 }
 
-/* ---- where programs are ----------------------------------------------------------------------------------------- */
+/* ---- where programs are ---- */
 
 /* Whether `directories`, as PATH has them, are `directory` too. */
 static bool is_among(const char *directories, const char *directory)
@@ -141,7 +141,7 @@ static void add_own_directory(struct growing *growing, struct node_environment *
     free(path);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 weft_status node_environment_make(const struct node_place *place, char *const *more, const struct passwd *user,
                                   struct node_environment *environment, struct error *error)

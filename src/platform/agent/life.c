@@ -245,7 +245,7 @@ weft_status node_agent_gone(const char *directory, bool kill_it, bool *gone, str
     return WEFT_OK;
 }
 
-/* ---- older attempts --------------------------------------------------------------------------------------------- */
+/* ---- older attempts ---- */
 
 /* See that the node in `directory`, of an older attempt, has ended. */
 static void end_older_node(const char *directory)

@@ -46,7 +46,7 @@ void node_limits_find(const struct node_order *order, const char *directory, str
     make_group(order, directory, &(struct cgroup_limits){0}, group);
 }
 
-/* ---- in a child ------------------------------------------------------------------------------------------------- */
+/* ---- in a child ---- */
 
 /* Another program may have raised it already; it can only be raised further. */
 static void raise_oom_score(void)
@@ -123,7 +123,7 @@ bool node_limits_enter(const struct node_order *order, const struct cgroup *grou
     return true;
 }
 
-/* ---- what has happened ------------------------------------------------------------------------------------------ */
+/* ---- what has happened ---- */
 
 static void tell_memory(const struct node_order *order, const struct cgroup_events *events, char *message, size_t size)
 {
@@ -167,7 +167,7 @@ bool node_limits_tell(const struct node_order *order, const struct cgroup *group
     return memory || processes;
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 static bool can_limit(const struct cgroup_place *place, enum cgroup_controller controller)
 {

@@ -137,7 +137,7 @@ bool node_watch_take(int descriptor)
     }
 }
 
-/* ---- commands --------------------------------------------------------------------------------------------------- */
+/* ---- commands ---- */
 
 static weft_status put_list(struct buffer *payload, char *const *items, struct error *error)
 {

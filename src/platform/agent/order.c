@@ -21,7 +21,7 @@
 #define STOP_BYTES  ((size_t)48) /* of an order to stop */
 #define REMARK_MOST 4096         /* bytes */
 
-/* ---- the order -------------------------------------------------------------------------------------------------- */
+/* ---- the order ---- */
 
 static void put_limits(struct buffer *buffer, const struct node_limits *limits)
 {
@@ -217,7 +217,7 @@ weft_status node_directory(char path[FILE_PATH_BYTES], const char *root, const s
     return file_join(path, root, inner, error);
 }
 
-/* ---- stops ------------------------------------------------------------------------------------------------------ */
+/* ---- stops ---- */
 
 weft_status node_stop_reserve(const char *directory, struct error *error)
 {
@@ -288,7 +288,7 @@ weft_status node_stop_load(const char *directory, struct node_stop *stop, bool *
     return status;
 }
 
-/* ---- remarks ---------------------------------------------------------------------------------------------------- */
+/* ---- remarks ---- */
 
 weft_status node_remark_save(const char *message, const char *directory, struct error *error)
 {
@@ -314,7 +314,7 @@ weft_status node_remark_take(const char *directory, char *message, size_t size, 
     return unlink(path) == 0 ? WEFT_OK : error_system(error, "cannot remove '%s'", path);
 }
 
-/* ---- the fence -------------------------------------------------------------------------------------------------- */
+/* ---- the fence ---- */
 
 weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, struct error *error)
 {

@@ -38,7 +38,7 @@ uint32_t node_output_rank(const char *line, size_t size, size_t *prefix)
     return rank;
 }
 
-/* ---- records ---------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static bool append_record(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank,
                           const char *text, size_t size)
@@ -188,7 +188,7 @@ static bool take_last(struct node_output *output, int index)
     return any;
 }
 
-/* ---- the rate --------------------------------------------------------------------------------------------------- */
+/* ---- the rate ---- */
 
 static uint64_t time_of(uint64_t bytes)
 {
@@ -218,7 +218,7 @@ static void count_read(struct node_output *output, uint64_t bytes)
     output->read_until = (output->read_until > now ? output->read_until : now) + time_of(bytes);
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 /* Hand on what was read, redacted; the `last` of the stream waits for nothing. */
 static void redact(struct node_output *output, struct node_stream *stream, bool last)
@@ -260,7 +260,7 @@ bool node_output_read(struct node_output *output, int index)
     return any;
 }
 
-/* ---- the file of metrics ---------------------------------------------------------------------------------------- */
+/* ---- the file of metrics ---- */
 
 /* Take the whole lines of what was read. */
 static bool take_metric_lines(struct node_output *output)
@@ -344,7 +344,7 @@ static void take_last_metrics(struct node_output *output)
                        NULL);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 void node_output_open(struct node_output *output, struct journal_writer *journal, const char *directory,
                       const char *user)

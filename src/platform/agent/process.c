@@ -23,7 +23,7 @@
 #define DIRECTORY_VARIABLE "WEFT_NODE_DIRECTORY="
 #define ENVIRONMENT_MOST   ((size_t)8 << 20)
 
-/* ---- starting --------------------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 /* What a child needs to know, made before there is one: after fork() it has one thread of this process's, and a lock
  * that another one held (of the allocator, of the user database) is never given back in it. */
@@ -195,7 +195,7 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
     return status;
 }
 
-/* ---- finding ---------------------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 /* Whether the environment that `process` began with has this entry. */
 static bool has_entry(const char *process, const char *wanted)

@@ -64,7 +64,7 @@ struct node_sampler {
     struct run_owner owner;
 };
 
-/* ---- records ----------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static void ring(const struct node_sampler *sampler)
 {
@@ -129,7 +129,7 @@ static void put(struct node_sampler *sampler, const char *name, double value)
     put_exactly(sampler, name, strtod(digits, NULL));
 }
 
-/* ---- energy ------------------------------------------------------------------------------------------------------ */
+/* ---- energy ---- */
 
 /* By its counter, where it has one, or else by its power. */
 static void meter_gpu(struct gpu_meter *meter, const struct gpu_reading *reading, uint64_t now)
@@ -170,7 +170,7 @@ static double energy_of(const struct node_sampler *sampler)
     return seconds > 0 ? joules : NAN;
 }
 
-/* ---- a sample ---------------------------------------------------------------------------------------------------- */
+/* ---- a sample ---- */
 
 static void sample_gpus(struct node_sampler *sampler, uint64_t now)
 {
@@ -264,7 +264,7 @@ static void sample(struct node_sampler *sampler, bool told)
     queue_line(sampler, &sampler->line, JOURNAL_MEASURED);
 }
 
-/* ---- event files ------------------------------------------------------------------------------------------------- */
+/* ---- event files ---- */
 
 static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
 {
@@ -312,7 +312,7 @@ static void look(struct node_sampler *sampler)
     note(sampler, sampler->told[1], events_directory_trouble(sampler->events));
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static void release(struct node_sampler *sampler)
 {
@@ -465,7 +465,7 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
     return WEFT_OK;
 }
 
-/* ---- the agent's side -------------------------------------------------------------------------------------------- */
+/* ---- the agent's side ---- */
 
 int node_sampler_descriptor(const struct node_sampler *sampler)
 {

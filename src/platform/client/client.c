@@ -38,7 +38,7 @@ struct client {
     bool whole;
 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static bool is_this_machine(const char *host)
 {
@@ -159,7 +159,7 @@ const char *client_server(const struct client *client)
     return client->server;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static weft_status connect_now(struct client *client, struct error *error)
 {
@@ -437,7 +437,7 @@ void client_reply_free(struct client_reply *reply)
     memset(reply, 0, sizeof *reply);
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 /* Read a reply as it comes. *stopped: `piece` wanted no more. */
 static weft_status read_stream(struct client *client, const struct client_request *request, double quiet_seconds,
@@ -524,7 +524,7 @@ weft_status client_lines(struct client *client, const struct client_request *req
     return status;
 }
 
-/* ---- small things ----------------------------------------------------------------------------------------------- */
+/* ---- small things ---- */
 
 void client_make_key(char key[CLIENT_KEY_BYTES])
 {

@@ -40,8 +40,7 @@ void attempt_forget(struct controller *controller, struct controlled_run *run)
     progress_forget(run);
 }
 
-/* ---- it begins ------------------------------------------------------------------------------------------------------
- */
+/* ---- it begins ---- */
 
 weft_status attempt_place(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
@@ -262,8 +261,7 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     return database_end(registry, told, error);
 }
 
-/* ---- it is asked to end
- * ---------------------------------------------------------------------------------------------- */
+/* ---- it is asked to end ---- */
 
 weft_status attempt_ask(struct controller *controller, struct controlled_run *run, enum run_cause cause,
                         const char *actor, const char *detail, int64_t now, struct error *error)
@@ -313,8 +311,7 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
     return status;
 }
 
-/* ---- what the engine tells ------------------------------------------------------------------------------------------
- */
+/* ---- what the engine tells ---- */
 
 struct hearing {
     struct controller *controller;
@@ -507,8 +504,7 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
     return progress_keep(controller, run, false, now, error);
 }
 
-/* ---- it was under way before
- * ------------------------------------------------------------------------------------------ */
+/* ---- it was under way before ---- */
 
 static bool find_host(const struct controller *controller, const char *name, uint32_t *host)
 {

@@ -32,8 +32,7 @@ static int64_t least_for(const struct controller *controller, const struct contr
     return cost_of(run, some ? least : run->time_limit);
 }
 
-/* ---- what is set aside ----------------------------------------------------------------------------------------------
- */
+/* ---- what is set aside ---- */
 
 void budget_begin(struct controller *controller)
 {
@@ -145,8 +144,7 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
     return WEFT_OK;
 }
 
-/* ---- an attempt -----------------------------------------------------------------------------------------------------
- */
+/* ---- an attempt ---- */
 
 /* The most that one account can give for a run. */
 static int64_t most_for(const struct controller *controller, const struct controlled_run *run,
@@ -231,8 +229,7 @@ weft_status budget_take_up(struct controller *controller, struct controlled_run 
     return WEFT_OK;
 }
 
-/* ---- as time passes -------------------------------------------------------------------------------------------------
- */
+/* ---- as time passes ---- */
 
 weft_status budget_accrue(struct controller *controller, int64_t now, struct error *error)
 {
@@ -289,8 +286,7 @@ weft_status budget_end_exhausted(struct controller *controller, int64_t now, str
     return status;
 }
 
-/* ---- why ------------------------------------------------------------------------------------------------------------
- */
+/* ---- why ---- */
 
 #define MINUTES(amount) ((double)(amount) / (double)LEDGER_SLOT_MINUTE)
 

@@ -19,7 +19,7 @@
 #define ACTS_LEAST  4                  /* attempts that are started or told to end, however long that takes */
 #define ACTS_TIME   UINT64_C(20000000) /* nanoseconds after which no further one is */
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* In the queue again, after it gave way. */
 static weft_status requeue(struct controller *controller, int64_t run, int64_t now, struct error *error)
@@ -96,8 +96,7 @@ void controller_close(struct controller *controller)
     free(controller);
 }
 
-/* ---- a step: hear
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- a step: hear ---- */
 
 /* The attempt of a run has ended: the scheduler hears what that means. */
 static weft_status settle(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
@@ -186,8 +185,7 @@ static weft_status hear_all(struct controller *controller, int64_t now, struct e
     return status;
 }
 
-/* ---- decide
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- decide ---- */
 
 static weft_status promise(struct controlled_run *run, const uint32_t *hosts, struct error *error)
 {
@@ -255,8 +253,7 @@ static weft_status decide(struct controller *controller, int64_t now, struct err
     return status;
 }
 
-/* ---- act
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- act ---- */
 
 /* What is written down before it is done: records heard, decisions, placements. Most steps only hear that runs go on
  * and what they print: those need not be synced. */

@@ -140,8 +140,7 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
     return status == WEFT_OK ? controller_hosts_changed(controller, error) : status;
 }
 
-/* ---- whether there are enough ---------------------------------------------------------------------------------------
- */
+/* ---- whether there are enough ---- */
 
 static bool takes_runs(const struct controlled_host *host)
 {
@@ -248,8 +247,7 @@ weft_status hosts_check(const struct controller *controller, uint32_t nodes, uin
                      spans ? "all Pods together have" : "no Pod has more than", there, there == 1 ? "" : "s");
 }
 
-/* ---- processors and memory ------------------------------------------------------------------------------------------
- */
+/* ---- processors and memory ---- */
 
 /* Of what a host has, `asked` of it on a node. */
 struct share {

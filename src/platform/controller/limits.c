@@ -10,8 +10,7 @@
 
 #define IDLE_LIMIT 3600 /* seconds */
 
-/* ---- what a class allows --------------------------------------------------------------------------------------------
- */
+/* ---- what a class allows ---- */
 
 /* The class of that name, or the one that stands for all others; CONTROLLED_NONE if there is none. */
 static uint32_t find_class(const struct controller_config *config, const char *name)
@@ -92,8 +91,7 @@ weft_status run_limits_check(const struct controller *controller, const char *cl
     return WEFT_OK;
 }
 
-/* ---- how many at once -----------------------------------------------------------------------------------------------
- */
+/* ---- how many at once ---- */
 
 void run_limits_begin(struct controller *controller)
 {
@@ -137,8 +135,7 @@ char *run_limits_say(const struct controller *controller, const struct controlle
     return text;
 }
 
-/* ---- how idle -------------------------------------------------------------------------------------------------------
- */
+/* ---- how idle ---- */
 
 void controller_idle_limits(const struct controller *controller, int64_t number, int64_t *idle_limit, bool *idle_stops)
 {

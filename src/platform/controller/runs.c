@@ -11,8 +11,7 @@
 
 #define LEARNED_MOST 10000 /* runs of the past, of which estimates are made: some milliseconds */
 
-/* ---- by number ------------------------------------------------------------------------------------------------------
- */
+/* ---- by number ---- */
 
 uint32_t runs_place(const struct controller *controller, int64_t number)
 {
@@ -85,8 +84,7 @@ static void insert(struct controller *controller, struct controlled_run *run)
     controller->run_count++;
 }
 
-/* ---- whose they are -------------------------------------------------------------------------------------------------
- */
+/* ---- whose they are ---- */
 
 static weft_status project_number(struct controller *controller, const char *name, uint32_t *number,
                                   struct error *error)
@@ -158,8 +156,7 @@ static weft_status note_whose(struct controller *controller, struct controlled_r
     return status;
 }
 
-/* ---- what the scheduler hears ---------------------------------------------------------------------------------------
- */
+/* ---- what the scheduler hears ---- */
 
 static weft_status note_name(struct controller *controller, struct controlled_run *run, struct error *error)
 {
@@ -268,8 +265,7 @@ void runs_break_promise(struct controller *controller, struct controlled_run *ru
     controller->plan_stale = true;
 }
 
-/* ---- they come ------------------------------------------------------------------------------------------------------
- */
+/* ---- they come ---- */
 
 weft_status controller_check(const struct controller *controller, const struct run_specification *specification,
                              struct error *error)

@@ -29,7 +29,7 @@ weft_status silence_note(struct controller *controller, struct controlled_run *r
     return registry_run_note(controller->config.registry, run->run, "", message, now, error);
 }
 
-/* ---- its journal says nothing ----------------------------------------------------------------------------------- */
+/* ---- its journal says nothing ---- */
 
 /* Kill it, and what it runs; when nothing of it does any more, it has ended: killed because it would not end, or, where
  * nobody wanted its own run's end, lost. */
@@ -72,7 +72,7 @@ weft_status silence_heed(struct controller *controller, struct controlled_run *r
     return status;
 }
 
-/* ---- it cannot be read ------------------------------------------------------------------------------------------ */
+/* ---- it cannot be read ---- */
 
 /*
  * The node is lost once nothing of it runs any more, and its slots are nobody else's before. What the engine does not

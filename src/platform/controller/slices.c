@@ -77,8 +77,7 @@ bool slices_due(const struct controller *controller, int64_t now)
     return false;
 }
 
-/* ---- what would be --------------------------------------------------------------------------------------------------
- */
+/* ---- what would be ---- */
 
 static void supposed_free(struct supposed *supposed)
 {
@@ -132,8 +131,7 @@ static void suppose_started(struct slices *slices, struct supposed *supposed, co
     supposed->fixed += is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
 }
 
-/* ---- who gives way --------------------------------------------------------------------------------------------------
- */
+/* ---- who gives way ---- */
 
 static bool failed_before(const struct slices *slices, struct gang gang)
 {

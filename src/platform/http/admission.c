@@ -102,7 +102,7 @@ void http_leave(struct http_client_count *client)
     free(client);
 }
 
-/* ---- room for bodies --------------------------------------------------------------------------------------------- */
+/* ---- room for bodies ---- */
 
 /*
  * Room for bodies. A claim grows with the bytes that arrive, not with the announced length, and belongs to the request:

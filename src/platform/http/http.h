@@ -119,7 +119,7 @@ struct http_watch *http_watch_new(struct http_server *server, int descriptor, bo
 void http_watch_pause(struct http_watch *watch, bool paused); /**< NULL is allowed */
 void http_watch_free(struct http_watch *watch);               /**< NULL is allowed */
 
-/* ---- the request ------------------------------------------------------------------------------------------------ */
+/* ---- the request ---- */
 
 struct http_server *http_request_server(const struct http_request *request);
 const char *http_request_method(const struct http_request *request);
@@ -145,7 +145,7 @@ unsigned http_request_status(const struct http_request *request);
 void http_request_attach(struct http_request *request, void *data, void (*release)(void *data));
 void *http_request_attached(const struct http_request *request);
 
-/* ---- the answer ------------------------------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
 /** Add a header to the answer that will be given. CR, LF and NUL end the value. */
 void http_reply_header(struct http_request *request, const char *name, const char *value);
@@ -168,7 +168,7 @@ void http_fail_parameter(struct http_request *request, unsigned status, const ch
 /** The same of a struct error: ARGUMENT and DATA are 400, STATE 409, TIMEOUT 504, the rest 500. */
 void http_fail_error(struct http_request *request, const struct error *error);
 
-/* ---- answers without a known end -------------------------------------------------------------------------------- */
+/* ---- answers without a known end ---- */
 
 struct http_stream_events {
     void (*drained)(void *context); /**< what was queued is on its way: there is room again. May be NULL */

@@ -322,7 +322,7 @@ const char *message_reason(unsigned status)
     return status < 400 ? "OK" : "Error";
 }
 
-/* ---- bodies in chunks ------------------------------------------------------------------------------------------ */
+/* ---- bodies in chunks ---- */
 
 #define UNREAD_MOST 4096 /* bytes of extensions and trailers */
 

@@ -73,7 +73,7 @@ bool message_is_utf8(const char *bytes, size_t size);
 /** The name of a status ("Not Found"). */
 const char *message_reason(unsigned status);
 
-/* ---- bodies in chunks ------------------------------------------------------------------------------------------ */
+/* ---- bodies in chunks ---- */
 
 /** Where in a body of chunks its reader is; begin with zeros. */
 struct chunks {

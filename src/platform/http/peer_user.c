@@ -68,7 +68,7 @@ static struct ends listener_of(const struct ends *ends)
     return listener;
 }
 
-/* ---- sock_diag -------------------------------------------------------------------------------------------------- */
+/* ---- sock_diag ---- */
 
 static enum found ask_kernel(int socket, const struct ends *ends, uid_t *user)
 {
@@ -104,7 +104,7 @@ static enum found ask_kernel(int socket, const struct ends *ends, uid_t *user)
     return OWNED;
 }
 
-/* ---- /proc ------------------------------------------------------------------------------------------------------ */
+/* ---- /proc ---- */
 
 static void write_end(char text[64], const uint32_t *address, size_t words, uint16_t port)
 {

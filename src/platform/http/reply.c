@@ -141,7 +141,7 @@ void *http_request_attached(const struct http_request *request)
     return request->data;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
 void http_reply_header(struct http_request *request, const char *name, const char *value)
 {
@@ -315,7 +315,7 @@ void http_fail_error(struct http_request *request, const struct error *error)
     http_fail_parameter(request, status, NULL, error->text);
 }
 
-/* ---- answers without a known end -------------------------------------------------------------------------------- */
+/* ---- answers without a known end ---- */
 
 static void end_lost_stream(void *context)
 {

@@ -357,7 +357,7 @@ struct http_counts http_counts(struct http_server *server)
                                 .body_bytes = atomic_load(&server->body_bytes)};
 }
 
-/* ---- descriptors of the application ------------------------------------------------------------------------------ */
+/* ---- descriptors of the application ---- */
 
 struct http_watch {
     struct event *event;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- counting ---------------------------------------------------------------------------------------------------- */
+/* ---- counting ---- */
 
 /* Those of one host, which stand together: the placements are in the order of hosts. */
 static int64_t taken_on(const char *host, const struct registry_placement *placements, size_t count)
@@ -63,7 +63,7 @@ weft_status cluster_census(struct database *registry, struct cluster_census *cen
     return status;
 }
 
-/* ---- keeping ----------------------------------------------------------------------------------------------------- */
+/* ---- keeping ---- */
 
 enum series { SLOTS, TAKEN, WAITING, HOLE, USED_SHARE, IDLE_SHARE, IDLE, SERIES };
 
@@ -95,7 +95,7 @@ weft_status cluster_history_add(struct metric_store *store, const struct cluster
     return status;
 }
 
-/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 static weft_status draw(struct metric_store *store, enum series series, int64_t from, int64_t to, size_t most,
                         struct metric_curve *curve, struct error *error)

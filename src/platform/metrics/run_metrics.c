@@ -51,7 +51,7 @@ struct run_metrics_counts run_metrics_counts(const struct run_metrics *metrics)
     return metrics->counts;
 }
 
-/* ---- those that are behind --------------------------------------------------------------------------------------- */
+/* ---- those that are behind ---- */
 
 static struct behind *find_behind(const struct run_metrics *metrics, const struct metric_source *source)
 {
@@ -112,7 +112,7 @@ void run_metrics_close(struct run_metrics *metrics)
     free(metrics);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static bool is_system(const char *name)
 {
@@ -180,7 +180,7 @@ static weft_status take_nothing(struct run_metrics *metrics, const struct metric
     return status == WEFT_OK ? metric_store_end(metrics->config.store, source, sequence, error) : status;
 }
 
-/* ---- records ----------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static void put_value(struct metric_line *line, const char *name, double value)
 {
@@ -268,7 +268,7 @@ weft_status run_metrics_take(void *context, int64_t run, int64_t epoch, uint32_t
     return status == WEFT_OK ? WEFT_OK : note_behind(metrics, &source, record->sequence, error);
 }
 
-/* ---- reading again ----------------------------------------------------------------------------------------------- */
+/* ---- reading again ---- */
 
 struct reading {
     struct run_metrics *metrics;
@@ -335,7 +335,7 @@ weft_status run_metrics_tick(struct run_metrics *metrics, uint64_t now, uint32_t
     return status;
 }
 
-/* ---- energy ------------------------------------------------------------------------------------------------------ */
+/* ---- energy ---- */
 
 struct sum {
     double joules;

@@ -68,7 +68,7 @@ void run_use_close(struct run_use *use)
     free(use);
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 static struct watched_run *begin(struct run_use *use, int64_t number, int64_t epoch, double at)
 {
@@ -127,7 +127,7 @@ static struct watched_run *find(struct run_use *use, int64_t number, int64_t epo
     return begin(use, number, epoch, at);
 }
 
-/* ---- samples ----------------------------------------------------------------------------------------------------- */
+/* ---- samples ---- */
 
 /* Whether `name` is "system/gpu/SLOT/used". */
 static bool is_gpu_use(const char *name)
@@ -176,7 +176,7 @@ void run_use_measured(void *context, int64_t number, int64_t epoch, uint32_t nod
     take(run, &run->policy, at);
 }
 
-/* ---- what was before --------------------------------------------------------------------------------------------- */
+/* ---- what was before ---- */
 
 /* Sums of shares, and how many, of each node at each of `count` moments from `from` on, `width` seconds apart. */
 struct recalled {
@@ -261,7 +261,7 @@ static void recall(struct run_use *use, struct watched_run *run)
     free(recalled.shares);
 }
 
-/* ---- verdicts ---------------------------------------------------------------------------------------------------- */
+/* ---- verdicts ---- */
 
 static char *say(const struct watched_run *run, char message[RUN_USE_SENTENCE_BYTES])
 {

@@ -19,7 +19,7 @@
 #define DEPTH_MOST 256 /* of directories in a run's directory: more than a path of a snapshot can have parts */
 #define ENTRY_MOST ((size_t)1 << 20) /* bytes of an account's entry */
 
-/* ---- accounts --------------------------------------------------------------------------------------------------- */
+/* ---- accounts ---- */
 
 /* The entry of an account, and the bytes that it points to, which are to be freed. */
 static weft_status read_entry(const char *account, struct passwd *entry, char **texts, struct error *error)
@@ -88,7 +88,7 @@ weft_status run_owner_of_user(struct database *registry, const char *user, const
     return WEFT_OK;
 }
 
-/* ---- acting as an account --------------------------------------------------------------------------------------- */
+/* ---- acting as an account ---- */
 
 /* The groups of this thread alone: the C library's setgroups() changes those of all threads. */
 static long set_groups(size_t count, const gid_t *groups)
@@ -148,7 +148,7 @@ weft_status run_owner_reaches(const char *account, const char *directory, struct
     return status;
 }
 
-/* ---- directories ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 weft_status run_owner_close(const char *directory, struct error *error)
 {

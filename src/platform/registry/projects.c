@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- users ------------------------------------------------------------------------------------------------------ */
+/* ---- users ---- */
 
 weft_status registry_user_put(struct database *database, const char *user, bool admin, int64_t now, struct error *error)
 {
@@ -87,7 +87,7 @@ weft_status registry_users(struct database *database, const char *viewer, const 
     return registry_list_end(&users, select, list, count, error);
 }
 
-/* ---- projects --------------------------------------------------------------------------------------------------- */
+/* ---- projects ---- */
 
 weft_status registry_project_make(struct database *database, const char *project, const char *title,
                                   const char *manager, int64_t now, struct error *error)
@@ -185,7 +185,7 @@ weft_status registry_projects(struct database *database, const char *viewer, str
     return registry_list_end(&projects, select, list, count, error);
 }
 
-/* ---- members ---------------------------------------------------------------------------------------------------- */
+/* ---- members ---- */
 
 /* A project must not be left without a manager. */
 static weft_status check_managers(struct database *database, const char *project, struct error *error)

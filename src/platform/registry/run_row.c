@@ -55,7 +55,7 @@ char *registry_detail(const char *detail, const char *otherwise, char kept[REGIS
     return text_printable(kept);
 }
 
-/* ---- updates without a change of state --------------------------------------------------------------------------- */
+/* ---- updates without a change of state ---- */
 
 /* Set a column of a run by `sql`, with a note among its events. */
 static weft_status run_column_set(struct database *database, const char *sql, int64_t value, int64_t run,
@@ -132,7 +132,7 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
     return status;
 }
 
-/* ---- duplicates, dependents, snapshots --------------------------------------------------------------------------- */
+/* ---- duplicates, dependents, snapshots ---- */
 
 /* The part of a specification that determines what a run computes. Owner and preemption do not. */
 #define RUN_WORK(specification) "json_remove(" specification ", '$.owner', '$.preemptible', '$.may_span_pods')"

@@ -93,7 +93,7 @@ static weft_status refuse_character(const struct reading *reading, const char *k
                      lines ? "printable UTF-8" : "one line of printable UTF-8");
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status read_text(const struct reading *reading, const struct field *field, const cJSON *item, char *to)
 {
@@ -392,7 +392,7 @@ weft_status run_specification_parse(const char *text, size_t size, const char *w
     return status;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void write_variable(struct json_writer *writer, const char *variable)
 {

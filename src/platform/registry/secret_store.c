@@ -31,7 +31,7 @@ char *secret_place(char place[SECRET_PLACE_BYTES], bool of_project, const char *
     return place;
 }
 
-/* ---- the key ----------------------------------------------------------------------------------------------------- */
+/* ---- the key ---- */
 
 /* Make the key unless there is one; whole or not at all, as a key that is cut short could not be told from a lost one. */
 static weft_status make_key(const char *path, struct error *error)
@@ -98,7 +98,7 @@ weft_status secret_store_open(const char *directory, struct error *error)
     return status;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static weft_status check_value(const char *place, const void *value, size_t size, struct error *error)
 {

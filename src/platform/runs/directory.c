@@ -51,7 +51,7 @@ weft_status run_directory_path(const char *runs, int64_t run, const char *name, 
     return file_join(path, runs, inner, error);
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* The name that a directory has until it is whole; one that a crash has left is removed. */
 static weft_status begin_partial(const char *path, char partial[FILE_PATH_BYTES], struct error *error)
@@ -148,7 +148,7 @@ static weft_status make(const struct run_directories *directories, const struct 
     return status == WEFT_OK && *order->account ? run_owner_give(own, order->account, error) : status;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 static struct job *next_job(struct run_directories *directories)
 {
@@ -286,7 +286,7 @@ int run_directories_descriptor(const struct run_directories *directories)
     return directories->descriptor;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 weft_status run_directories_open(const char *runs, const char *snapshots, struct run_directories **directories,
                                  struct error *error)

@@ -43,7 +43,7 @@ struct paging {
     bool dropped; /* lines that are left for another page */
 };
 
-/* ---- cursors ---------------------------------------------------------------------------------------------------- */
+/* ---- cursors ---- */
 
 char *run_output_cursor(const struct run_output_line *line, char cursor[RUN_OUTPUT_CURSOR_BYTES])
 {
@@ -71,7 +71,7 @@ static weft_status read_cursor(const char *cursor, struct run_output_line *line,
     return WEFT_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* The time of a segment's first record; 0: it has none, or is no segment. */
 static uint64_t segment_time(const struct source *source, uint64_t first)
@@ -155,7 +155,7 @@ static weft_status place_sources(struct paging *paging, const struct run_output_
     return WEFT_OK;
 }
 
-/* ---- pages ------------------------------------------------------------------------------------------------------ */
+/* ---- pages ---- */
 
 static int by_time(const void *left, const void *right)
 {
@@ -340,7 +340,7 @@ void run_output_page_free(struct run_output_page *page)
     *page = (struct run_output_page){0};
 }
 
-/* ---- what is added ---------------------------------------------------------------------------------------------- */
+/* ---- what is added ---- */
 
 struct run_output_follow {
     struct run_output_query query;

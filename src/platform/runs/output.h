@@ -73,7 +73,7 @@ void run_output_page_free(struct run_output_page *page);
 /** Write a line's cursor. */
 char *run_output_cursor(const struct run_output_line *line, char cursor[RUN_OUTPUT_CURSOR_BYTES]);
 
-/* ---- what is added ---------------------------------------------------------------------------------------------- */
+/* ---- what is added ---- */
 
 struct run_output_follow;
 

@@ -46,7 +46,7 @@ size_t run_output_scan_size(const struct run_output_scan *scan, const struct run
     return size;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 /* Whether a line is on the side of the cursor that is asked for. */
 static bool is_beyond(const struct run_output_scan *scan, const struct run_output_line *line)
@@ -174,7 +174,7 @@ static weft_status add_record(struct run_output_scan *scan, uint32_t node, const
     return WEFT_OK;
 }
 
-/* ---- segments --------------------------------------------------------------------------------------------------- */
+/* ---- segments ---- */
 
 /* Read up to `most` bytes of a file from `offset` on; `*there` is how many there are. */
 static weft_status load(struct run_output_scan *scan, const char *path, uint64_t offset, size_t most, size_t *got,
@@ -244,7 +244,7 @@ weft_status run_output_scan(struct run_output_scan *scan, const char *directory,
     return status;
 }
 
-/* ---- giving them ------------------------------------------------------------------------------------------------ */
+/* ---- giving them ---- */
 
 weft_status run_output_scan_compact(struct run_output_scan *scan, struct error *error)
 {

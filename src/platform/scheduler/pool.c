@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- counts of hosts by free slots --------------------------------------------------------------------------------
- */
+/* ---- counts of hosts by free slots ---- */
 
 static void count(struct pool *pool, const struct pool_host *host, int by)
 {
@@ -116,8 +115,7 @@ const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, st
     return all;
 }
 
-/* ---- placing ------------------------------------------------------------------------------------------------------
- */
+/* ---- placing ---- */
 
 /* Whether `run` may have `host` at this stage: reserved hosts of others come second. */
 static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)

@@ -69,8 +69,7 @@ void room_search_free(struct room_search *search)
     free(search);
 }
 
-/* ---- who may leave, and where to
- * ----------------------------------------------------------------------------------- */
+/* ---- who may leave, and where to ---- */
 
 static bool may_move(const struct room_search *search, const struct question *question, const struct scheduled_run *run)
 {
@@ -127,8 +126,7 @@ static bool fill_hole(struct holes *holes, uint16_t slots)
     return false;
 }
 
-/* ---- one host
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- one host ---- */
 
 /* The runs of a host that may leave it for this question. */
 static unsigned leavers(const struct room_search *search, const struct question *question, const struct pool_host *host,
@@ -237,8 +235,7 @@ static void keep_trial(struct room_search *search)
     search->best = kept;
 }
 
-/* ---- one host for one node, several for several
- * -------------------------------------------------------------------- */
+/* ---- one host for one node, several for several ---- */
 
 static bool reserved_for_another(const struct pool_host *host, const struct question *question)
 {
@@ -340,8 +337,7 @@ static bool find_several(struct room_search *search, const struct question *ques
     return found;
 }
 
-/* ---- where to
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- where to ---- */
 
 /* Settle where each run of the plan moves to: the same tightest holes that were counted. */
 static void settle(struct room_search *search)

@@ -86,8 +86,7 @@ uint32_t scheduler_queued(const struct scheduler *scheduler)
     return scheduler->queued;
 }
 
-/* ---- runs come and go
- * ------------------------------------------------------------------------------------------------ */
+/* ---- runs come and go ---- */
 
 weft_status scheduler_check(const struct scheduler *scheduler, const struct scheduler_request *request,
                             struct error *error)
@@ -392,8 +391,7 @@ void scheduler_set_clock(struct scheduler *scheduler, double by)
     }
 }
 
-/* ---- a pass -------------------------------------------------------------------------------------------------------
- */
+/* ---- a pass ---- */
 
 static weft_status decide(struct scheduler *scheduler, struct scheduler_decision decision, struct error *error)
 {

@@ -43,8 +43,7 @@ struct simulation {
     struct simulation_summary *summary;
 };
 
-/* ---- running jobs by their end
- * ---------------------------------------------------------------------------------------- */
+/* ---- running jobs by their end ---- */
 
 static double end_of(const struct job *job)
 {
@@ -93,8 +92,7 @@ static void heap_remove(struct simulation *simulation, struct job *job)
     sift(simulation, moved->heap);
 }
 
-/* ---- what happens to a job
- * --------------------------------------------------------------------------------------------- */
+/* ---- what happens to a job ---- */
 
 static uint64_t slots_of(const struct simulation_cluster *cluster)
 {
@@ -163,8 +161,7 @@ static void preempt(struct simulation *simulation, struct job *job, double resta
     simulation->summary->preempted_gpu_h += restart_cost * job->trace->slots / HOUR;
 }
 
-/* ---- time
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 static void pass_time(struct simulation *simulation, double to)
 {
@@ -249,8 +246,7 @@ static weft_status run(struct simulation *simulation, const struct scheduler_pol
     return status;
 }
 
-/* ---- the summary
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the summary ---- */
 
 static int ascending(const void *a, const void *b)
 {

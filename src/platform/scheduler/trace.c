@@ -15,8 +15,7 @@
 #define SECONDS_MOST    1e11 /* three thousand years */
 #define SLOTS_MOST      1e6
 
-/* ---- lines and fields
- * ---------------------------------------------------------------------------------------------- */
+/* ---- lines and fields ---- */
 
 struct reader {
     const char *path;
@@ -150,8 +149,7 @@ static weft_status append(struct trace *trace, size_t *room, const struct trace_
     return WEFT_OK;
 }
 
-/* ---- the two formats
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the two formats ---- */
 
 static weft_status parse_csv(struct reader *reader, struct trace *trace, struct error *error)
 {

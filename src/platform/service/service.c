@@ -25,7 +25,7 @@ static const struct route_table *const resources[] = {
     &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes, &secret_routes};
 #define RESOURCES (sizeof resources / sizeof *resources)
 
-/* ---- for resources ---------------------------------------------------------------------------------------------- */
+/* ---- for resources ---- */
 
 bool service_project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES])
 {
@@ -103,7 +103,7 @@ void service_answer(struct route_call *call, weft_status status, struct json_wri
     json_end(writer);
 }
 
-/* ---- who is who ------------------------------------------------------------------------------------------------- */
+/* ---- who is who ---- */
 
 /* What the registry says of who has a token. */
 static bool is_user(struct service *service, struct identity *who)
@@ -178,7 +178,7 @@ static void name_user(char name[PLATFORM_NAME_BYTES])
         snprintf(name, PLATFORM_NAME_BYTES, "user-%u", (unsigned)geteuid());
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* The administrator. Projects are made when somebody has use for them. */
 static weft_status furnish(struct service *service, struct error *error)

@@ -147,7 +147,7 @@ int64_t writer_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static bool count_host(void *context, const struct engine_host *host)
 {
@@ -293,7 +293,7 @@ void writer_close(struct writer *writer)
     free(writer);
 }
 
-/* ---- works ------------------------------------------------------------------------------------------------------ */
+/* ---- works ---- */
 
 static void ring(struct writer *writer)
 {
@@ -436,7 +436,7 @@ static void do_works(struct writer *writer, struct work *works)
     }
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static int64_t clock_milliseconds(void)
 {

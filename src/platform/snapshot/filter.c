@@ -40,7 +40,7 @@ static void free_level(struct level *level)
     free(level->git_name);
 }
 
-/* ---- files of patterns ------------------------------------------------------------------------------------------ */
+/* ---- files of patterns ---- */
 
 /* Read the patterns of an open file, if it is one. */
 static weft_status read_open(int file, const char *where, struct ignore *ignore, struct error *error)
@@ -87,7 +87,7 @@ static weft_status read_setting(const char *path, struct ignore *ignore, struct 
     return status;
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------------ */
+/* ---- directories ---- */
 
 static weft_status push(struct snapshot_filter *filter, int directory, const char *shown, size_t base, bool ours,
                         weft_status (*check)(void *, int, const char *, struct error *), void *context,
@@ -250,7 +250,7 @@ void snapshot_filter_leave(struct snapshot_filter *filter)
     free_level(&filter->levels[--filter->count]);
 }
 
-/* ---- judging ---------------------------------------------------------------------------------------------------- */
+/* ---- judging ---- */
 
 /* Judge by the user's patterns: SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN. False: none matches. */
 static bool judge_pattern(const struct ignore *ignore, const char *path, bool directory, const char *why,

@@ -30,7 +30,7 @@ struct ignore_rule {
     bool anchored;    /* fits whole paths; otherwise names */
 };
 
-/* ---- patterns --------------------------------------------------------------------------------------------------- */
+/* ---- patterns ---- */
 
 /* The classes of a set and the function that tells their letters. */
 static bool is_blank(int letter)
@@ -255,7 +255,7 @@ void ignore_free(struct ignore *ignore)
     *ignore = (struct ignore){0};
 }
 
-/* ---- matching --------------------------------------------------------------------------------------------------- */
+/* ---- matching ---- */
 
 #define POSITIONS (PATH_MAX + 1)
 

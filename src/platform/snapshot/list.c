@@ -8,7 +8,7 @@
 #define MAGIC     "weft-snapshot 1\n"
 #define PATH_MOST 4095
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 void snapshot_list_begin(struct buffer *buffer)
 {
@@ -40,7 +40,7 @@ int snapshot_path_compare(const char *left, const char *right)
     return a - b;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status refuse(const struct snapshot_list *list, const char *what, struct error *error)
 {

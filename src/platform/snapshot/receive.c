@@ -26,7 +26,7 @@ static weft_status sync_store(const char *store, struct error *error)
     return status;
 }
 
-/* ---- objects ---------------------------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 /* Whether the store has an object of that size; it is marked as used. */
 static weft_status find_object(const char *store, const char *hash, uint64_t size, bool *there, struct error *error)
@@ -144,7 +144,7 @@ weft_status snapshot_receive_objects(const char *store, const void *pack, size_t
     return status;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------------------ */
+/* ---- lists ---- */
 
 static weft_status check_limits(const struct snapshot_offer *offer, const struct snapshot_entry *entry,
                                 const struct snapshot_limits *limits, struct error *error)

@@ -89,7 +89,7 @@ static const struct secret_kind kinds[] = {
 
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 weft_status secret_names_open(struct secret_names *names, struct error *error)
 {
@@ -119,7 +119,7 @@ const struct secret_kind *secret_names_find(const struct secret_names *names, co
     return kind->what && is_for_directories(kind) == directory ? kind : NULL;
 }
 
-/* ---- content ---------------------------------------------------------------------------------------------------- */
+/* ---- content ---- */
 
 #define OVERLAP 512 /* bytes of a piece that are looked at again with the next: a header and what is around it */
 

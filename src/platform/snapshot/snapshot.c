@@ -38,7 +38,7 @@ struct taking {
     struct stat store_status;
 };
 
-/* ---- what is left out ------------------------------------------------------------------------------------------- */
+/* ---- what is left out ---- */
 
 static void note_omission(struct taking *taking, enum snapshot_reason reason, const char *path, bool directory,
                           const char *why)
@@ -74,7 +74,7 @@ void snapshot_omissions_free(struct snapshot_omissions *omissions)
     *omissions = (struct snapshot_omissions){0};
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static weft_status too_large(const struct taking *taking, const char *what, uint64_t has, uint64_t limit,
                              struct error *error)
@@ -185,7 +185,7 @@ static weft_status take_link(struct taking *taking, int parent, const char *name
     return WEFT_OK;
 }
 
-/* ---- directories ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 static int by_name(const void *left, const void *right)
 {
@@ -324,7 +324,7 @@ static weft_status take_directory(struct taking *taking, int directory, const ch
     return status;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 /* All objects are on disk: write the list that names them. */
 static weft_status keep_list(struct taking *taking, struct error *error)

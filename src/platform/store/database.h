@@ -150,7 +150,7 @@ const char *database_path(const struct database *database);
 /** Look at every page, row and index (5 s a GiB). Errors: DATA with what is wrong first. */
 weft_status database_check(struct database *database, struct error *error);
 
-/* ---- transactions ----------------------------------------------------------------------------------------------- */
+/* ---- transactions ---- */
 
 /** Begin a transaction that may write. Errors: STATE inside another; SYSTEM if another process does not let go. */
 weft_status database_begin(struct database *database, enum database_durability durability, struct error *error);
@@ -169,7 +169,7 @@ void database_group_begin(struct database *database, enum database_durability du
 /** Make all members durable. Costs nothing if there were none. On an error all of them are undone. */
 weft_status database_group_end(struct database *database, struct error *error);
 
-/* ---- statements ------------------------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 
 /**
  * The statement of that SQL text, with `?` for each value to bind. Compiled once and kept by its text. Never NULL: what

@@ -193,7 +193,7 @@ void cached_file_truncated(struct cached_file *file, uint64_t size)
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static struct cached_file *find_file(const struct page_cache *cache, const char *name)
 {
@@ -226,7 +226,7 @@ void cached_file_close(struct cached_file *file)
     pthread_mutex_unlock(&file->cache->lock);
 }
 
-/* ---- the cache --------------------------------------------------------------------------------------------------- */
+/* ---- the cache ---- */
 
 static weft_status make_tables(struct page_cache *cache, size_t bytes, struct error *error)
 {

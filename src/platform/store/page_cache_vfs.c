@@ -30,7 +30,7 @@ static struct file *of(sqlite3_file *file)
     return (struct file *)file;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static int file_close(sqlite3_file *file)
 {
@@ -146,7 +146,7 @@ static const sqlite3_io_methods methods = {.iVersion = 2,
                                            .xShmBarrier = file_barrier,
                                            .xShmUnmap = file_unmap};
 
-/* ---- the way to them --------------------------------------------------------------------------------------------- */
+/* ---- the way to them ---- */
 
 static struct page_cache_vfs *way(sqlite3_vfs *vfs)
 {

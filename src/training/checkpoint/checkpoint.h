@@ -62,7 +62,7 @@ struct checkpoint_record {
     struct file_digest digest;
 };
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 struct checkpoint_claim;
 
@@ -146,7 +146,7 @@ weft_status checkpoint_amend(const char *run, const struct checkpoint_state *sta
 /** Remove what was begun. */
 void checkpoint_abandon(const char *run, uint64_t step);
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 struct checkpoint;
 
@@ -211,7 +211,7 @@ weft_status checkpoint_match_model(const struct checkpoint *checkpoint, const cJ
 weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct named_tensor *wanted, size_t count,
                             struct error *error);
 
-/* ---- the hash --------------------------------------------------------------------------------------------------- */
+/* ---- the hash ---- */
 
 /**
  * SHA-256 of all tensors, weights and optimizer state, whatever the files: the text "weft tensors 1\n", then for each

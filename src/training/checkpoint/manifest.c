@@ -26,7 +26,7 @@ bool manifest_file_name_is_good(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length - ending;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 void manifest_put_files(struct json_writer *writer, const struct checkpoint_record *records, size_t count)
 {
@@ -90,7 +90,7 @@ weft_status manifest_format(const struct checkpoint_state *state, const struct c
     return status;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status check_checksum(const char *text, size_t size, const char *where, struct error *error)
 {

@@ -16,7 +16,7 @@
 /* Times to look again when a checkpoint is replaced or removed while it is being opened. */
 #define ATTEMPTS 10
 
-/* ---- files ------------------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 /* Map a file and compare it with its record. */
 static weft_status verify_file(const char *path, const struct file_digest *expected, struct file_map *map,
@@ -69,7 +69,7 @@ static weft_status open_files(struct checkpoint *checkpoint, struct error *error
     return WEFT_OK;
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 static int by_name_and_place(const void *left, const void *right)
 {
@@ -139,7 +139,7 @@ static weft_status join_pieces(struct checkpoint *checkpoint, struct error *erro
     return WEFT_OK;
 }
 
-/* ---- directories ---------------------------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 static weft_status read_manifest(struct checkpoint *checkpoint, struct error *error)
 {

@@ -46,7 +46,7 @@ const char *checkpoint_where(const struct checkpoint *checkpoint, const char *na
     return NULL;
 }
 
-/* ---- comparing -------------------------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 /* The first key of `object` whose value in `other` differs or is missing. */
 static const cJSON *first_difference(const cJSON *object, const cJSON *other)
@@ -106,7 +106,7 @@ static weft_status find_tensor(const struct checkpoint *checkpoint, const struct
     return WEFT_OK;
 }
 
-/* ---- copying ---------------------------------------------------------------------------------------------------- */
+/* ---- copying ---- */
 
 /* Copy what `piece` and `wanted` have in common. */
 static void copy_common(const struct named_tensor *piece, const struct named_tensor *wanted)

@@ -39,7 +39,7 @@ const char *safetensors_type_name(weft_type type)
     return (unsigned)type < WEFT_TYPES ? type_names[type] : "unknown";
 }
 
-/* ---- the header as text ----------------------------------------------------------------------------------------- */
+/* ---- the header as text ---- */
 
 /* Bytes of the UTF-8 character (RFC 3629) at `text`, of which `left` bytes are there; 0 if it is none. */
 static unsigned character_bytes(const uint8_t *text, uint64_t left)
@@ -108,7 +108,7 @@ static weft_status read_header(const uint8_t *bytes, uint64_t size, const char *
     return json_parse((const char *)text, told, what, header, error);
 }
 
-/* ---- one tensor ------------------------------------------------------------------------------------------------- */
+/* ---- one tensor ---- */
 
 /* The whole number that `item` is, exactly. */
 static bool whole_number(const cJSON *item, uint64_t *number)
@@ -231,7 +231,7 @@ static weft_status read_tensor(const struct safetensors *file, const cJSON *entr
     return piece ? read_piece(piece, where, tensor, error) : WEFT_OK;
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static weft_status read_metadata(struct safetensors *file, const char *where, struct error *error)
 {

@@ -137,7 +137,7 @@ static weft_status make_header(const struct named_tensor *const *order, size_t c
     return made ? WEFT_OK : error_memory(error, padded, "the header of a safetensors file");
 }
 
-/* ---- elements --------------------------------------------------------------------------------------------------- */
+/* ---- elements ---- */
 
 /* All that a file holds, as both the writer and the hasher go through it. */
 struct content {

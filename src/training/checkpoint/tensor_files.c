@@ -26,7 +26,7 @@ static bool ends_with(const char *text, const char *ending)
     return length >= of_ending && strcmp(text + length - of_ending, ending) == 0;
 }
 
-/* ---- the index --------------------------------------------------------------------------------------------------- */
+/* ---- the index ---- */
 
 /* A plain file name: no index reaches out of its directory. */
 static bool is_good_name(const char *name)
@@ -116,7 +116,7 @@ void tensor_index_free(struct tensor_index *index)
     *index = (struct tensor_index){0};
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static int by_tensor_name(const void *left, const void *right)
 {

@@ -46,7 +46,7 @@ struct dataset {
     char description[1024];
 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static weft_status open_shards(struct dataset *dataset, const struct data_files *files, struct error *error)
 {
@@ -329,7 +329,7 @@ uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split
     return dataset->splits[split].samples;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* The segment of a split that has sample `index` of an epoch. */
 static const struct segment *find_segment(const struct split *split, uint64_t index)
@@ -420,7 +420,7 @@ weft_status dataset_batch(const struct dataset *dataset, enum dataset_split spli
     return WEFT_OK;
 }
 
-/* ---- identity ---------------------------------------------------------------------------------------------------- */
+/* ---- identity ---- */
 
 /* The hash of a file's tokens, or of `blocks` blocks of them from its first to its last. */
 static weft_status hash_tokens(const struct shard *shard, uint64_t blocks, uint64_t *hash, struct error *error)

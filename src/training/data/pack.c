@@ -52,7 +52,7 @@ static weft_status pack_part(struct packing *packing, size_t text, uint64_t firs
     return status;
 }
 
-/* ---- what is held out ------------------------------------------------------------------------------------------- */
+/* ---- what is held out ---- */
 
 static bool has_split_names(const struct texts *texts)
 {
@@ -127,7 +127,7 @@ static weft_status pack_by_share(struct packing *packing, struct error *error)
     return status;
 }
 
-/* ---- all together ----------------------------------------------------------------------------------------------- */
+/* ---- all together ---- */
 
 static weft_status pack_texts(struct packing *packing, struct error *error)
 {

@@ -27,7 +27,7 @@ struct model {
     void *watcher_context;
 };
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static bool is_recomputed(const struct model *model, size_t i)
 {
@@ -194,7 +194,7 @@ void model_close(struct model *model)
     free(model);
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
+/* ---- forward ---- */
 
 /* The weights as activations, made anew if they are old. */
 static const void *weights_of(struct model *model, const void *parameters)
@@ -396,7 +396,7 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     return status;
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
+/* ---- backward ---- */
 
 /* A layer's parameters have their gradients: clear the gaps behind them and tell. */
 static void announce(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
@@ -460,7 +460,7 @@ void model_watch(struct model *model, model_watcher watcher, void *context)
     model->watcher_context = context;
 }
 
-/* ---- what there is ----------------------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 const struct model_description *model_get_description(const struct model *model)
 {

@@ -25,7 +25,7 @@ static weft_status find_likeliest(const double *logits, size_t count, size_t *li
     return WEFT_OK;
 }
 
-/* ---- the likeliest first ----------------------------------------------------------------------------------------- */
+/* ---- the likeliest first ---- */
 
 /* The value at `place` of a heap, largest first, goes down to where it belongs. */
 static void heap_sink(double *heap, size_t count, size_t place)

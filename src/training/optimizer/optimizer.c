@@ -16,7 +16,7 @@ double model_gradient_norm(struct device *device, size_t count, const void *grad
     return sqrt(tree_sum(sums, tree_blocks(count)));
 }
 
-/* ---- pieces that are treated alike ------------------------------------------------------------------------------- */
+/* ---- pieces that are treated alike ---- */
 
 /* Elements whose parameters have the same rate, and all have weight decay or all have none; for lamb and lars, one
  * tensor. */
@@ -104,7 +104,7 @@ static void update_lars(const struct piece *piece)
     narrow(piece);
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- ranges ---- */
 
 /* The number of the last parameter that begins at or before `element`; the flat array begins with the first. */
 static size_t parameter_at(const struct model_description *description, size_t element)

@@ -11,7 +11,7 @@
 
 #define PATTERN_BYTES 256
 
-/* ---- patterns ---------------------------------------------------------------------------------------------------- */
+/* ---- patterns ---- */
 
 /* The first "A-B" that stands alone between dots: where it begins and ends. */
 static bool find_range(const char *pattern, size_t *begin, size_t *end, unsigned long *first, unsigned long *last)
@@ -120,7 +120,7 @@ static weft_status match_list(const struct model_description *description, const
     return WEFT_OK;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------ */
+/* ---- groups ---- */
 
 /* "PATTERNS=FACTOR" */
 static weft_status apply_rate(struct parameter_groups *groups, const struct model_description *description,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- laying out -------------------------------------------------------------------------------------------------- */
+/* ---- laying out ---- */
 
 /* The ranges of one bucket by their place in the array: neighbours beside each other. */
 static int compare_places(const void *first, const void *second)
@@ -112,7 +112,7 @@ weft_status gradient_buckets_agree(struct gradient_buckets *buckets)
     return status;
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+/* ---- a pass ---- */
 
 void gradient_buckets_begin(struct gradient_buckets *buckets)
 {

@@ -33,7 +33,7 @@ static void name_ranks(const uint8_t *marks, int ranks, uint8_t mark, char *text
 
 #define RANKS_TEXT 160
 
-/* ---- what everybody has registered ------------------------------------------------------------------------------- */
+/* ---- what everybody has registered ---- */
 
 /* All ranks' lists, one behind the other. */
 struct lists {
@@ -204,7 +204,7 @@ weft_status tensor_names_agree(weft_context *context, weft_comm *comm, struct te
     return status;
 }
 
-/* ---- what was not ready ------------------------------------------------------------------------------------------ */
+/* ---- what was not ready ---- */
 
 weft_status tensor_names_missing(weft_context *context, weft_comm *comm, const struct model_parameter *tensors,
                                  uint32_t count, const bool *missing, uint64_t step, struct error *error)

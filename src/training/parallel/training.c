@@ -14,7 +14,7 @@ weft_status training_note_error(weft_training *training, weft_status status, con
     return status == WEFT_OK ? WEFT_OK : weft_note_error(training->context, status, error->text);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static weft_status check_config(const weft_training_config *config, struct error *error)
 {
@@ -122,7 +122,7 @@ void weft_training_close(weft_training *training)
     free(training);
 }
 
-/* ---- registering ------------------------------------------------------------------------------------------------- */
+/* ---- registering ---- */
 
 static weft_status check_parameter(const weft_training *training, const weft_parameter *parameter, struct error *error)
 {
@@ -187,7 +187,7 @@ int weft_training_parameter(weft_training *training, const weft_parameter *param
     return (int)training->count - 1;
 }
 
-/* ---- starting ---------------------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 /* Lay a tensor out behind the others; there is room in the lists. */
 static void append(weft_training *training, const struct tensor_name *name)
@@ -311,7 +311,7 @@ weft_status weft_training_share(weft_training *training)
     return status == WEFT_OK && training->narrowed ? weft_training_keep_bf16(training, training->narrowed) : status;
 }
 
-/* ---- what there is ----------------------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 static float *place(const weft_training *training, float *array, int parameter)
 {

@@ -17,7 +17,7 @@ static weft_status open_moments(const weft_training *training, struct whole_mome
                               (struct moments){training->first_moments, training->second_moments}, error);
 }
 
-/* ---- what checkpoints hold --------------------------------------------------------------------------------------- */
+/* ---- what checkpoints hold ---- */
 
 static struct state_arrays arrays_of(const weft_training *training, const struct whole_moments *moments)
 {
@@ -32,7 +32,7 @@ static const char *optimiser_name(const weft_training *training)
     return training->config.optimizer == WEFT_OPTIMIZER_OWN ? "own" : optimiser_names[training->optimiser.kind];
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static weft_status write_checkpoint(weft_training *training, const struct whole_moments *moments, const char *directory,
                                     unsigned keep, struct error *error)
@@ -78,7 +78,7 @@ weft_status weft_training_save(weft_training *training, const char *directory, u
     return training_note_error(training, status, &error);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status check_optimiser(const weft_training *training, const struct checkpoint *checkpoint,
                                    struct error *error)

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- micro-batches ----------------------------------------------------------------------------------------------- */
+/* ---- micro-batches ---- */
 
 static void begin_micro_batch(weft_training *training)
 {
@@ -99,7 +99,7 @@ weft_status weft_training_accumulate(weft_training *training)
     return training_note_error(training, status, &error);
 }
 
-/* ---- the step ---------------------------------------------------------------------------------------------------- */
+/* ---- the step ---- */
 
 /* The norm of the summed gradient: each rank looks at its shard. Frozen parameters have none. */
 static weft_status measure_gradient(weft_training *training, double *norm, struct error *error)

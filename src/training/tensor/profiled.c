@@ -93,7 +93,7 @@ static double activations(const struct device *device, size_t count)
     return (double)(count * weft_type_size(device->activations));
 }
 
-/* ---- life and memory: not measured ------------------------------------------------------------------------------- */
+/* ---- life and memory: not measured ---- */
 
 static double profiled_peak(struct device *device)
 {
@@ -131,7 +131,7 @@ static void profiled_release(struct device *device, void *memory)
     inner->release(inner, memory);
 }
 
-/* ---- kernels whose work is in their shape ------------------------------------------------------------------------ */
+/* ---- kernels whose work is in their shape ---- */
 
 static void profiled_matmul(struct device *device, const struct matmul *arguments)
 {
@@ -177,7 +177,7 @@ static void profiled_attention_backward(struct device *device, const struct atte
         2 * activations(device, attention_rows(shape) * (attention_row(shape) + shape->heads * shape->head_width)));
 }
 
-/* ---- kernels that move ------------------------------------------------------------------------------------------- */
+/* ---- kernels that move ---- */
 
 static void profiled_write(struct device *device, void *to, const void *from_host, size_t bytes)
 {

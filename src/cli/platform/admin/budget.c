@@ -38,7 +38,7 @@ static weft_status misused(struct command_call *call, weft_status status)
     return status;
 }
 
-/* ---- showing ----------------------------------------------------------------------------------------------------- */
+/* ---- showing ---- */
 
 static weft_status get_project(struct platform *platform, const char *project, cJSON **object, struct error *error)
 {
@@ -256,7 +256,7 @@ static weft_status run_show(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- changing ---------------------------------------------------------------------------------------------------- */
+/* ---- changing ---- */
 
 static weft_status change(struct command_call *call, struct platform *platform, const char *method, const char *what,
                           const struct json_writer *body, struct error *error)
@@ -409,7 +409,7 @@ static weft_status run_refund(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 static const struct cli_option set_options[] = {
     CLI_TEXT("rate", 0, "AMOUNT", &chosen.rate, NULL, "what comes to its pool in a day, bit by bit"),

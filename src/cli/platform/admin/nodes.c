@@ -83,7 +83,7 @@ static weft_status list(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- drain, resume, remove, events ------------------------------------------------------------------------------- */
+/* ---- drain, resume, remove, events ---- */
 
 /* After a refusal: where the cluster has no such host, its nearest name. */
 static weft_status unknown_host(struct platform *platform, const char *name, struct error *error)

@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each"),
 };
 
-/* ---- looking ----------------------------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 static const struct table_column columns[] = {{.title = "project", .least = 8},
                                               {.title = "your role"},
@@ -107,7 +107,7 @@ static weft_status run_show(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- changing ---------------------------------------------------------------------------------------------------- */
+/* ---- changing ---- */
 
 static weft_status check_name(struct command_call *call, size_t word, const char *what, struct error *error)
 {
@@ -226,7 +226,7 @@ static weft_status run_remove(struct command_call *call, struct error *error)
     return change_member(call, "DELETE", error);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 static const char *const roles[] = {"viewer", "member", "manager", NULL};
 

@@ -29,7 +29,7 @@ static void path_begin(struct platform_path *path, const char *name)
         platform_path_part(path, name);
 }
 
-/* ---- list -------------------------------------------------------------------------------------------------------- */
+/* ---- list ---- */
 
 static weft_status run_list(struct command_call *call, struct error *error)
 {
@@ -54,7 +54,7 @@ static weft_status run_list(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- set --------------------------------------------------------------------------------------------------------- */
+/* ---- set ---- */
 
 static weft_status check_name(struct command_call *call, struct error *error)
 {
@@ -159,7 +159,7 @@ static weft_status run_remove(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- the commands ------------------------------------------------------------------------------------------------ */
+/* ---- the commands ---- */
 
 #define PROJECT_OPTION                                                                                                 \
     CLI_TEXT("project", 'p', "PROJECT", &chosen.project, NULL, "a secret of this project; without it, one of your own")

@@ -52,7 +52,7 @@ static const struct cli_option options[] = {
              "slots"),
 };
 
-/* ---- what there is to run on ------------------------------------------------------------------------------------ */
+/* ---- what there is to run on ---- */
 
 /* The hosts of the engine, with their names. */
 struct hosts {
@@ -110,7 +110,7 @@ static void free_hosts(struct hosts *hosts)
     free(hosts->pods);
 }
 
-/* ---- the policy ------------------------------------------------------------------------------------------------- */
+/* ---- the policy ---- */
 
 /* Where several people share the machines, a tenth of them is for everybody's small runs unless a file says otherwise.
  */
@@ -127,7 +127,7 @@ static weft_status choose_policy(struct service_policy *policy, struct error *er
     return WEFT_OK;
 }
 
-/* ---- where it listens ------------------------------------------------------------------------------------------- */
+/* ---- where it listens ---- */
 
 /* "127.0.0.1:8400", "[::1]:8400". */
 static weft_status divide_address(char *host, size_t room, uint16_t *port, struct error *error)
@@ -175,7 +175,7 @@ static void keep_memory_small(void)
     mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 
-/* ---- serving ---------------------------------------------------------------------------------------------------- */
+/* ---- serving ---- */
 
 static void greet(const struct service *service, const char *directory, const struct hosts *hosts, FILE *output)
 {

@@ -18,7 +18,7 @@ static struct {
     const char *user, *project, *most, *ends, *note;
 } chosen;
 
-/* ---- list -------------------------------------------------------------------------------------------------------- */
+/* ---- list ---- */
 
 static const struct table_column columns[] = {{.title = "token"},
                                               {.title = "user", .least = 6},
@@ -84,7 +84,7 @@ static weft_status run_list(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- make, revoke, save ------------------------------------------------------------------------------------------ */
+/* ---- make, revoke, save ---- */
 
 /* Whole days until it ends; 0: it does not. */
 static weft_status read_days(struct command_call *call, int64_t *days, struct error *error)
@@ -185,7 +185,7 @@ static weft_status run_save(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 static const char *const most[] = {"viewer", "member", "manager", NULL};
 

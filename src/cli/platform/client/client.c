@@ -17,7 +17,7 @@ static void rest(double seconds)
     nanosleep(&time, NULL);
 }
 
-/* ---- paths ------------------------------------------------------------------------------------------------------ */
+/* ---- paths ---- */
 
 void platform_path_begin(struct platform_path *path, const char *first)
 {
@@ -57,7 +57,7 @@ void platform_path_query(struct platform_path *path, const char *name, const cha
     path->query = true;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static weft_status ask(struct platform *platform, const struct client_request *request, cJSON **json,
                        struct error *error)
@@ -167,7 +167,7 @@ weft_status platform_send(struct platform *platform, const char *method, const s
     }
 }
 
-/* ---- messages -------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 weft_status platform_unknown(const char *what, const char *name, const cJSON *list, const char *key,
                              struct error *error)
@@ -253,7 +253,7 @@ void platform_print_json(const cJSON *object, FILE *output)
     json_end(&line);
 }
 
-/* ---- fields ----------------------------------------------------------------------------------------------------- */
+/* ---- fields ---- */
 
 const cJSON *field(const cJSON *object, const char *key)
 {

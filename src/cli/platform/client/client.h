@@ -88,7 +88,7 @@ void platform_print_json(const cJSON *object, FILE *output);
 /** Print to standard error why the server has paused scheduling, if it has; `reply` has it as "paused". */
 void platform_print_paused(const cJSON *reply);
 
-/* ---- fields of a reply ------------------------------------------------------------------------------------------- */
+/* ---- fields of a reply ---- */
 
 const cJSON *field(const cJSON *object, const char *key);     /**< NULL if it is missing */
 const char *field_text(const cJSON *object, const char *key); /**< "" if it is missing or no text */

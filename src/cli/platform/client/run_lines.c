@@ -28,7 +28,7 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = (long)(LOOK_AGAIN_SECONDS * 1e9)}, NULL);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 static bool take_line(void *context, const char *text, size_t size)
 {
@@ -92,7 +92,7 @@ static void begin_at_first(struct watch *watch, const cJSON *run, int64_t epoch)
         snprintf(watch->cursor, sizeof watch->cursor, "%" PRId64 ".0.0.0.0", epoch > 0 ? epoch : 1);
 }
 
-/* ---- a server that goes away ------------------------------------------------------------------------------------- */
+/* ---- a server that goes away ---- */
 
 /* Whether a failure is one of the server, which may be back soon, and no answer of it. */
 static bool is_away(weft_status status)
@@ -147,7 +147,7 @@ static weft_status ask_for_run(struct watch *watch, const struct error *cause, c
     }
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static bool is_over(const struct run_lines *lines, const cJSON *run)
 {

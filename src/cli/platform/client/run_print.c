@@ -60,7 +60,7 @@ static char *progress_text(const cJSON *run, int64_t now, char text[PROGRESS_BYT
     return text;
 }
 
-/* ---- a table ----------------------------------------------------------------------------------------------------- */
+/* ---- a table ---- */
 
 static const struct table_column columns[] = {{.title = "run", .right = true},
                                               {.title = "name", .least = 8},
@@ -118,7 +118,7 @@ weft_status run_print_table(const cJSON *const *runs, size_t count, const struct
     return status;
 }
 
-/* ---- one in full ------------------------------------------------------------------------------------------------- */
+/* ---- one in full ---- */
 
 static void print_value(FILE *output, const char *label, const char *value)
 {

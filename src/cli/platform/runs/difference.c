@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the list ---------------------------------------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 static char *copy(struct run_differences *differences, const char *text)
 {
@@ -54,7 +54,7 @@ void run_differences_free(struct run_differences *differences)
     *differences = (struct run_differences){0};
 }
 
-/* ---- objects: specification and environment ---------------------------------------------------------------------- */
+/* ---- objects: specification and environment ---- */
 
 /* 0 means that nothing was asked for. */
 static bool is_nothing_at_0(const char *key)
@@ -107,7 +107,7 @@ static void compare_objects(struct run_differences *differences, const char *sec
     }
 }
 
-/* ---- arguments --------------------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 struct divided {
     const char **words;
@@ -205,7 +205,7 @@ static weft_status compare_commands(struct run_differences *differences, const c
     return status;
 }
 
-/* ---- code -------------------------------------------------------------------------------------------------------- */
+/* ---- code ---- */
 
 /* What an entry of a snapshot is, so that two that differ differ in it. */
 static const char *entry_text(const cJSON *entry, char *buffer, size_t size)
@@ -280,7 +280,7 @@ static weft_status compare_code(struct run_differences *differences, const struc
                                            : WEFT_OK;
 }
 
-/* ---- result ------------------------------------------------------------------------------------------------------ */
+/* ---- result ---- */
 
 static const char *ran_text(const cJSON *run, char buffer[MOMENT_BYTES])
 {
@@ -347,7 +347,7 @@ static void compare_results(struct run_differences *differences, const struct ru
     }
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 weft_status run_differences_find(const struct run_compared *left, const struct run_compared *right,
                                  struct run_differences *differences, struct error *error)

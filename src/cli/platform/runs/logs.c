@@ -45,7 +45,7 @@ struct reading {
     FILE *output;
 };
 
-/* ---- a line ----------------------------------------------------------------------------------------------------- */
+/* ---- a line ---- */
 
 static void print_line(struct reading *reading, const cJSON *line)
 {
@@ -71,7 +71,7 @@ static void print_line(struct reading *reading, const cJSON *line)
     fprintf(reading->output, "%s\n", field_text(line, "text"));
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static void put_number(struct platform_path *path, const char *name, int64_t number, int64_t none)
 {
@@ -195,7 +195,7 @@ static void tell_nothing(const struct reading *reading)
                 reading->run, reading->run);
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------ */
+/* ---- the command ---- */
 
 static weft_status print(struct reading *reading, const char *word, int *exit_code, struct error *error)
 {

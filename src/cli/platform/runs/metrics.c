@@ -46,7 +46,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print the server's reply: the list, or a line per curve"),
 };
 
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 static bool add(char path[PATH_BYTES], const char *format, int64_t number)
 {
@@ -71,7 +71,7 @@ static weft_status too_long(const char *name, struct error *error)
     return error_set(error, WEFT_ERROR_ARGUMENT, "'%.40s...' is too long for the name of a metric", name);
 }
 
-/* ---- the list ---------------------------------------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 /* Numbers, texts and objects that are missing are 0, "" and NULL: a server of another age may not know them. */
 static double number(const cJSON *object, const char *key)
@@ -227,7 +227,7 @@ static weft_status list(struct client *client, int64_t run, FILE *output, struct
     return status;
 }
 
-/* ---- curves ------------------------------------------------------------------------------------------------------ */
+/* ---- curves ---- */
 
 struct curve {
     char name[256];
@@ -388,7 +388,7 @@ static weft_status draw(struct client *client, int64_t run, char *const *names, 
     return status;
 }
 
-/* ---- points ------------------------------------------------------------------------------------------------------ */
+/* ---- points ---- */
 
 static bool print_bytes(void *context, const char *bytes, size_t size)
 {
@@ -407,7 +407,7 @@ static weft_status export(struct client *client, int64_t run, const char *name, 
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static weft_status check(const struct command_call *call, struct error *error)
 {

@@ -47,7 +47,7 @@ struct node_session {
     struct error *error;
 };
 
-/* ---- what is typed ---------------------------------------------------------------------------------------------- */
+/* ---- what is typed ---- */
 
 static weft_status post(struct client *client, const struct node_session *session, const char *what, const char *body,
                         size_t size, const char *type)
@@ -115,7 +115,7 @@ static void *send_input(void *context)
     return NULL;
 }
 
-/* ---- what comes ------------------------------------------------------------------------------------------------- */
+/* ---- what comes ---- */
 
 static bool write_all(int descriptor, const unsigned char *bytes, size_t size)
 {
@@ -186,7 +186,7 @@ static bool take_line(void *context, const char *line, size_t size)
     return more;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static void put_order(struct json_writer *body, const struct node_session_order *order)
 {

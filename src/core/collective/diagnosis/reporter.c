@@ -40,7 +40,7 @@ struct weft_reporter {
     char path[FILE_PATH_BYTES];
 };
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* A pipe that nobody reads any more must not end the program by its signal. */
 static ssize_t write_quietly(const weft_reporter *reporter, const char *bytes, size_t size)
@@ -116,7 +116,7 @@ static weft_status tell(weft_reporter *reporter)
     return status;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Which rank this is by whoever launched it, as far as one variable says so. */
 static int64_t rank_of_launcher(void)
@@ -225,7 +225,7 @@ weft_status weft_reporter_open(const char *path, weft_reporter **reporter)
     return WEFT_OK;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static char *put_text(char *at, const char *text)
 {

@@ -82,7 +82,7 @@ weft_status trace_write(weft_context *context, struct error *error)
     return status;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 static struct trace_event *next_event(struct trace *trace)
 {

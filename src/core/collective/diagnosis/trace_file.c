@@ -254,8 +254,7 @@ static weft_status end_file(struct file *file, const char *path, struct error *e
     return WEFT_OK;
 }
 
-/* ---- all ranks ----------------------------------------------------------------------------------------------------
- */
+/* ---- all ranks ---- */
 
 static uint64_t ring_bytes(const struct trace_header *header)
 {

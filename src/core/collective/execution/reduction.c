@@ -24,8 +24,7 @@
 #define STREAMED_BLOCK_BYTES 256u
 #define MOST_DEPTH           20 /* partial results kept at one time: enough for 65,536 sources */
 
-/* ---- choice
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- choice ---- */
 
 #if defined(__x86_64__)
 static bool runs_v3(void)
@@ -98,8 +97,7 @@ static enum reduction_op op_of(weft_op_kind kind)
     }
 }
 
-/* ---- one block
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- one block ---- */
 
 static void run_loop(const struct reduction_loops *loops, uint32_t source_count, void *target,
                      const void *const *sources, uint64_t offset, uint64_t count)
@@ -173,8 +171,7 @@ void reduction_finish(const struct reduction *reduction, weft_type type, void *t
         reduction->multiply[type](target, count, finish->factor);
 }
 
-/* ---- the whole
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 struct tree {
     const struct reduction *reduction;

@@ -34,7 +34,7 @@ STORED_AS(uint32_t, stored_u32);
 STORED_AS(int64_t, stored_i64);
 STORED_AS(uint64_t, stored_u64);
 
-/* ---- values: how each type is loaded, combined and stored -------------------------------------------------------- */
+/* ---- values: how each type is loaded, combined and stored ---- */
 
 #define SUM(a, b)     ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
@@ -109,8 +109,7 @@ static inline float product_bf16(float a, float b)
 #define AS_IT_IS(value) (value)
 #define CUT_U8(value)   ((uint8_t)(value))
 
-/* ---- f16: by software, or eight or sixteen at a time
- * ------------------------------------------------------------------- */
+/* ---- f16: by software, or eight or sixteen at a time ---- */
 
 #if defined(__AVX512F__)
 #define HALF_LANES 16
@@ -209,8 +208,7 @@ static inline float product_half(float a, float b)
 
 #endif
 
-/* ---- loops
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- loops ---- */
 
 #define SOURCE(T, k)                     const T *s##k = (const T *)((const char *)sources[k] + offset);
 #define TREE2(LOAD, COMBINE, a, b)       COMBINE(LOAD(s##a[i]), LOAD(s##b[i]))
@@ -369,8 +367,7 @@ LOOPS(f16_max, stored_u16, load_half, store_half, max_f32)
 
 #endif
 
-/* ---- finish
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- finish ---- */
 
 #define DIVIDE(NAME, T, WIDE, LOAD, STORE)                                                                             \
     static void NAME##_divide(void *target, uint64_t count, uint64_t divisor)                                          \
@@ -412,8 +409,7 @@ DIVIDE(f16, stored_u16, float, load_half, store_half)
 MULTIPLY(f16, stored_u16, float, load_half, store_half)
 #endif
 
-/* ---- streaming
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- streaming ---- */
 
 #if defined(__AVX512F__)
 typedef __m512i stream_word;
@@ -455,8 +451,7 @@ static void stream(void *target, const void *source, uint64_t bytes)
 
 #endif
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 #define ENTRY(NAME)                                                                                                    \
     {                                                                                                                  \

@@ -143,7 +143,7 @@ void execution_free_all(weft_context *context);
 /** The part of every block that iteration `iteration` covers. */
 struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, uint64_t iteration);
 
-/* ---- the steps, for core/collective/execution/lane.c ----------------------------------------------------------------------------- */
+/* ---- the steps, for core/collective/execution/lane.c ---- */
 
 /** Bytes that a step that moves data moves in this iteration; `block` in v-forms is INPUT's (of rank `owner`) or
  * OUTPUT's. */

@@ -83,7 +83,7 @@ void trace_close(struct trace *trace);
 /** Write the file: collective over the ranks that trace, when nothing has failed. Ends the recording. */
 weft_status trace_write(weft_context *context, struct error *error);
 
-/* ---- recording: only with a trace -------------------------------------------------------------------------------- */
+/* ---- recording: only with a trace ---- */
 
 /** A caller has come with `request`. */
 void trace_call(struct weft_request *request);

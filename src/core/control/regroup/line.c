@@ -87,7 +87,7 @@ static void end_line(struct regroup *regroup, struct line *line, enum standing s
         regroup->bound = REGROUP_NOBODY;
 }
 
-/* ---- calling and being called ------------------------------------------------------------------------------------ */
+/* ---- calling and being called ---- */
 
 void line_call(struct regroup *regroup, uint32_t rank)
 {
@@ -185,7 +185,7 @@ static void line_opened(struct regroup *regroup, struct line *line)
     say_alive(regroup, line);
 }
 
-/* ---- frames ----------------------------------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
 /* A rank of an earlier epoch: it missed the table, or is none of us any more. */
 static void correct(struct regroup *regroup, struct line *line)
@@ -291,8 +291,7 @@ static bool handle(struct regroup *regroup, struct line *line, const struct fram
     }
 }
 
-/* ---- advancing ----------------------------------------------------------------------------------------------------
- */
+/* ---- advancing ---- */
 
 static bool handle_frames(struct regroup *regroup, struct line *line)
 {

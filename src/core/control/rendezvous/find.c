@@ -42,7 +42,7 @@ static weft_status begin_up(struct rendezvous *rendezvous, int descriptor, enum 
     return status;
 }
 
-/* ---- the server, and leaders ------------------------------------------------------------------------------------- */
+/* ---- the server, and leaders ---- */
 
 /* Try the addresses in turn, once each. */
 static weft_status connect_any(const char *addresses, uint64_t deadline, int *descriptor, struct error *error)
@@ -115,7 +115,7 @@ weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *e
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", reason.text);
 }
 
-/* ---- ranks of the same node -------------------------------------------------------------------------------------- */
+/* ---- ranks of the same node ---- */
 
 /* The name of a place of this node: who does not know the secret cannot tell it beforehand. */
 static bool near_name(const struct rendezvous_client *client, uint32_t place, char *name, size_t room)

@@ -30,7 +30,7 @@ static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
         rendezvous->chain += chain - chain_here(rendezvous);
 }
 
-/* ---- ends -------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 /* This visit has failed, and with it those of all below. */
 static void fail(struct rendezvous *rendezvous, weft_status status, const char *message)
@@ -103,7 +103,7 @@ static void make_table(struct rendezvous *rendezvous)
     buffer_free(&table);
 }
 
-/* ---- from below -------------------------------------------------------------------------------------------------- */
+/* ---- from below ---- */
 
 static void seat(void *context, struct guest *guest)
 {
@@ -221,7 +221,7 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
 
 static const struct company_rules rules = {seat, take, leave, refuse};
 
-/* ---- from above -------------------------------------------------------------------------------------------------- */
+/* ---- from above ---- */
 
 /* What came from above is of no use. */
 static void fail_above(struct rendezvous *rendezvous)
@@ -355,7 +355,7 @@ static void hear_above(struct rendezvous *rendezvous)
         lose_above(rendezvous, before, &reason);
 }
 
-/* ---- upwards ----------------------------------------------------------------------------------------------------- */
+/* ---- upwards ---- */
 
 /* Whether a rank is here, and who is above has not been told. */
 static bool is_pending(const struct rendezvous *rendezvous, uint32_t rank)
@@ -439,7 +439,7 @@ static void pass(struct rendezvous *rendezvous, const char *host)
     rendezvous->passed_count = held;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 /* All time is over. */
 static void too_late(struct rendezvous *rendezvous)

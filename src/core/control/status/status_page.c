@@ -96,7 +96,7 @@ void board_close(struct board_keeper *keeper)
     *keeper = (struct board_keeper){.descriptor = -1};
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 static void take_answer(void *context, uint32_t rank, const struct operation_log *log)
 {

@@ -64,7 +64,7 @@ struct board_answer *board_answers(const struct board *board, uint32_t ranks);
 /** Bytes of a board for so many ranks. */
 uint64_t board_bytes(uint32_t ranks);
 
-/* ---- the rank --------------------------------------------------------------------------------------------------- */
+/* ---- the rank ---- */
 
 /** What this rank does to keep its board. */
 struct board_keeper {
@@ -85,7 +85,7 @@ void board_close(struct board_keeper *keeper);
 /** The helper's part: beat, and answer questions; milliseconds until it wants to be called again, or -1. */
 int board_progress(struct board_keeper *keeper);
 
-/* ---- who looks -------------------------------------------------------------------------------------------------- */
+/* ---- who looks ---- */
 
 /**
  * A board of some process, mapped. What a reader reckons with (how many ranks, of which job) is read once and kept

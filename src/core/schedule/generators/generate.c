@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 static bool all_near(const struct plan_shape *shape)
 {
@@ -179,7 +179,7 @@ static const char *refuses_uneven_levels(const struct plan_shape *shape)
     return fewest == most && hierarchy_is_even(shape) ? NULL : "all nodes and all leaves must be of one size";
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
@@ -367,7 +367,7 @@ const struct algorithm *algorithm_find(enum collective collective, const char *n
     return NULL;
 }
 
-/* ---- from shape to plan ------------------------------------------------------------------------------------------ */
+/* ---- from shape to plan ---- */
 
 const char *algorithm_refuses(const struct algorithm *algorithm, const struct plan_shape *shape)
 {

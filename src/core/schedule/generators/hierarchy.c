@@ -28,7 +28,7 @@ struct level {
     uint32_t *next;              /* who stands for each group with this rank's number; NULL at the top */
 };
 
-/* ---- levels ------------------------------------------------------------------------------------------------------ */
+/* ---- levels ---- */
 
 /* The groups of the units of a level; NULL where all of them are one group. */
 static const uint32_t *groups_of(const struct plan_shape *shape, uint32_t depth, uint32_t *units, uint32_t *groups)
@@ -171,7 +171,7 @@ static struct step reduce_step(const struct stage *stage, uint32_t source, uint3
                          .target_chunk = stage_chunk(into, 0)};
 }
 
-/* ---- all-reduce -------------------------------------------------------------------------------------------------- */
+/* ---- all-reduce ---- */
 
 /* `width` pieces of everybody's input meet at the owners, an equal share at each, summed into `into`. */
 static void sum_shares(const struct stage *stage, const struct level *level, uint32_t width, const struct pieces *into,
@@ -269,7 +269,7 @@ void stage_hierarchy_allreduce(const struct stage *stage)
     free(standing);
 }
 
-/* ---- reduce-scatter, all-gather: groups of one size -------------------------------------------------------------- */
+/* ---- reduce-scatter, all-gather: groups of one size ---- */
 
 /* The unit with number `index` in each group. NULL when memory ran out. */
 static uint32_t *units_by_group(const struct stage *stage, const struct level *level)
@@ -399,7 +399,7 @@ void stage_hierarchy_allgather(const struct stage *stage, struct moment own)
     free(standing);
 }
 
-/* ---- broadcast, reduce: one head a group ------------------------------------------------------------------------- */
+/* ---- broadcast, reduce: one head a group ---- */
 
 /*
  * Who stands for a group here is its head: the root's unit in its group, else the first. Turns level.next into the

@@ -4,7 +4,7 @@
 
 static const struct moment now = {0};
 
-/* ---- binomial ---------------------------------------------------------------------------------------------------- */
+/* ---- binomial ---- */
 
 struct climb {
     const struct stage *stage;
@@ -126,7 +126,7 @@ void write_binomial_allreduce(struct builder *builder)
     stage_binomial_broadcast(&down);
 }
 
-/* ---- two binary trees -------------------------------------------------------------------------------------------- */
+/* ---- two binary trees ---- */
 
 #define NOBODY UINT32_MAX
 

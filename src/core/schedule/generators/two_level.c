@@ -92,7 +92,7 @@ static bool levels_open(struct levels *levels, struct builder *builder)
     return levels_open_with(levels, builder, NONE);
 }
 
-/* ---- what nodes do inside ---------------------------------------------------------------------------------------- */
+/* ---- what nodes do inside ---- */
 
 static bool owns(const struct levels *levels)
 {
@@ -196,7 +196,7 @@ static void deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, 
                                   .value = chunk % levels->builder->plan->parts});
 }
 
-/* ---- what columns do between nodes ------------------------------------------------------------------------------- */
+/* ---- what columns do between nodes ---- */
 
 /* The stage of this rank's column (or of the leaders). */
 static struct stage between(const struct levels *levels, const uint32_t *members)
@@ -215,7 +215,7 @@ static struct stage between(const struct levels *levels, const uint32_t *members
     };
 }
 
-/* ---- all-reduce, reduce ------------------------------------------------------------------------------------------ */
+/* ---- all-reduce, reduce ---- */
 
 /* Segments that make messages of a good length out of `shares` shares, unless there are segments already. */
 static void segment(const struct levels *levels, uint32_t shares)
@@ -338,7 +338,7 @@ void write_multi_level_reduce(struct builder *builder)
     write_sum(builder, true, 1, stage_hierarchy_reduce);
 }
 
-/* ---- reduce-scatter, all-gather: nodes of one size --------------------------------------------------------------- */
+/* ---- reduce-scatter, all-gather: nodes of one size ---- */
 
 /* On every node, the owner of a number sums the blocks that belong to ranks of its number anywhere. */
 static void write_reduce_scatter(struct builder *builder, void (*cross)(const struct stage *stage))
@@ -420,7 +420,7 @@ void write_multi_level_allgather(struct builder *builder)
     write_allgather(builder, stage_hierarchy_allgather);
 }
 
-/* ---- broadcast, barrier: one leader a node ----------------------------------------------------------------------- */
+/* ---- broadcast, barrier: one leader a node ---- */
 
 static void write_broadcast(struct builder *builder, void (*cross)(const struct stage *stage))
 {

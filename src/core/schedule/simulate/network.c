@@ -93,7 +93,7 @@ uint32_t network_end(struct network *network, double *latency)
     return flow.sender;
 }
 
-/* ---- setting up -------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 bool network_open(struct network *network, const struct plan_shape *shape, const struct simulated_cluster *cluster,
                   uint32_t most)

@@ -77,7 +77,7 @@ struct simulation {
     void *memory;
 };
 
-/* ---- the heap of events ------------------------------------------------------------------------------------------ */
+/* ---- the heap of events ---- */
 
 static bool earlier(const struct event *a, const struct event *b)
 {
@@ -123,7 +123,7 @@ static uint32_t node_of(const struct simulation *simulation, uint32_t rank)
     return shape_node(simulation->shape, rank);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static const struct step *step_of(const struct simulation *simulation, const struct runner *runner)
 {
@@ -447,7 +447,7 @@ static void run(struct simulation *simulation)
     }
 }
 
-/* ---- setting up -------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 /* One allocation, handed out in pieces of 16 bytes. */
 static void *take(char **memory, size_t bytes)

@@ -14,7 +14,7 @@
 /* Loops and conditions within one another. */
 #define NESTING_MOST 12
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 /* Cut the text into lines without comments and blanks around them; empty ones are left out. */
 static weft_status cut_lines(struct written *written, size_t bytes, struct error *error)
@@ -102,7 +102,7 @@ static weft_status find_sections(struct written *written, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- header ------------------------------------------------------------------------------------------------------ */
+/* ---- header ---- */
 
 static bool take_fixed(struct scanner *scanner, const char *what, int64_t least, int64_t most, struct fixed *fixed)
 {

@@ -131,7 +131,7 @@ static bool take_group(struct reading *reading, uint32_t *group)
     return right;
 }
 
-/* ---- one function a kind ----------------------------------------------------------------------------------------- */
+/* ---- one function a kind ---- */
 
 static bool read_send(struct reading *reading)
 {
@@ -337,7 +337,7 @@ static bool (*const readers[STEP_KINDS])(struct reading *) = {
     [STEP_EXCHANGE] = read_exchange,
 };
 
-/* ---- what may follow --------------------------------------------------------------------------------------------- */
+/* ---- what may follow ---- */
 
 /* "(after step 3 of lane 1, 2 iterations back)", "(after all of lane 1)", "(after lane 1 so far)" */
 static bool take_wait(struct reading *reading)

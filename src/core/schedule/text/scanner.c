@@ -77,7 +77,7 @@ bool scanner_word(struct scanner *scanner, char *word, size_t size)
     return true;
 }
 
-/* ---- expressions: the weaker the sign, the lower the level ------------------------------------------------------- */
+/* ---- expressions: the weaker the sign, the lower the level ---- */
 
 static bool expression(struct scanner *scanner, unsigned level, int64_t *value);
 

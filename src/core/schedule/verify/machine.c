@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static bool has_input(const struct plan_shape *shape, uint32_t rank)
 {
@@ -162,7 +162,7 @@ static bool run(struct machine *machine)
     return true;
 }
 
-/* ---- setting up -------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 /* Which steps another lane waits for, how many signals a lane makes: sizes of what must be kept. */
 static void count_snapshots(struct machine *machine)

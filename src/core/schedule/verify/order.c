@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- scopes ------------------------------------------------------------------------------------------------------ */
+/* ---- scopes ---- */
 
 bool verify_scopes_open(struct machine *machine, bool narrow)
 {
@@ -44,7 +44,7 @@ bool verify_scopes_open(struct machine *machine, bool narrow)
     return true;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------ */
+/* ---- groups ---- */
 
 /* The number of a group; a new one if there is none like it yet. `table` has `mask` + 1 places for numbers + 1. */
 static uint32_t intern(struct verify_groups *groups, uint32_t *table, uint32_t mask, const uint32_t *members,
@@ -126,7 +126,7 @@ void verify_order_close(struct machine *machine)
         free(machine->joins[i].before);
 }
 
-/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+/* ---- clocks ---- */
 
 void verify_join(tick *clock, const tick *other, uint32_t components)
 {
@@ -169,7 +169,7 @@ bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t r
     return true;
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------------------------- */
+/* ---- lanes ---- */
 
 void verify_complete(struct machine *machine, struct thread *thread)
 {
@@ -208,7 +208,7 @@ bool verify_wait_is_over(struct machine *machine, struct thread *thread, const s
     return true;
 }
 
-/* ---- signals ----------------------------------------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 static const tick *snapshot_at_signal(const struct machine *machine, uint32_t thread, uint32_t signal)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- complaints -------------------------------------------------------------------------------------------------- */
+/* ---- complaints ---- */
 
 static const char *binding_text(const struct machine *machine)
 {
@@ -43,7 +43,7 @@ bool verify_complain(struct machine *machine, const struct thread *thread, const
     return false;
 }
 
-/* ---- facts ------------------------------------------------------------------------------------------------------- */
+/* ---- facts ---- */
 
 void verify_flow_free(struct verify_flow *flow)
 {
@@ -188,7 +188,7 @@ void verify_flow_note_order(struct machine *machine, const struct thread *thread
         row[1 + i] = data_steps(machine, i, (uint32_t)clock[i]);
 }
 
-/* ---- cells ------------------------------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 const char *verify_cell_text(const struct machine *machine, uint32_t index, char *text, size_t size)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static struct channel *channel_of(struct machine *machine, uint32_t from, uint32_t to, uint32_t channel)
 {

@@ -167,7 +167,7 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
     return status;
 }
 
-/* ---- many at once ------------------------------------------------------------------------------------------------ */
+/* ---- many at once ---- */
 
 weft_status sweep_all(const uint32_t *ranks, size_t count, struct sweep_job **jobs, size_t *job_count,
                       struct error *error)
@@ -248,7 +248,7 @@ weft_status sweep_run(struct sweep_job *jobs, size_t count, uint32_t threads, sw
     return (weft_status)sweep.failed;
 }
 
-/* ---- plans of all ranks ------------------------------------------------------------------------------------------ */
+/* ---- plans of all ranks ---- */
 
 weft_status sweep_generate(const struct algorithm *algorithm, const struct plan_shape *shape, struct plan ***plans,
                            struct error *error)

@@ -26,7 +26,7 @@ static uint64_t bytes_of_chunk(const struct transfer *transfer, const struct fli
     return left < flight->chunk_bytes ? left : flight->chunk_bytes;
 }
 
-/* ---- the receiver ----------------------------------------------------------------------------------------------- */
+/* ---- the receiver ---- */
 
 void bulk_announce(struct fabric *fabric, struct transfer *transfer)
 {
@@ -113,7 +113,7 @@ void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate)
     transfer_end(fabric, transfer, TRANSFER_COMPLETE);
 }
 
-/* ---- the sender ------------------------------------------------------------------------------------------------- */
+/* ---- the sender ---- */
 
 bool bulk_is_sound(const struct fabric_announcement *announcement, uint64_t bytes)
 {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* ---- the table of channels -------------------------------------------------------------------------------------- */
+/* ---- the table of channels ---- */
 
 static uint32_t channel_hash(uint32_t peer, uint32_t communicator, uint8_t number)
 {
@@ -118,7 +118,7 @@ void fabric_channels_close(struct fabric *fabric)
     free(fabric->channels);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------------------ */
+/* ---- lists ---- */
 
 void transfer_list_remove(struct transfer_list *list, struct transfer *transfer)
 {
@@ -178,7 +178,7 @@ static void early_put(struct slot **list, struct slot *slot)
     *list = slot;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 static bool same_operation(const struct transfer *transfer, const struct fabric_header *header)
 {
@@ -243,7 +243,7 @@ static void meet_announcement(struct fabric *fabric, struct fabric_channel *chan
     slot_give(fabric, slot);
 }
 
-/* ---- beginning -------------------------------------------------------------------------------------------------- */
+/* ---- beginning ---- */
 
 static bool window_is_open(const struct fabric_channel *channel, uint32_t sequence)
 {
@@ -320,7 +320,7 @@ weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transf
     return WEFT_OK;
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 /** An EAGER or REQUEST has come. */
 static bool take_for_receive(struct fabric *fabric, struct fabric_channel *channel, struct slot *slot)

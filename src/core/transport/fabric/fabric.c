@@ -15,7 +15,7 @@
 #define SPARE_RECEIVES 4          /**< messages of a peer that cost no credit and may be under way at once */
 #define CLOSE_LIMIT    300000000u /**< nanoseconds to wait for what was sent to leave */
 
-/* ---- errors ----------------------------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 /* Always WEFT_ERROR_NETWORK: whether a rank has died is for the control plane to say. */
 void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, const char *doing, int number,
@@ -36,7 +36,7 @@ static weft_status failure_of(const struct fabric *fabric, struct error *error)
     return error_set(error, fabric->failure.status, "%s", fabric->failure.text);
 }
 
-/* ---- completions ------------------------------------------------------------------------------------------------ */
+/* ---- completions ---- */
 
 static void complete(struct fabric *fabric, const struct completion *completion)
 {
@@ -157,7 +157,7 @@ static weft_status fabric_progress(struct transport *transport, struct error *er
     return failure_of(fabric, error);
 }
 
-/* ---- transfers -------------------------------------------------------------------------------------------------- */
+/* ---- transfers ---- */
 
 static weft_status fabric_begin(struct transport *transport, struct transfer *transfer, struct error *error)
 {
@@ -256,7 +256,7 @@ static void fabric_forget(struct transport *transport, uint32_t communicator)
     channels_forget((struct fabric *)(void *)transport, communicator);
 }
 
-/* ---- sleeping --------------------------------------------------------------------------------------------------- */
+/* ---- sleeping ---- */
 
 static int fabric_wait_descriptor(const struct transport *transport)
 {
@@ -278,7 +278,7 @@ static bool fabric_may_sleep(struct transport *transport)
     return true;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static void fabric_transport_close(struct transport *transport)
 {
@@ -487,7 +487,7 @@ void fabric_close(struct fabric *fabric)
     free(fabric);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 void fabric_endpoint_info(const struct fabric *fabric, struct fabric_endpoint *endpoint)
 {

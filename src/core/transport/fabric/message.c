@@ -17,7 +17,7 @@ struct slab {
     char *memory;
 };
 
-/* ---- the pools -------------------------------------------------------------------------------------------------- */
+/* ---- the pools ---- */
 
 static void *slab_open(struct fabric *fabric, uint64_t bytes, bool registered, struct slab **result,
                        struct error *error)
@@ -106,7 +106,7 @@ void write_give(struct fabric *fabric, struct operation *operation)
     fabric->free_writes = operation;
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static void *slot_descriptor(const struct slot *slot, uint32_t rail)
 {
@@ -137,7 +137,7 @@ weft_status message_post_receives(struct fabric *fabric, struct rail *rail, uint
     return WEFT_OK;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 void peer_is_busy(struct fabric *fabric, struct peer *peer)
 {

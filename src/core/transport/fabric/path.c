@@ -21,7 +21,7 @@
 #define SILENCE_ASKED  300000000u          /* ns without anything of a peer: ask all paths */
 #define SILENCE_DEAD   1200000000u         /* ns without an answer, while another path has answered */
 
-/* ---- pairing ---------------------------------------------------------------------------------------------------- */
+/* ---- pairing ---- */
 
 static bool same_network(const struct fabric_rail_endpoint *a, const struct fabric_rail_endpoint *b)
 {
@@ -107,7 +107,7 @@ struct path *path_by_rail(const struct peer *peer, uint32_t rail)
     return NULL;
 }
 
-/* ---- choosing --------------------------------------------------------------------------------------------------- */
+/* ---- choosing ---- */
 
 struct path *path_of_messages(struct peer *peer)
 {
@@ -157,7 +157,7 @@ void path_take_chunk(struct fabric *fabric, struct peer *peer, struct path *path
     path->bytes_in_flight += bytes;
 }
 
-/* ---- rates ------------------------------------------------------------------------------------------------------ */
+/* ---- rates ---- */
 
 void paths_take_rates(struct peer *peer, const struct fabric_announcement *announcement)
 {
@@ -193,7 +193,7 @@ void paths_learn(struct peer *peer, const struct lane *lane)
     }
 }
 
-/* ---- probing ---------------------------------------------------------------------------------------------------- */
+/* ---- probing ---- */
 
 static void probe(struct fabric *fabric, struct peer *peer, struct path *path)
 {
@@ -266,7 +266,7 @@ void path_refuse_probe(struct peer *peer, uint32_t rail)
     path->probe_due = path->answer_due = false;
 }
 
-/* ---- silence ---------------------------------------------------------------------------------------------------- */
+/* ---- silence ---- */
 
 /** Fail if `path` has not answered while another one has. */
 static void judge(struct fabric *fabric, const struct peer *peer, const struct path *path, uint64_t now)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- interfaces ------------------------------------------------------------------------------------------------- */
+/* ---- interfaces ---- */
 
 /** Neither loopback nor a bridge or tunnel of containers and virtual machines, which rarely lead to another host. */
 static bool is_real(const struct machine_interface *interface)
@@ -176,7 +176,7 @@ static weft_status places_choose(const struct fabric_config *config, struct plac
     return status;
 }
 
-/* ---- providers -------------------------------------------------------------------------------------------------- */
+/* ---- providers ---- */
 
 /** Whether there is a device of the EFA driver, or of another one for RDMA. */
 static bool rdma_device_exists(bool efa)

@@ -7,7 +7,7 @@
 #define TABLE_BEGIN   256u
 #define RECORDS_TAKEN 3u /* by one allocation, at most */
 
-/* ---- bins and the table ---------------------------------------------------------------------------------------- */
+/* ---- bins and the table ---- */
 
 /* The bin whose blocks all have at least the size that begins it: bin 4 k + q begins at (4 + q) 2^(k - 2) granules. */
 static unsigned bin_of(uint64_t bytes)
@@ -119,7 +119,7 @@ static struct heap_block *record_take(struct heap_blocks *blocks, uint64_t offse
     return block;
 }
 
-/* ---- splitting and joining --------------------------------------------------------------------------------------- */
+/* ---- splitting and joining ---- */
 
 /* Cut `block` at `bytes` from its beginning; the rest becomes a block after it, returned. Neither is in a bin. */
 static struct heap_block *block_cut(struct heap_blocks *blocks, struct heap_block *block, uint64_t bytes)
@@ -211,7 +211,7 @@ struct heap_block *heap_blocks_take(struct heap_blocks *blocks, uint64_t bytes, 
     return block;
 }
 
-/* ---- from above -------------------------------------------------------------------------------------------------- */
+/* ---- from above ---- */
 
 static struct heap_block *free_below(const struct heap_blocks *blocks)
 {
@@ -252,7 +252,7 @@ struct heap_block *heap_blocks_grow(struct heap_blocks *blocks, uint64_t bytes, 
     return block;
 }
 
-/* ---- handed out -------------------------------------------------------------------------------------------------- */
+/* ---- handed out ---- */
 
 void heap_blocks_hand_out(struct heap_blocks *blocks, struct heap_block *block)
 {
@@ -274,7 +274,7 @@ void heap_blocks_free(struct heap_blocks *blocks, struct heap_block *block)
     block_release(blocks, block);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 bool heap_blocks_open(struct heap_blocks *blocks)
 {

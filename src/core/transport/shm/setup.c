@@ -102,7 +102,7 @@ static int socket_peer_process(int socket)
     return socket_credentials(socket, &peer) ? peer.pid : 0;
 }
 
-/* ---- the packet ------------------------------------------------------------------------------------------------- */
+/* ---- the packet ---- */
 
 static bool hello_send(const struct shm *shm, const struct shm_peer *peer, int socket)
 {
@@ -212,7 +212,7 @@ static weft_status shm_peer_admit(struct shm *shm, struct shm_peer *peer, const 
     return WEFT_OK;
 }
 
-/* ---- the two sides ---------------------------------------------------------------------------------------------- */
+/* ---- the two sides ---- */
 
 /* Call a lower rank and say hello. A socket that is not there (yet), or is full, is tried again. */
 static weft_status setup_call(struct shm_setup *setup, struct pending_peer *pending, struct error *error)

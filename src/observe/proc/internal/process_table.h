@@ -53,7 +53,7 @@ void process_table_release(struct process_table *table);
 /** How often this one has listed the machine itself. */
 uint64_t process_table_walks(const struct process_table *table);
 
-/* ---- what is in the file ---------------------------------------------------------------------------------------- */
+/* ---- what is in the file ---- */
 
 /** In front of the processes, which follow as they are in memory. */
 struct process_table_head {
@@ -75,7 +75,7 @@ uint64_t process_table_checksum(const struct process_table_head *head, const str
 bool process_table_parse(const void *bytes, size_t size, uint64_t machine, const struct process_table_head **head,
                          const struct kernel_process **processes);
 
-/* ---- listing a machine ------------------------------------------------------------------------------------------ */
+/* ---- listing a machine ---- */
 
 /** Called with each process of `root`/proc: the directory, and a name in it that is a number. Errors end the walk. */
 typedef weft_status process_walk_visit(void *context, int directory, const char *number, struct error *error);

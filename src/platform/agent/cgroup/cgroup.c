@@ -23,7 +23,7 @@
 #define WEIGHT_TOP 10000
 #define MAKE_TRIES 5 /* another node's end may remove an empty parent at the same time */
 
-/* ---- files of a group ------------------------------------------------------------------------------------------- */
+/* ---- files of a group ---- */
 
 static bool write_value(const char *directory, const char *name, const char *value)
 {
@@ -76,7 +76,7 @@ static bool has_file(const char *directory, const char *name)
     return *directory && file_join(path, directory, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
 }
 
-/* ---- limits ----------------------------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static bool limit_memory(const char *directory, bool version_2, uint64_t bytes)
 {
@@ -140,7 +140,7 @@ static bool limit(const char *directory, const char *parent, enum cgroup_control
     return !limits->processes || write_number(directory, "pids.max", limits->processes);
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* The group of all runs in one tree, which is shared with other servers of this machine. */
 static bool make_parent(const char *own, char directory[FILE_PATH_BYTES])
@@ -226,7 +226,7 @@ bool cgroup_enter(const struct cgroup *group)
     return entered;
 }
 
-/* ---- what happens in it ----------------------------------------------------------------------------------------- */
+/* ---- what happens in it ---- */
 
 void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events)
 {
@@ -239,7 +239,7 @@ void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events
     };
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------------------- */
+/* ---- ending ---- */
 
 /* Kill each process by its number; how many there were. */
 static int kill_each(const char *directory)

@@ -19,7 +19,7 @@
 #define RECORD_MOST   (JOURNAL_HEADER_BYTES + JOURNAL_PAYLOAD_MOST)
 #define PIECE_BYTES   ((size_t)4 << 10) /* of a reader's memory */
 
-/* ---- segments --------------------------------------------------------------------------------------------------- */
+/* ---- segments ---- */
 
 weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *directory, uint64_t first, struct error *error)
 {
@@ -110,7 +110,7 @@ static weft_status damaged(const char *directory, uint64_t first, uint64_t offse
                      directory, offset, DIGITS, first);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void note_record(struct journal_writer *writer, const struct journal_record *record)
 {
@@ -379,7 +379,7 @@ void journal_writer_close(struct journal_writer *writer)
     writer->file = -1;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* Have room for `size` bytes and no more: thousands of journals are read at a time, most of them some lines a minute.
  */

@@ -31,7 +31,7 @@ struct journal_limits {
     uint64_t output_bytes;  /**< of output in closed segments that are kept (256 MiB) */
 };
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 struct journal_segment {
     uint64_t first;          /**< sequence that it is named for */
@@ -74,7 +74,7 @@ weft_status journal_sync(struct journal_writer *writer, struct error *error);
 /** Harmless on a zeroed struct, and twice. */
 void journal_writer_close(struct journal_writer *writer);
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /** The first sequences of all segments in `directory`, rising: by them they are named; `*firsts` is to be freed. No
  * directory: none. */

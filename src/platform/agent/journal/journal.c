@@ -57,7 +57,7 @@ static bool has_text(uint32_t kind)
            kind == JOURNAL_LOST;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void put_fields(struct buffer *buffer, const struct journal_record *record)
 {
@@ -121,7 +121,7 @@ void journal_put(struct buffer *buffer, const struct journal_record *record)
     memcpy(header + CHECKED_BYTES, &check, sizeof check);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static void get_fields(struct reader *reader, struct journal_record *record)
 {

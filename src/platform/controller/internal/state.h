@@ -184,8 +184,7 @@ int64_t controlled_told(const struct controller *controller, int64_t told);
 /** The attempt of a run that is under way, as engines know it. */
 struct attempt controlled_attempt(const struct controlled_run *run);
 
-/* ---- platform/controller/hosts.c: what there is ------------------------------------------------------------------------------
- */
+/* ---- platform/controller/hosts.c: what there is ---- */
 
 /** Take the engine's hosts into the registry and the scheduler, and those that the registry knows besides: something
  * may run there, and nothing more is started. */
@@ -206,8 +205,7 @@ weft_status hosts_check_share(const struct controller *controller, const struct 
 weft_status hosts_check(const struct controller *controller, uint32_t nodes, uint32_t slots, bool spans,
                         struct error *error);
 
-/* ---- platform/controller/runs.c: the runs that have not ended ----------------------------------------------------------------
- */
+/* ---- platform/controller/runs.c: the runs that have not ended ---- */
 
 /** Where the run of that number is among all of them, or would be. */
 uint32_t runs_place(const struct controller *controller, int64_t number);
@@ -234,8 +232,7 @@ void runs_free(struct controller *controller);
 void runs_break_promise(struct controller *controller, struct controlled_run *run, enum controller_wait waits,
                         int64_t now);
 
-/* ---- platform/controller/attempt.c: attempts begin and end -------------------------------------------------------------------
- */
+/* ---- platform/controller/attempt.c: attempts begin and end ---- */
 
 /** If the hosts that a run was promised are free, and its budget allows it: take them, begin an attempt in the
  * registry. In a transaction. */
@@ -264,8 +261,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
 /** Its slots are free again. */
 void attempt_forget(struct controller *controller, struct controlled_run *run);
 
-/* ---- platform/controller/silence.c: nodes of which nothing is heard ----------------------------------------------------------
- */
+/* ---- platform/controller/silence.c: nodes of which nothing is heard ---- */
 
 /** What keeps an attempt from being told or heard is kept among the run's events, once: others may wait for its end. */
 weft_status silence_note(struct controller *controller, struct controlled_run *run, const char *what, const char *why,
@@ -279,8 +275,7 @@ weft_status silence_heed(struct controller *controller, struct controlled_run *r
 weft_status silence_miss(struct controller *controller, struct controlled_run *run, uint32_t node,
                          const struct error *refusal, int64_t now, struct error *error);
 
-/* ---- platform/controller/blame.c: by which rank an attempt failed ------------------------------------------------------------
- */
+/* ---- platform/controller/blame.c: by which rank an attempt failed ---- */
 
 /** Listen to what a node prints: its launcher may tell. */
 void blame_hear(struct controlled_run *run, uint32_t node, const struct journal_record *record);
@@ -289,8 +284,7 @@ void blame_hear(struct controlled_run *run, uint32_t node, const struct journal_
  * 9", "its program on node-1 ended with exit code 3". */
 void blame_say(const struct controlled_run *run, uint32_t node, struct registry_node *ended);
 
-/* ---- platform/controller/progress.c: how far programs say that they are ------------------------------------------------------
- */
+/* ---- platform/controller/progress.c: how far programs say that they are ---- */
 
 /** Take a node's report of progress from a record. */
 void progress_hear(struct controller *controller, struct controlled_run *run, uint32_t node,
@@ -314,14 +308,12 @@ void progress_planned(struct controller *controller, int64_t now);
 void progress_say_awaited(const struct controller *controller, const struct controller_plan_run *waits, int64_t now,
                           char *text, size_t size);
 
-/* ---- platform/controller/gate.c: who may be placed at all --------------------------------------------------------------------
- */
+/* ---- platform/controller/gate.c: who may be placed at all ---- */
 
 /** Before a pass: let those runs into the scheduler's queue that limits and budgets allow to begin; park the others. */
 weft_status gate_all(struct controller *controller, int64_t now, struct error *error);
 
-/* ---- platform/controller/pause.c: who is not tried again yet -----------------------------------------------------------------
- */
+/* ---- platform/controller/pause.c: who is not tried again yet ---- */
 
 /** A run waits, as `found`: how long it does because of how its last attempt ended. */
 weft_status pause_note(const struct controller *controller, struct controlled_run *run,
@@ -335,8 +327,7 @@ void pause_set_back(struct controlled_run *run, int64_t now);
 /** How long it still does, and why if it is told `whole`. */
 char *pause_say(const struct controlled_run *run, bool whole, int64_t now, char *text, size_t size);
 
-/* ---- platform/controller/limits.c: classes and personal runs -----------------------------------------------------------------
- */
+/* ---- platform/controller/limits.c: classes and personal runs ---- */
 
 /** The class of a run and what it allows, into the run. */
 void run_limits_apply(const struct controller *controller, const struct registry_run *found,
@@ -356,8 +347,7 @@ void run_limits_count(struct controller *controller, const struct controlled_run
 enum controller_wait run_limits_judge(const struct controller *controller, const struct controlled_run *run);
 char *run_limits_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
 
-/* ---- platform/controller/disk.c: a full disk, and runs that take too much of it ----------------------------------------------
- */
+/* ---- platform/controller/disk.c: a full disk, and runs that take too much of it ---- */
 
 /** The limits of an attempt that is about to start, into its order: how large a file may become, how much output is
  * kept. */
@@ -366,8 +356,7 @@ void disk_limit_order(const struct controller *controller, int64_t asked, struct
 /** Why no run starts at present, as the end of "Run 3 ...". */
 char *disk_say(const struct controller *controller, char *text, size_t size);
 
-/* ---- platform/controller/slices.c: whose time slice is over ------------------------------------------------------------------
- */
+/* ---- platform/controller/slices.c: whose time slice is over ---- */
 
 /** Whether one has ended since the last pass. */
 bool slices_due(const struct controller *controller, int64_t now);
@@ -376,8 +365,7 @@ bool slices_due(const struct controller *controller, int64_t now);
  * if there are any: then another pass is due at once, which those who wait get the slots by. In a transaction. */
 weft_status slices_end(struct controller *controller, int64_t now, bool *made, struct error *error);
 
-/* ---- platform/controller/budget.c --------------------------------------------------------------------------------------------
- */
+/* ---- platform/controller/budget.c ---- */
 
 /** Forget what is set aside; set aside what a run needs to begin with, again; see whether that can be done, and do it.
  */

@@ -49,7 +49,7 @@ void local_limits_divide(struct engine_local *local)
     }
 }
 
-/* ---- a node ----------------------------------------------------------------------------------------------------- */
+/* ---- a node ---- */
 
 /* The processors of slots: the slots of all hosts, in order, divide those that this process may use evenly. */
 static void choose(const struct engine_local *local, const struct local_host *host, const struct engine_place *place,

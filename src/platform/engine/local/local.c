@@ -29,7 +29,7 @@ static struct engine_local *local_of(struct engine *engine)
     return (struct engine_local *)engine;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- nodes ---- */
 
 static weft_status unknown(const struct attempt *attempt, struct error *error)
 {
@@ -81,7 +81,7 @@ static void remove_node(struct engine_local *local, struct local_node *node)
     free_node(local, node);
 }
 
-/* ---- starting --------------------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 static weft_status local_start(struct engine *engine, const struct engine_order *order, struct error *error)
 {
@@ -104,7 +104,7 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
     return status;
 }
 
-/* ---- stopping --------------------------------------------------------------------------------------------------- */
+/* ---- stopping ---- */
 
 /* How many nodes an attempt has, by the order of any of them. */
 static weft_status count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
@@ -181,7 +181,7 @@ static weft_status local_remark(struct engine *engine, const struct attempt *att
     return status;
 }
 
-/* ---- polling ---------------------------------------------------------------------------------------------------- */
+/* ---- polling ---- */
 
 /* The boot at which a node was ordered is over: whatever it was, it does not run. */
 static bool machine_was_down(const struct engine_local *local, const struct local_node *node)
@@ -286,7 +286,7 @@ static weft_status local_gone(struct engine *engine, const struct attempt *attem
     return status;
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 static bool is_own_attempt(const struct engine_local *local, const struct attempt *attempt)
 {
@@ -427,7 +427,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     return status == WEFT_OK ? file_remove_tree(directory, error) : status;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static void local_close(struct engine *engine)
 {

@@ -231,7 +231,7 @@ weft_status local_order_write(struct engine_local *local, const struct engine_or
     return status;
 }
 
-/* ---- whose they are --------------------------------------------------------------------------------------------- */
+/* ---- whose they are ---- */
 
 static bool is_own(const struct engine_local *local, const char *platform)
 {

@@ -169,7 +169,7 @@ weft_status router_finish(struct router *router, struct error *error);
 /** For http_config; the router outlives the server. */
 struct http_application router_application(struct router *router);
 
-/* ---- for handlers ----------------------------------------------------------------------------------------------- */
+/* ---- for handlers ---- */
 
 /** The value of a parameter of the route, by its name; never NULL (see `given`). */
 const struct route_value *route_value(const struct route_call *call, const char *name);

@@ -55,7 +55,7 @@ static const cJSON *get(const cJSON *object, const char *key)
     return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
-/* ---- adding ----------------------------------------------------------------------------------------------------- */
+/* ---- adding ---- */
 
 static bool is_known(const char *word)
 {
@@ -164,7 +164,7 @@ weft_status schema_set_check(const struct schema_set *set, struct error *error)
     return check_references(set, set->tree, error);
 }
 
-/* ---- checking --------------------------------------------------------------------------------------------------- */
+/* ---- checking ---- */
 
 static weft_status check(struct visit *visit, const cJSON *schema, const cJSON *value);
 

@@ -64,7 +64,7 @@ static void put_label(FILE *out, double x, double y, const char *kind, const cha
     fputs("</text>\n", out);
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- ranges ---- */
 
 struct range {
     double low, high; /* low > high: nothing yet */
@@ -101,7 +101,7 @@ static void make_axes(const struct chart_panel *panel, struct chart_axis *x, str
     chart_axis_make(y, up.low, up.high, panel->wide ? 6 : 4, panel->log);
 }
 
-/* ---- one panel --------------------------------------------------------------------------------------------------- */
+/* ---- one panel ---- */
 
 struct frame {
     double left, top, width, height;
@@ -187,7 +187,7 @@ static void put_panel(FILE *out, const struct chart *chart, const struct chart_p
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 /* With `out` NULL only the lines are counted. */
 static size_t put_legend(FILE *out, const struct chart *chart, double top)

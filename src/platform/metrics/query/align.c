@@ -28,7 +28,7 @@ static bool next_rank(const struct metric_choice *choice, size_t *first, struct 
     return rank->count > 0;
 }
 
-/* ---- the parts of the axis --------------------------------------------------------------------------------------- */
+/* ---- the parts of the axis ---- */
 
 /* Part n reaches from n * width to (n + 1) * width. */
 struct grid {
@@ -139,7 +139,7 @@ static weft_status make_grid(struct metric_store *store, const struct metric_que
     return status == WEFT_OK ? grid_of_extent(grid, extent, most, error) : status;
 }
 
-/* ---- ranks in them ----------------------------------------------------------------------------------------------- */
+/* ---- ranks in them ---- */
 
 struct placing {
     const struct grid *grid;

@@ -29,7 +29,7 @@ struct metric_spread metric_curve_spread(const struct metric_curve *curve, size_
     return (struct metric_spread){metric_summary_mean(part), part->lowest.value, part->highest.value};
 }
 
-/* ---- extent ------------------------------------------------------------------------------------------------------ */
+/* ---- extent ---- */
 
 /* The part of the axis that has something to draw, and how much. */
 struct extent {
@@ -61,7 +61,7 @@ static void take_extent_point(void *state, const struct metric_point *point)
     widen(extent, place, place, 1);
 }
 
-/* ---- equal parts ------------------------------------------------------------------------------------------------- */
+/* ---- equal parts ---- */
 
 struct parts {
     bool times;
@@ -118,7 +118,7 @@ static weft_status draw_parts(struct metric_store *store, const struct metric_qu
     return WEFT_OK;
 }
 
-/* ---- every point by itself --------------------------------------------------------------------------------------- */
+/* ---- every point by itself ---- */
 
 struct singles {
     struct metric_summary *points;
@@ -186,7 +186,7 @@ static weft_status draw_singles(struct metric_store *store, const struct metric_
     return status;
 }
 
-/* ---- curves ------------------------------------------------------------------------------------------------------ */
+/* ---- curves ---- */
 
 static weft_status draw(struct metric_store *store, const struct metric_query *query,
                         const struct metric_choice *choice, size_t most, struct metric_curve *curve,

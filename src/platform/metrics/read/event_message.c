@@ -72,7 +72,7 @@ static double of_half(uint64_t bits)
     return (double)value;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 /* tensorflow/core/framework/types.proto */
 enum type {
@@ -198,7 +198,7 @@ static bool read_tensor(struct varint_reader tensor, double *value)
     return found && number_of(type, bits, content ? size : size_of(type), value);
 }
 
-/* ---- summaries --------------------------------------------------------------------------------------------------- */
+/* ---- summaries ---- */
 
 /* Whether metadata is of another plugin than that of scalars; old ones and files that go on have none. */
 static bool is_foreign(struct varint_reader metadata)

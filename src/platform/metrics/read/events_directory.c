@@ -56,7 +56,7 @@ static weft_status no_memory(struct error *error)
     return error_memory(error, FILE_PATH_BYTES, "the event files of a directory");
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static bool is_one_of(const char *name, const char *const *list, size_t count)
 {
@@ -111,7 +111,7 @@ static char *prefix_of(struct events_directory *directory, const char *path, siz
     return prefix;
 }
 
-/* ---- finding ----------------------------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 static weft_status add_file(struct events_directory *directory, const char *parent, size_t home, const char *name,
                             struct error *error)
@@ -251,7 +251,7 @@ static weft_status search_all(struct events_directory *directory, struct error *
     return status;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 weft_status events_directory_open(const char *path, const char *chosen, struct events_directory **opened,
                                   struct error *error)
@@ -298,7 +298,7 @@ void events_directory_close(struct events_directory *directory)
     free(directory);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
 {

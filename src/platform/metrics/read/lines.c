@@ -53,7 +53,7 @@ static bool take(struct scanner *scanner, const char *word)
     return true;
 }
 
-/* ---- strings ----------------------------------------------------------------------------------------------------- */
+/* ---- strings ---- */
 
 struct text {
     char *bytes;
@@ -150,7 +150,7 @@ static bool take_string(struct scanner *scanner, struct text *text)
     return false;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static size_t digits_at(const char *at, const char *end)
 {
@@ -209,7 +209,7 @@ static bool is_whole(double value, double least, double most)
     return value >= least && value <= most && value == floor(value);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static bool take_value(struct scanner *scanner, bool metric);
 
@@ -349,7 +349,7 @@ static bool take_value(struct scanner *scanner, bool metric)
     return whole;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 /* What weft train writes gets the names by which its figures are drawn. A null there is a number that is not finite if
  * it is a loss or a norm, and else one that is not known. */

@@ -12,7 +12,7 @@
 #define SETTLE_AFTER     30 /* flushes */
 #define SETTLE_LEAST     64 /* tails at a flush; more if more than 30 times as many wait */
 
-/* ---- what waits -------------------------------------------------------------------------------------------------- */
+/* ---- what waits ---- */
 
 void metric_flush_list(struct metric_flush *flush, struct metric_series *series)
 {
@@ -139,7 +139,7 @@ weft_status metric_flush_block(struct metric_flush *flush, struct metric_series 
     return WEFT_OK;
 }
 
-/* ---- spool ------------------------------------------------------------------------------------------------------- */
+/* ---- spool ---- */
 
 static weft_status end_row(struct metric_flush *flush, struct database *database, int64_t *number, struct error *error)
 {
@@ -201,7 +201,7 @@ weft_status metric_flush_read(const uint8_t *bytes, size_t size, metric_flush_ta
     return status;
 }
 
-/* ---- a flush ----------------------------------------------------------------------------------------------------- */
+/* ---- a flush ---- */
 
 /* Of those whose transaction was undone, some may have been made in another one that was not. */
 static weft_status make_series(struct metric_flush *flush, struct database *database, struct error *error)

@@ -28,7 +28,7 @@ static int64_t block_key(int64_t series, int64_t sequence)
     return series * METRIC_BLOCKS_MOST + sequence;
 }
 
-/* ---- series ------------------------------------------------------------------------------------------------------ */
+/* ---- series ---- */
 
 weft_status metric_rows_find(struct database *database, const struct metric_key *key, int64_t *series,
                              struct error *error)
@@ -147,7 +147,7 @@ weft_status metric_rows_forget(struct database *database, int64_t run, bool *lef
     return status;
 }
 
-/* ---- blocks and summaries ---------------------------------------------------------------------------------------- */
+/* ---- blocks and summaries ---- */
 
 weft_status metric_rows_put_block(struct database *database, int64_t series, int64_t sequence, const uint8_t *bytes,
                                   size_t size, struct error *error)
@@ -236,7 +236,7 @@ weft_status metric_rows_summaries(struct database *database, int64_t series, uns
     return status;
 }
 
-/* ---- spool ------------------------------------------------------------------------------------------------------- */
+/* ---- spool ---- */
 
 weft_status metric_rows_put_spool(struct database *database, int64_t number, const uint8_t *bytes, size_t size,
                                   struct error *error)
@@ -268,7 +268,7 @@ weft_status metric_rows_each_spool(struct database *database, metric_rows_take *
     return ended != WEFT_OK || status == WEFT_OK ? ended : error_set(error, status, "%s", here.text);
 }
 
-/* ---- marks ------------------------------------------------------------------------------------------------------- */
+/* ---- marks ---- */
 
 weft_status metric_rows_mark(struct database *database, const struct metric_source *source, uint64_t *sequence,
                              struct error *error)

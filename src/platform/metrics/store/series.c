@@ -9,7 +9,7 @@
 #define ROOM_LEAST 1024
 #define TAIL_LEAST 8
 
-/* ---- table ------------------------------------------------------------------------------------------------------- */
+/* ---- table ---- */
 
 static uint64_t hash_of(const struct metric_key *key)
 {
@@ -115,7 +115,7 @@ void metric_table_free(struct metric_table *table)
     *table = (struct metric_table){0};
 }
 
-/* ---- points ------------------------------------------------------------------------------------------------------ */
+/* ---- points ---- */
 
 weft_status metric_series_add(struct metric_series *series, const struct metric_point *point, struct error *error)
 {

@@ -41,7 +41,7 @@ const struct metric_series *metric_store_series(const struct metric_store *store
     return metric_table_find(&store->table, key);
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 /* Points of the spool: those that are in a block's row already are passed over. */
 static weft_status take_piece(void *state, int64_t number, int64_t block, size_t offset,
@@ -151,7 +151,7 @@ weft_status metric_store_close(struct metric_store *store, struct error *error)
     return status;
 }
 
-/* ---- flushes ----------------------------------------------------------------------------------------------------- */
+/* ---- flushes ---- */
 
 /* Series that got nothing for long, or the oldest of too many: all of them is in the database. */
 static void drop_idle(struct metric_store *store, uint64_t now)
@@ -206,7 +206,7 @@ weft_status metric_store_tick(struct metric_store *store, uint64_t now, struct e
     return metric_store_due(store, now) > 0 ? WEFT_OK : metric_store_flush(store, now, error);
 }
 
-/* ---- points ------------------------------------------------------------------------------------------------------ */
+/* ---- points ---- */
 
 static weft_status check_name(const char *name, struct error *error)
 {
@@ -321,7 +321,7 @@ weft_status metric_store_append(struct metric_store *store, const struct metric_
     return status;
 }
 
-/* ---- records ----------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 weft_status metric_store_mark(struct metric_store *store, const struct metric_source *source, uint64_t *sequence,
                               struct error *error)

@@ -77,7 +77,7 @@ struct metric_summary metric_summary_of(const struct metric_point *points, size_
     return summary;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 #define WORDS ((METRIC_SUMMARY_BYTES - 1) / 8)
 
@@ -139,7 +139,7 @@ weft_status metric_summary_read(const uint8_t *bytes, size_t size, const char *w
     return WEFT_OK;
 }
 
-/* ---- levels ------------------------------------------------------------------------------------------------------ */
+/* ---- levels ---- */
 
 weft_status metric_levels_add(struct metric_levels *levels, const struct metric_summary *block,
                               metric_summary_emit *emit, void *state, struct error *error)

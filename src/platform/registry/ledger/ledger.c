@@ -39,7 +39,7 @@ static weft_status get_account(struct database *database, const char *kind, cons
     return statement_end(select, error);
 }
 
-/* ---- postings --------------------------------------------------------------------------------------------------- */
+/* ---- postings ---- */
 
 struct entry {
     int64_t account, amount;
@@ -97,7 +97,7 @@ static weft_status post(struct database *database, const struct posting *posting
     return status;
 }
 
-/* ---- budgets ---------------------------------------------------------------------------------------------------- */
+/* ---- budgets ---- */
 
 static weft_status read_budget(struct database *database, const char *project, struct ledger_budget *budget,
                                int64_t *remainder, struct error *error)
@@ -364,7 +364,7 @@ static weft_status pass_on(struct database *database, const char *project, int64
     return status == WEFT_OK && *user ? ledger_leave(database, project, user, "", now, error) : status;
 }
 
-/* ---- holds ------------------------------------------------------------------------------------------------------ */
+/* ---- holds ---- */
 
 /* The hold of an attempt and its payer, if there is one. */
 static weft_status find_hold(struct database *database, int64_t run, int64_t epoch, struct ledger_hold *hold,

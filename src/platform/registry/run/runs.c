@@ -31,7 +31,7 @@ weft_status registry_run_get(struct database *database, int64_t run, struct regi
     return status;
 }
 
-/* ---- submitting ------------------------------------------------------------------------------------------------- */
+/* ---- submitting ---- */
 
 static weft_status add_event(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
                              const char *from, const char *to, enum registry_verdict verdict, const char *actor,
@@ -167,7 +167,7 @@ weft_status registry_run_specification(struct database *database, int64_t run, s
     return status;
 }
 
-/* ---- changing --------------------------------------------------------------------------------------------------- */
+/* ---- changing ---- */
 
 /* One report or order on its way into the database. */
 struct change {
@@ -402,7 +402,7 @@ static weft_status end(struct change *change, enum run_exit exit, int64_t platfo
     return apply(change, cause);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- nodes ---- */
 
 /* How many nodes of the attempt are left, the worst exit of the others, and the time of the last of them. */
 static weft_status count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,

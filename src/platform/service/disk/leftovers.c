@@ -15,7 +15,7 @@
 #define NUMBER_MOST ((int64_t)1000000000000000) /* of a run, as the API has it */
 #define NAMED_MOST  256                         /* bytes of the runs that a message names */
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* The largest number that something in a directory is called by; no smaller than `*largest`. */
 static weft_status look_at_directory(const char *directory, const char *name, int64_t *largest, struct error *error)
@@ -56,7 +56,7 @@ static weft_status settle_numbers(const char *directory, struct database *regist
     return status;
 }
 
-/* ---- what still runs -------------------------------------------------------------------------------------------- */
+/* ---- what still runs ---- */
 
 struct orphans {
     struct database *registry;

@@ -41,7 +41,7 @@ struct request {
     bool done; /* by the mutex */
 };
 
-/* ---- on the writer's thread ------------------------------------------------------------------------------------- */
+/* ---- on the writer's thread ---- */
 
 /* Without a writer nothing was done, and nothing is to follow from it. */
 static void finish(struct request *request, const struct writer *writer)
@@ -111,7 +111,7 @@ static void forget(struct writer *writer, void *context)
     finish(request, writer);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static bool is_stopping(struct retention *retention)
 {

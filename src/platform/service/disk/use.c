@@ -74,7 +74,7 @@ static uint64_t project_bytes(const struct disk_use *use, const char *project)
     return bytes;
 }
 
-/* ---- which runs there are ---------------------------------------------------------------------------------------- */
+/* ---- which runs there are ---- */
 
 /* Put a run among those that are measured. */
 static void add_run(struct disk_use *use, const struct registry_run *run)
@@ -147,7 +147,7 @@ static void list_runs(struct disk_use *use)
     pthread_mutex_unlock(&use->mutex);
 }
 
-/* ---- who takes too much ------------------------------------------------------------------------------------------ */
+/* ---- who takes too much ---- */
 
 /* Decide whether a run is to be told of. With the mutex. */
 static void judge(struct disk_use *use, struct measured_run *entry)
@@ -234,7 +234,7 @@ static void *watch(void *context)
     return NULL;
 }
 
-/* ---- what is known ----------------------------------------------------------------------------------------------- */
+/* ---- what is known ---- */
 
 static void say(struct disk_use *use, const struct measured_run *entry, struct disk_use_told *told)
 {
@@ -352,7 +352,7 @@ char *disk_use_largest(struct disk_use *use, char *text, size_t size)
     return text;
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- its life ---- */
 
 weft_status disk_use_open(const struct disk_use_config *config, struct disk_use **use, struct error *error)
 {

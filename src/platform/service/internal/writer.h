@@ -81,7 +81,7 @@ typedef void writer_task(struct writer *writer, void *context);
 /** Have the writer do `task` soon. From any thread. False: it never will, as memory ran out or it is stopping. */
 bool writer_post(struct writer *writer, writer_task *task, void *context);
 
-/* ---- for works -------------------------------------------------------------------------------------------------- */
+/* ---- for works ---- */
 
 struct database *writer_registry(struct writer *writer);
 struct controller *writer_controller(struct writer *writer);

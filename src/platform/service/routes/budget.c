@@ -25,7 +25,7 @@ void budget_json_put(struct json_writer *writer, const char *key, const struct l
     json_close(writer);
 }
 
-/* ---- changes ---------------------------------------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 /* An amount of the body, in slot-minutes, as the ledger counts. */
 static weft_status amount_of(const struct route_call *call, const char *key, int64_t *amount, struct error *error)
@@ -171,7 +171,7 @@ static void transfer_budget(struct route_call *call)
     writer_do(service_of(call)->writer, call, transfer);
 }
 
-/* ---- the ledger ------------------------------------------------------------------------------------------------- */
+/* ---- the ledger ---- */
 
 static void put_entry(struct json_writer *writer, const struct ledger_entry *entry)
 {
@@ -216,7 +216,7 @@ static void show_ledger(struct route_call *call)
     table_answer(call, status, &writer, "entries", budget_json_entry_columns, &error);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 #define PROJECT                                                                                                        \
     {                                                                                                                  \

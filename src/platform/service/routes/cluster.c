@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the cluster ------------------------------------------------------------------------------------------------ */
+/* ---- the cluster ---- */
 
 static void put_known(struct json_writer *writer, const char *key, int64_t value)
 {
@@ -120,7 +120,7 @@ static void show_cluster(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- hosts ------------------------------------------------------------------------------------------------------ */
+/* ---- hosts ---- */
 
 static weft_status change_host(struct writer *writer, struct route_call *call, bool drain, struct json_writer *answer,
                                struct error *error)
@@ -246,7 +246,7 @@ static void list_node_events(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 #define HOST                                                                                                           \
     {                                                                                                                  \

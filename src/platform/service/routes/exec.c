@@ -53,7 +53,7 @@ static void release(void *kept)
     free(beginning);
 }
 
-/* ---- what is asked for ------------------------------------------------------------------------------------------ */
+/* ---- what is asked for ---- */
 
 static weft_status read_environment(struct beginning *beginning, const cJSON *given, struct error *error)
 {
@@ -113,7 +113,7 @@ static weft_status read_body(struct route_call *call, struct beginning *beginnin
     return status;
 }
 
-/* ---- beginning -------------------------------------------------------------------------------------------------- */
+/* ---- beginning ---- */
 
 /* On the writer's thread, whose the engine is. */
 static weft_status ask_engine(struct writer *writer, struct route_call *call, struct json_writer *answer,
@@ -186,7 +186,7 @@ static bool still_in_node(const struct route_call *call)
            service_is_changer(call, &run);
 }
 
-/* ---- speaking to it --------------------------------------------------------------------------------------------- */
+/* ---- speaking to it ---- */
 
 /* NULL: answered. */
 static struct exec_session *find(struct route_call *call)
@@ -245,7 +245,7 @@ static void send_signal(struct route_call *call)
         answer(call, exec_session_signal(session, number, &error), &error);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct route_parameter exec_parameters[] = {
     SERVICE_RUN_PARAMETER,

@@ -24,7 +24,7 @@ static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
     return false;
 }
 
-/* ---- history ----------------------------------------------------------------------------------------------------- */
+/* ---- history ---- */
 
 enum column { TIME, SLOTS, TAKEN, WAITING, FREE, HOLE };
 
@@ -78,7 +78,7 @@ static void show_history(struct route_call *call)
         writer_do(service_of(call)->writer, call, tell_history);
 }
 
-/* ---- timeline ---------------------------------------------------------------------------------------------------- */
+/* ---- timeline ---- */
 
 static void put_bar(struct json_writer *writer, struct sight *sight, const struct registry_bar *bar)
 {
@@ -127,7 +127,7 @@ static void show_timeline(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 /* clang-format off */
 #define SPAN \

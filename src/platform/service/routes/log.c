@@ -49,7 +49,7 @@ static void release(void *kept)
     free(reading);
 }
 
-/* ---- what is asked for ------------------------------------------------------------------------------------------ */
+/* ---- what is asked for ---- */
 
 static void begin_attempt(struct log_reading *reading, const struct registry_run *run, int64_t epoch)
 {
@@ -117,7 +117,7 @@ static bool read_query(struct log_reading *reading, const struct registry_run *r
     return true;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 static const char *cursor_of(const struct log_reading *reading, const char *cursor, char text[CURSOR_BYTES])
 {
@@ -164,7 +164,7 @@ static weft_status read_page(struct route_call *call, struct json_writer *answer
     return WEFT_OK;
 }
 
-/* ---- watching --------------------------------------------------------------------------------------------------- */
+/* ---- watching ---- */
 
 /* Write the page's lines to the stream, a line of JSON each, until the client has to read first (false). Otherwise the
  * page is empty then. */
@@ -302,7 +302,7 @@ static void begin_stream(struct route_call *call, weft_status status, const stru
     write_lines(reading);
 }
 
-/* ---- the route -------------------------------------------------------------------------------------------------- */
+/* ---- the route ---- */
 
 static void read_log(struct route_call *call)
 {

@@ -23,7 +23,7 @@ static int64_t milliseconds_of(int64_t time)
     return time / 1000;
 }
 
-/* ---- which there are --------------------------------------------------------------------------------------------- */
+/* ---- which there are ---- */
 
 /* JSON has no numbers that are not finite: they are texts. */
 static void put_value(struct json_writer *answer, const char *key, double value)
@@ -203,7 +203,7 @@ static void list_metrics(struct route_call *call)
     writer_do(service_of(call)->writer, call, tell_names);
 }
 
-/* ---- curves ------------------------------------------------------------------------------------------------------ */
+/* ---- curves ---- */
 
 static int64_t choice_of(const struct route_call *call, const char *name)
 {
@@ -297,7 +297,7 @@ static void draw_metric(struct route_call *call)
     writer_do(service_of(call)->writer, call, tell_curve);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 /* clang-format off */
 #define NAME    {.name = "name", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST, .required = true, \

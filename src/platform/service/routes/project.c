@@ -80,7 +80,7 @@ static void list_projects(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- one -------------------------------------------------------------------------------------------------------- */
+/* ---- one ---- */
 
 static int64_t balance_of(const struct ledger_balance *balances, size_t count, const char *user)
 {
@@ -142,7 +142,7 @@ static void show_project(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- changes ---------------------------------------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 static weft_status make(struct writer *writer, struct route_call *call, struct json_writer *answer, struct error *error)
 {
@@ -266,7 +266,7 @@ static void remove_member(struct route_call *call)
     writer_do(service_of(call)->writer, call, take_away);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct route_parameter project_parameters[] = {
     {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."}, {0}};

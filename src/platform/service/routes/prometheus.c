@@ -33,7 +33,7 @@ static void put_one(struct prometheus *text, const char *name, const char *type,
     prometheus_sample(text, value, NULL);
 }
 
-/* ---- runs and slots ---------------------------------------------------------------------------------------------- */
+/* ---- runs and slots ---- */
 
 static weft_status put_runs(struct prometheus *text, struct database *registry, struct error *error)
 {
@@ -132,7 +132,7 @@ static weft_status put_slots(struct prometheus *text, struct database *registry,
     return status;
 }
 
-/* ---- this machine ------------------------------------------------------------------------------------------------ */
+/* ---- this machine ---- */
 
 /* A name of measured values as a family: "*" stands for the values of its labels, in their order. */
 static const struct machine_family {
@@ -201,7 +201,7 @@ static weft_status put_machine(struct prometheus *text, struct machine_watch *ma
     return status;
 }
 
-/* ---- the control plane itself ------------------------------------------------------------------------------------ */
+/* ---- the control plane itself ---- */
 
 static void put_writer(struct prometheus *text, struct writer *writer)
 {
@@ -252,7 +252,7 @@ static void put_server(struct prometheus *text, struct service *service)
             (double)service->started * 1e-3);
 }
 
-/* ---- the request ------------------------------------------------------------------------------------------------- */
+/* ---- the request ---- */
 
 static void answer(void *context)
 {

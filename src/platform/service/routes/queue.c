@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- one run ---------------------------------------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 /* When a run that waits is expected to start; 0: it does not wait, or nobody can say. */
 static int64_t expected_start(const struct controller_plan *plan, int64_t run)
@@ -55,7 +55,7 @@ static void show_why(struct route_call *call)
     writer_do(service_of(call)->writer, call, tell_why);
 }
 
-/* ---- the queue -------------------------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 static void put_name(struct json_writer *writer, const struct sight *sight, int64_t number, bool seen)
 {
@@ -200,7 +200,7 @@ static void resume(struct route_call *call)
     writer_do(service_of(call)->writer, call, do_resume);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct route_parameter queue_parameters[] = {{.name = "most",
                                                            .type = ROUTE_INTEGER,

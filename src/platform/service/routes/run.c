@@ -24,7 +24,7 @@ static void put_disk(struct json_writer *writer, const struct route_call *call, 
         json_put_tree(writer, "disk_quota", NULL);
 }
 
-/* ---- the list --------------------------------------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 static void put_counts(struct json_writer *writer, const int64_t counts[RUN_STATES])
 {
@@ -93,7 +93,7 @@ static void list_runs(struct route_call *call)
     table_answer(call, status, &writer, "runs", run_json_columns, &error);
 }
 
-/* ---- one of them ------------------------------------------------------------------------------------------------ */
+/* ---- one of them ---- */
 
 static void show_run(struct route_call *call)
 {
@@ -142,7 +142,7 @@ static void list_run_events(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const char *const states[] = {"queued",    "placed",    "starting",  "running", "stopping",
                                      "preempted", "re-queued", "succeeded", "failed",  "cancelled",

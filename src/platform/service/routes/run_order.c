@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- submit ----------------------------------------------------------------------------------------------------- */
+/* ---- submit ---- */
 
 static weft_status submit(struct writer *writer, struct route_call *call, struct json_writer *answer,
                           struct error *error)
@@ -29,7 +29,7 @@ static void submit_run(struct route_call *call)
         writer_do(service_of(call)->writer, call, submit);
 }
 
-/* ---- fork and promote ------------------------------------------------------------------------------------------- */
+/* ---- fork and promote ---- */
 
 /* The specification of a run as JSON that can be changed. */
 static weft_status read_parent(struct writer *writer, int64_t run, cJSON **wanted, struct error *error)
@@ -247,7 +247,7 @@ static void promote_run(struct route_call *call)
         writer_do(service_of(call)->writer, call, promote_it);
 }
 
-/* ---- stop ------------------------------------------------------------------------------------------------------- */
+/* ---- stop ---- */
 
 static weft_status stop(struct writer *writer, struct route_call *call, struct json_writer *answer, struct error *error)
 {
@@ -272,7 +272,7 @@ static void stop_run(struct route_call *call)
         writer_do(service_of(call)->writer, call, stop);
 }
 
-/* ---- discard ---------------------------------------------------------------------------------------------------- */
+/* ---- discard ---- */
 
 static weft_status discard(struct writer *writer, struct route_call *call, struct json_writer *answer,
                            struct error *error)
@@ -314,7 +314,7 @@ static void discard_run(struct route_call *call)
         writer_do_then(service_of(call)->writer, call, discard, discarded);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct route_parameter submit_parameters[] = {
     {.name = "project", .type = ROUTE_NAME, .meaning = "The project of the run."}, {0}};

@@ -93,7 +93,7 @@ static void remove_secret(struct route_call *call)
                   name);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---- */
 
 /* clang-format off */
 #define SECRET  {.name = "secret", .type = ROUTE_TEXT, .least = 1, .most = SECRET_NAME_BYTES - 1, \

@@ -56,7 +56,7 @@ static void show_server(struct route_call *call)
     route_reply(call, &writer);
 }
 
-/* ---- events ----------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 #define KNOWN_PROJECTS 64
 #define KNOWN_FOR      5000000000u /* nanoseconds that a role is believed */

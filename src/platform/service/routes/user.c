@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- users ------------------------------------------------------------------------------------------------------ */
+/* ---- users ---- */
 
 static void list_users(struct route_call *call)
 {
@@ -116,7 +116,7 @@ static void disable_user(struct route_call *call)
         writer_do(service_of(call)->writer, call, disable);
 }
 
-/* ---- tokens ----------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 /* A token may show and end those that allow no more than it does: itself, and of its user's those that it could have
  * made but for when they end; an administrator's, everybody's. */
@@ -268,7 +268,7 @@ static void revoke_token(struct route_call *call)
         http_fail_error(call->request, &error);
 }
 
-/* ---- the audit log ---------------------------------------------------------------------------------------------- */
+/* ---- the audit log ---- */
 
 /* A page of the audit log. */
 struct audit_page {
@@ -319,7 +319,7 @@ static void show_audit(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct route_parameter user_parameters[] = {
     {.name = "user", .type = ROUTE_NAME, .meaning = "The name of the user."}, {0}};

@@ -29,7 +29,7 @@ static bool is_terminal(const struct exec_session *session)
     return session->order.terminal;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 static weft_status open_terminal(struct exec_session *session, unsigned rows, unsigned columns, struct error *error)
 {
@@ -112,7 +112,7 @@ static void stop(struct exec_session *session)
     node_exec_close(&session->exec);
 }
 
-/* ---- the stream ------------------------------------------------------------------------------------------------- */
+/* ---- the stream ---- */
 
 static void write_frame(struct exec_session *session, struct json_writer *writer)
 {
@@ -225,7 +225,7 @@ static void closed(void *context)
     stop(context);
 }
 
-/* ---- input ------------------------------------------------------------------------------------------------------ */
+/* ---- input ---- */
 
 static void write_input(void *context)
 {
@@ -293,7 +293,7 @@ weft_status exec_session_signal(struct exec_session *session, int number, struct
     return node_exec_signal(&session->exec, number, error);
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+/* ---- beginning and end ---- */
 
 weft_status exec_session_new(struct route_call *call, const struct node_exec_order *order, unsigned rows,
                              unsigned columns, struct exec_session **session, struct error *error)

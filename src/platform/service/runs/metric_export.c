@@ -47,7 +47,7 @@ static void release(struct export *export)
     free(export);
 }
 
-/* ---- the writer's part ------------------------------------------------------------------------------------------- */
+/* ---- the writer's part ---- */
 
 static weft_status write_point(void *state, int64_t rank, int64_t attempt, const struct metric_point *point,
                                struct error *error)
@@ -116,7 +116,7 @@ static void fill(struct writer *writer, void *context)
         release(export); /* the server is stopping, and frees the request */
 }
 
-/* ---- the server's part ------------------------------------------------------------------------------------------- */
+/* ---- the server's part ---- */
 
 /* Have the writer write the next piece. False: it never will. */
 static bool ask(struct export *export)

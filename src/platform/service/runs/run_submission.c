@@ -214,7 +214,7 @@ void run_submission_put(struct json_writer *answer, const struct run_submission 
     json_close(answer);
 }
 
-/* ---- before the writer is asked --------------------------------------------------------------------------------- */
+/* ---- before the writer is asked ---- */
 
 /* The digest of what is asked for: not of what that means now, which may be something else when it is asked again. */
 static weft_status read_key(struct route_call *call, struct registry_key *key, struct error *error)

@@ -62,7 +62,7 @@ void encoder_close(struct encoder *encoder)
     free(encoder);
 }
 
-/* ---- merging ---------------------------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 /* A pre-token of n bytes puts at most 3 n pairs into the heap: n at first, and two for each of its merges. */
 static weft_status make_room(struct encoder *encoder, size_t size, struct error *error)
@@ -180,7 +180,7 @@ static weft_status merge(struct encoder *encoder, const uint8_t *bytes, size_t s
     return status;
 }
 
-/* ---- remembering ------------------------------------------------------------------------------------------------ */
+/* ---- remembering ---- */
 
 static weft_status remember(struct encoder *encoder, const uint8_t *bytes, size_t size, uint64_t hash,
                             struct error *error)

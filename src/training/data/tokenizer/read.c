@@ -29,7 +29,7 @@ static const char *shown(const void *text, size_t size, char buffer[SHOWN_BYTES]
     return text_printable(buffer);
 }
 
-/* ---- vocab.json ------------------------------------------------------------------------------------------------- */
+/* ---- vocab.json ---- */
 
 /* The entries of the vocabulary in the order of their numbers. */
 static weft_status sort_entries(const cJSON *root, const char *path, cJSON **sorted, size_t count, struct error *error)
@@ -122,7 +122,7 @@ static weft_status parse_vocabulary(struct tokenizer *tokenizer, const struct to
     return status;
 }
 
-/* ---- merges.txt ------------------------------------------------------------------------------------------------- */
+/* ---- merges.txt ---- */
 
 /* One line, without its end. */
 static weft_status parse_merge(struct tokenizer *tokenizer, uint8_t *line, size_t length, const char *path,
@@ -196,7 +196,7 @@ weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct
     return WEFT_OK;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------------------- */
+/* ---- the directory ---- */
 
 /* The file of `directory` by one of its two names; if it is there by none, the first. */
 static weft_status find_file(const char *directory, const char *const names[2], char path[FILE_PATH_BYTES],

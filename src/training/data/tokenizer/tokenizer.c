@@ -28,7 +28,7 @@ void tokenizer_close(struct tokenizer *tokenizer)
     free(tokenizer);
 }
 
-/* ---- tokens ----------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 uint32_t tokenizer_find(const struct tokenizer *tokenizer, const void *bytes, size_t size)
 {
@@ -75,7 +75,7 @@ const uint8_t *tokenizer_decode(const struct tokenizer *tokenizer, int32_t numbe
     return string_set_get(&tokenizer->tokens, (uint32_t)number, size);
 }
 
-/* ---- merges ----------------------------------------------------------------------------------------------------- */
+/* ---- merges ---- */
 
 static size_t slot_of(const struct tokenizer *tokenizer, uint32_t left, uint32_t right)
 {
@@ -138,7 +138,7 @@ weft_status tokenizer_add_merge(struct tokenizer *tokenizer, uint32_t left, uint
     return WEFT_OK;
 }
 
-/* ---- lists of tokens -------------------------------------------------------------------------------------------- */
+/* ---- lists of tokens ---- */
 
 static weft_status make_list_room(struct token_list *list, size_t count, struct error *error)
 {

@@ -80,7 +80,7 @@ void tokenizer_training_close(struct tokenizer_training *training)
     free(training);
 }
 
-/* ---- counting pre-tokens ---------------------------------------------------------------------------------------- */
+/* ---- counting pre-tokens ---- */
 
 static weft_status count_word(struct tokenizer_training *training, const uint8_t *bytes, size_t size,
                               struct error *error)
@@ -125,7 +125,7 @@ uint32_t tokenizer_training_words(const struct tokenizer_training *training)
     return training->known.count;
 }
 
-/* ---- the heap: most frequent pair first ------------------------------------------------------------------------- */
+/* ---- the heap: most frequent pair first ---- */
 
 static bool comes_before(const struct candidate *a, const struct candidate *b)
 {
@@ -173,7 +173,7 @@ static struct candidate heap_pop(struct tokenizer_training *training)
     return top;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------------------------ */
+/* ---- pairs ---- */
 
 static void put_slot(uint32_t *slots, size_t slot_count, const struct pair *pairs, uint32_t number)
 {
@@ -256,7 +256,7 @@ static void lose_pair(struct tokenizer_training *training, uint32_t left, uint32
     training->pairs[find_pair(training, left, right)].count -= training->counts[word];
 }
 
-/* ---- merging ---------------------------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 /* All words as tokens of one byte each. */
 static weft_status spell_words(struct tokenizer_training *training, const struct tokenizer *tokenizer,

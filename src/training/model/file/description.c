@@ -156,7 +156,7 @@ void model_get_layer(const struct model_description *description, size_t number,
         result->weights += description->parameters[i].count;
 }
 
-/* ---- initial values ---------------------------------------------------------------------------------------------- */
+/* ---- initial values ---- */
 
 #define INITIAL_BLOCK 4096 /* values made in host memory at a time */
 

@@ -11,7 +11,7 @@
 #define CONFIG_MOST ((size_t)1 << 20)
 #define NUMBER_MOST ((int64_t)1 << 24)
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* One object, the name that it has in messages, and the first thing that was wrong: what is asked after that does
  * nothing. */
@@ -195,7 +195,7 @@ weft_status public_config_read(const char *path, struct model_shape *shape, stru
     return status;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void put_size(struct json_writer *writer, const char *key, size_t size)
 {

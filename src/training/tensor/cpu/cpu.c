@@ -17,7 +17,7 @@
 #define STACK_USUAL ((uint64_t)8 << 20) /* of a thread, where no limit says it */
 #define STACK_GUARD ((uint64_t)1 << 20) /* its guard page, and what OpenMP keeps for it */
 
-/* ---- life and memory --------------------------------------------------------------------------------------------- */
+/* ---- life and memory ---- */
 
 static void cpu_close(struct device *device)
 {
@@ -110,7 +110,7 @@ float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride
     return cpu->scratch;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* OpenMP ends the process where there is no room for a thread's stack. */
 static weft_status check_stacks(int threads, struct error *error)

@@ -113,7 +113,7 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
     free(matmuls);
 }
 
-/* ---- the kernel set ---------------------------------------------------------------------------------------------- */
+/* ---- the kernel set ---- */
 
 #if defined(__x86_64__)
 
@@ -156,7 +156,7 @@ static weft_status hold_library_to(weft_type activations, enum kernel_set set, s
 
 #endif
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static uint64_t key_hash(const struct key *key)
 {
@@ -196,7 +196,7 @@ static weft_status table_grow(struct cpu_matmuls *matmuls, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- making a primitive ------------------------------------------------------------------------------------------ */
+/* ---- making a primitive ---- */
 
 static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, dnnl_data_type_t type, uint64_t rows, uint64_t columns,
                                      uint64_t stride, bool transposed)
@@ -432,7 +432,7 @@ failed:
     return NULL;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 /* Where a product's matrices lie. */
 struct places {

@@ -168,7 +168,7 @@ static void cpu_combine(struct device *device, size_t count, double a, const voi
     }
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 static void cpu_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
 {

@@ -22,7 +22,7 @@ static double reference_peak(struct device *device)
     return 1e9;
 }
 
-/* ---- life and memory --------------------------------------------------------------------------------------------- */
+/* ---- life and memory ---- */
 
 static void reference_close(struct device *device)
 {
@@ -55,7 +55,7 @@ static void reference_copy(struct device *device, void *to, const void *from, si
     memcpy(to, from, bytes);
 }
 
-/* ---- vectors ----------------------------------------------------------------------------------------------------- */
+/* ---- vectors ---- */
 
 static void reference_fill(struct device *device, size_t count, double value, void *x_)
 {
@@ -189,7 +189,7 @@ static void reference_combine(struct device *device, size_t count, double a, con
         out[i] = (REAL)(a * x[i] + b * y[i]);
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 static void reference_sum_of_squares(struct device *device, size_t count, const void *x_, double *sums)
 {
@@ -211,7 +211,7 @@ static void reference_column_sums(struct device *device, size_t rows, size_t wid
             out[j] += x[i * width + j];
 }
 
-/* ---- matrix product ---------------------------------------------------------------------------------------------- */
+/* ---- matrix product ---- */
 
 static void reference_matmul(struct device *device, const struct matmul *matmul)
 {
@@ -231,7 +231,7 @@ static void reference_matmul(struct device *device, const struct matmul *matmul)
         }
 }
 
-/* ---- layer norm and GELU ----------------------------------------------------------------------------------------- */
+/* ---- layer norm and GELU ---- */
 
 static void reference_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon,
                                          const void *x_, const void *gain_, const void *bias_, void *out_, void *means_,
@@ -346,8 +346,7 @@ static void reference_gelu_backward(struct device *device, size_t rows, size_t w
         reference_column_sums(device, rows, width, gradient, gradient_bias_);
 }
 
-/* ---- SwiGLU and rotary positions ----------------------------------------------------------------------------------
- */
+/* ---- SwiGLU and rotary positions ---- */
 
 static void reference_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up_, void *out_)
 {
@@ -391,7 +390,7 @@ static void reference_rotary(struct device *device, const struct rotary *shape, 
         }
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 /* Where the query (part 0), key or value (1, 2) of position t in sequence b lies for one head of queries. */
 static size_t qkv_offset(const struct attention *shape, size_t b, size_t t, size_t head, size_t part)
@@ -481,7 +480,7 @@ static void reference_attention_backward(struct device *device, const struct att
             }
 }
 
-/* ---- embedding and loss ------------------------------------------------------------------------------------------ */
+/* ---- embedding and loss ---- */
 
 static void reference_embedding_forward(struct device *device, size_t batch, size_t sequence, size_t width,
                                         size_t first_position, const int32_t *tokens, const void *table_,

@@ -322,7 +322,7 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
     return status;
 }
 
-/* ---- what others may know ---------------------------------------------------------------------------------------- */
+/* ---- what others may know ---- */
 
 double trainer_step_flops(const struct trainer *trainer)
 {

@@ -13,8 +13,7 @@
 
 #define NUMBERS_MOST 1000 /* files that a process makes in one directory in one second */
 
-/* ---- protocol buffers: fields are a key (number and kind of what follows) and a value ------------------------------
- */
+/* ---- protocol buffers: fields are a key (number and kind of what follows) and a value ---- */
 
 #define VALUE_BYTES  (EVENT_TAG_MOST + 16)
 #define RECORD_BYTES (64 + EVENT_VALUES_MOST * VALUE_BYTES)
@@ -79,7 +78,7 @@ static void put_bytes(struct message *message, unsigned field, const void *bytes
     message->size += size;
 }
 
-/* ---- records ----------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static weft_status put_record(struct event_file *events, const struct message *message, struct error *error)
 {
@@ -120,7 +119,7 @@ weft_status event_file_put(struct event_file *events, double time, uint64_t step
     return put_record(events, &event, error);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 /* A run that goes on gets a new file; TensorBoard puts those of a directory together. */
 static int make_file(struct event_file *events, const char *directory, double time, bool collected, struct error *error)

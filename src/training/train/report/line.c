@@ -67,7 +67,7 @@ static weft_status line_begin(void *state, const struct report_run *run, double 
     return WEFT_OK;
 }
 
-/* ---- the line that stays ----------------------------------------------------------------------------------------- */
+/* ---- the line that stays ---- */
 
 static void print_line(struct line *line, const struct report_figures *figures)
 {
@@ -90,7 +90,7 @@ static void print_line(struct line *line, const struct report_figures *figures)
     line->seconds = line->wait_seconds = 0;
 }
 
-/* ---- the live line ----------------------------------------------------------------------------------------------- */
+/* ---- the live line ---- */
 
 /* What the live line can say, in the order of the line; those of the highest number go first where there is no room. */
 enum live_field {
@@ -179,7 +179,7 @@ static weft_status line_step(void *state, const struct report_figures *figures, 
     return WEFT_OK;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static weft_status line_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {

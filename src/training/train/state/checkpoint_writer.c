@@ -48,7 +48,7 @@ struct checkpoint_writer {
     struct error error;
 };
 
-/* ---- the thread ------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static void write_parts(struct checkpoint_writer *writer)
 {
@@ -157,7 +157,7 @@ static void join_thread(struct checkpoint_writer *writer)
     writer->joinable = false;
 }
 
-/* ---- the end of one --------------------------------------------------------------------------------------------- */
+/* ---- the end of one ---- */
 
 static void free_checkpoint(struct checkpoint_writer *writer)
 {
@@ -271,7 +271,7 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
     return finish(writer, false, speaks, error);
 }
 
-/* ---- the beginning of one --------------------------------------------------------------------------------------- */
+/* ---- the beginning of one ---- */
 
 /* Whether this rank's moments are copies that nobody changes. */
 static bool has_own_moments(const struct checkpoint_writer *writer)
@@ -352,7 +352,7 @@ void checkpoint_writer_release(struct checkpoint_writer *writer)
     writer->pause += (double)(clock_now() - called) * 1e-9;
 }
 
-/* ---- after the end of one ---------------------------------------------------------------------------------------- */
+/* ---- after the end of one ---- */
 
 static weft_status amend(struct checkpoint_writer *writer, struct error *error)
 {
@@ -369,7 +369,7 @@ weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *spea
     return agree(writer, writer->rank == 0 ? amend(writer, error) : WEFT_OK, speaks, error);
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 /* Which ranks see the directory: those that read there what rank 0 has written into its claim. */
 static weft_status probe_directory(struct checkpoint_writer *writer, struct error *error)

@@ -25,7 +25,7 @@ const char *const continuation_end_names[CONTINUATION_ENDS] = {
     [CONTINUATION_INTERRUPTED] = "interrupted",
 };
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -107,7 +107,7 @@ size_t continuation_prompt_tokens(const struct continuation *continuation)
     return continuation->prompt.count;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Whether the sample is over before another token is drawn. */
 static bool is_over(const struct continuation *continuation, const struct text_stream *stream,

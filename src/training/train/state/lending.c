@@ -82,7 +82,7 @@ void lending_add(struct lending *lending, const void *bytes, uint64_t size)
         lending->arrays[lending->count++] = (struct array){.bytes = bytes, .size = size};
 }
 
-/* ---- the reader ------------------------------------------------------------------------------------------------- */
+/* ---- the reader ---- */
 
 static int by_address(const void *left, const void *right)
 {
@@ -147,7 +147,7 @@ void lending_end(struct lending *lending)
     pthread_mutex_unlock(&lending->lock);
 }
 
-/* ---- the owner -------------------------------------------------------------------------------------------------- */
+/* ---- the owner ---- */
 
 static uint64_t unread(const struct lending *lending)
 {

@@ -28,7 +28,7 @@ struct pretrained {
     char about[FILE_PATH_BYTES + 128];
 };
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* A checkpoint, or a directory that has one: whatever else holds a model.safetensors is public. */
 static bool is_of_weft(const char *path)
@@ -150,7 +150,7 @@ uint64_t pretrained_step(const struct pretrained *pretrained)
     return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->step : 0;
 }
 
-/* ---- a checkpoint's weights -------------------------------------------------------------------------------------- */
+/* ---- a checkpoint's weights ---- */
 
 static struct named_tensor tensor_of(const struct model_parameter *parameter, float *parameters)
 {
@@ -177,7 +177,7 @@ static weft_status read_checkpoint(const struct checkpoint *checkpoint, const st
     return status;
 }
 
-/* ---- public weights ---------------------------------------------------------------------------------------------- */
+/* ---- public weights ---- */
 
 /* The name without what some tools put before it. */
 static const char *without_prefix(const char *name)
@@ -298,7 +298,7 @@ static weft_status read_files(const struct pretrained *pretrained, const struct 
     return status;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- both ---- */
 
 /* No training and no evaluation comes to anything with weights that are not numbers. */
 static weft_status check_finite(const struct pretrained *pretrained, const struct model_parameter *parameter,
@@ -341,7 +341,7 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
     return told(status, error);
 }
 
-/* ---- among ranks ------------------------------------------------------------------------------------------------- */
+/* ---- among ranks ---- */
 
 /* A shape on its way: its kind as the number of a named size of that kind. */
 struct travelling_shape {

@@ -44,7 +44,7 @@ static const struct setting {
 
 #define SETTINGS (sizeof settings / sizeof *settings)
 
-/* ---- describing -------------------------------------------------------------------------------------------------- */
+/* ---- describing ---- */
 
 /* Which parameters are trained, and how: as they were said. */
 static void add_rules(cJSON *object, const struct parameter_rules *rules)
@@ -101,7 +101,7 @@ cJSON *settings_describe(const struct train_config *config, const struct dataset
     return object;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* Whether `name`, of `length` bytes, is among `names`. */
 static bool is_named(const char *names, const char *name, size_t length)
@@ -132,7 +132,7 @@ weft_status settings_check_names(const char *names, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- comparing --------------------------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 /* A value as its option takes it. */
 static const char *value_text(const cJSON *value, char text[SETTINGS_TEXT_BYTES])

@@ -21,7 +21,7 @@ static weft_status open_tokenizer(const char *directory, struct text *text, stru
     return status == WEFT_OK ? tokenizer_identify(text->tokenizer, text->identity, error) : status;
 }
 
-/* ---- of data ----------------------------------------------------------------------------------------------------- */
+/* ---- of data ---- */
 
 weft_status text_open(const char *data, struct text *text, struct error *error)
 {
@@ -62,7 +62,7 @@ weft_status text_open(const char *data, struct text *text, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- of weights -------------------------------------------------------------------------------------------------- */
+/* ---- of weights ---- */
 
 /* The directory in which the weights at `path` have their other files. */
 static weft_status find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
@@ -113,7 +113,7 @@ weft_status text_open_weights(const char *path, size_t vocabulary, struct text *
     return WEFT_OK;
 }
 
-/* ---- of a run ---------------------------------------------------------------------------------------------------- */
+/* ---- of a run ---- */
 
 /* Rank 0: what the weights say, if there are any. */
 static weft_status open_known(const struct text_sources *sources, struct text *text, struct error *error)
@@ -275,7 +275,7 @@ weft_status text_match_data(const struct text_sources *sources, struct text *tex
     return status;
 }
 
-/* ---- use --------------------------------------------------------------------------------------------------------- */
+/* ---- use ---- */
 
 void text_close(struct text *text)
 {

@@ -199,7 +199,7 @@ bool verify_flow_prepare(struct machine *machine);
 /** Note what comes before the step that `thread` begins: the steps about data that every thread has completed. */
 void verify_flow_note_order(struct machine *machine, const struct thread *thread);
 
-/* ---- order: core/schedule/verify/order.c --------------------------------------------------------------------------------------- */
+/* ---- order: core/schedule/verify/order.c ---- */
 
 /** Find the scopes; false when memory ran out. machine->first_thread is there. */
 bool verify_scopes_open(struct machine *machine, bool narrow);
@@ -220,7 +220,7 @@ bool verify_group_has(const struct machine *machine, uint32_t number, uint32_t r
  */
 bool verify_await(struct machine *machine, struct thread *thread, const struct step *step, bool *over);
 
-/* ---- memory and facts: core/schedule/verify/state.c ---------------------------------------------------------------------------- */
+/* ---- memory and facts: core/schedule/verify/state.c ---- */
 
 /** What the binding chose for a rank. */
 static inline bool verify_chosen(enum verify_choice choice, uint32_t rank)
@@ -322,7 +322,7 @@ static inline const struct step *verify_step_of(const struct thread *thread)
     return &thread->steps[thread->at];
 }
 
-/* ---- the machine: core/schedule/verify/machine.c ------------------------------------------------------------------------------- */
+/* ---- the machine: core/schedule/verify/machine.c ---- */
 
 /** Look at the plans, have all memory; false when there is none or they cannot be verified together. Close it anyway.
  */

@@ -349,7 +349,7 @@ static inline void transfer_list_take_first(struct transfer_list *list)
 /** Take `transfer` out of `list` if it is in it. */
 void transfer_list_remove(struct transfer_list *list, struct transfer *transfer);
 
-/* ---- core/transport/fabric/provider.c ------------------------------------------------------------------------------------------ */
+/* ---- core/transport/fabric/provider.c ---- */
 
 /** An interface that was chosen: what libfabric says of it (fi_freeinfo), and what travels in the endpoint. */
 struct rail_choice {
@@ -363,7 +363,7 @@ struct rail_choice {
 weft_status fabric_choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
                           struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error);
 
-/* ---- core/transport/fabric/rail.c ---------------------------------------------------------------------------------------------- */
+/* ---- core/transport/fabric/rail.c ---- */
 
 /** Open `rail`, whose info is set; its addresses go into `own`. What was opened is closed by rail_close() in any
  * case. */
@@ -377,7 +377,7 @@ void rail_close_endpoints(struct rail *rail);
 /** Whether who sleeps on the rail's descriptor will be woken by what comes from now on. */
 bool rail_may_sleep(struct rail *rail);
 
-/* ---- core/transport/fabric/path.c ---------------------------------------------------------------------------------------------- */
+/* ---- core/transport/fabric/path.c ---- */
 
 /** Find the paths to `rank`, whose endpoint this is. */
 weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
@@ -416,7 +416,7 @@ void paths_learn(struct peer *peer, const struct lane *lane);
 /** Fail if a path has fallen silent while others of its peer have not. Called by who has nothing to do. */
 void paths_watch(struct fabric *fabric);
 
-/* ---- core/transport/fabric/memory.c -------------------------------------------------------------------------------------------- */
+/* ---- core/transport/fabric/memory.c ---- */
 
 /** Register `base`; key and mode as the provider wants it. */
 weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct region **region, struct error *error);
@@ -440,7 +440,7 @@ static inline uint64_t region_remote_address(const struct fabric *fabric, const 
                                              : (uint64_t)((char *)pointer - region->base);
 }
 
-/* ---- core/transport/fabric/channel.c ------------------------------------------------------------------------------------------- */
+/* ---- core/transport/fabric/channel.c ---- */
 
 /** The channel's state, made when it is first used; NULL when there is no memory. */
 struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number);
@@ -465,7 +465,7 @@ void waiting_remove(struct transfer **list, struct transfer *transfer);
 /** End `transfer` because the peer's other half has another tag or size. */
 void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t tag, uint64_t bytes);
 
-/* ---- core/transport/fabric/message.c ------------------------------------------------------------------------------------------- */
+/* ---- core/transport/fabric/message.c ---- */
 
 struct slot *slot_take(struct fabric *fabric, struct error *error);
 void slot_give(struct fabric *fabric, struct slot *slot);
@@ -499,7 +499,7 @@ bool message_flush(struct fabric *fabric, struct peer *peer);
 /** Have fabric_progress() look after `peer`. */
 void peer_is_busy(struct fabric *fabric, struct peer *peer);
 
-/* ---- core/transport/fabric/bulk.c ---------------------------------------------------------------------------------------------- */
+/* ---- core/transport/fabric/bulk.c ---- */
 
 /** Announce a receive that has begun, or note that it waits for a lane. */
 void bulk_announce(struct fabric *fabric, struct transfer *transfer);
@@ -525,7 +525,7 @@ void bulk_forget(struct fabric *fabric, struct transfer *transfer);
 /** A chunk has left. */
 void bulk_chunk_written(struct fabric *fabric, struct operation *operation);
 
-/* ---- fabric.c --------------------------------------------------------------------------------------------------- */
+/* ---- fabric.c ---- */
 
 /** `transfer` is over. */
 void transfer_end(struct fabric *fabric, struct transfer *transfer, enum transfer_state state);

@@ -39,7 +39,7 @@ struct metric_source {
 
 extern const struct database_schema metric_rows_schema;
 
-/* ---- series ------------------------------------------------------------------------------------------------------ */
+/* ---- series ---- */
 
 /** The number of the series; 0 if there is none. */
 weft_status metric_rows_find(struct database *database, const struct metric_key *key, int64_t *series,
@@ -59,7 +59,7 @@ weft_status metric_rows_key(struct database *database, int64_t series, struct me
 /** Forget some series of the run, all of what is kept of them; `*left`: there are more. */
 weft_status metric_rows_forget(struct database *database, int64_t run, bool *left, struct error *error);
 
-/* ---- blocks and summaries ---------------------------------------------------------------------------------------- */
+/* ---- blocks and summaries ---- */
 
 weft_status metric_rows_put_block(struct database *database, int64_t series, int64_t sequence, const uint8_t *bytes,
                                   size_t size, struct error *error);
@@ -78,7 +78,7 @@ weft_status metric_rows_block(struct database *database, int64_t series, int64_t
 weft_status metric_rows_summaries(struct database *database, int64_t series, unsigned level, int64_t first,
                                   size_t count, struct metric_summary summaries[METRIC_FAN], struct error *error);
 
-/* ---- spool ------------------------------------------------------------------------------------------------------- */
+/* ---- spool ---- */
 
 weft_status metric_rows_put_spool(struct database *database, int64_t number, const uint8_t *bytes, size_t size,
                                   struct error *error);
@@ -91,7 +91,7 @@ typedef weft_status metric_rows_take(void *state, int64_t number, const uint8_t 
                                      struct error *error);
 weft_status metric_rows_each_spool(struct database *database, metric_rows_take *take, void *state, struct error *error);
 
-/* ---- marks ------------------------------------------------------------------------------------------------------- */
+/* ---- marks ---- */
 
 /** The mark of a source; 0 if it has none. */
 weft_status metric_rows_mark(struct database *database, const struct metric_source *source, uint64_t *sequence,

@@ -35,7 +35,7 @@ static void column_sums(size_t rows, size_t width, size_t first, size_t last, co
     }
 }
 
-/* ---- layer norm -------------------------------------------------------------------------------------------------- */
+/* ---- layer norm ---- */
 
 /* Sum of a row; four registers of partial sums hide the latency of addition. */
 static float row_sum(const float *x, size_t width)
@@ -200,7 +200,7 @@ static void gelu_backward(size_t rows, size_t width, const void *x_, void *gradi
         }
 }
 
-/* ---- softmax ----------------------------------------------------------------------------------------------------- */
+/* ---- softmax ---- */
 
 static float row_largest(const float *x, size_t width)
 {
