@@ -91,8 +91,8 @@ static weft_status make_command(const char *agent, const char *host, const char 
     return good ? WEFT_OK : error_memory(error, strlen(executable), "an agent's command");
 }
 
-static void become_agent(struct texts *words, const char *command, bool local, int input, int output, int errors,
-                         int report, pid_t parent)
+static void launch_agent_become_agent(struct texts *words, const char *command, bool local, int input, int output,
+                                      int errors, int report, pid_t parent)
 {
     /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not. */
     spawn_settle(parent, local ? 0 : SIGTERM, input, output, errors);
@@ -111,7 +111,7 @@ static void become_agent(struct texts *words, const char *command, bool local, i
     _exit(127);
 }
 
-static void close_pair(int pair[2])
+static void launch_agent_close_pair(int pair[2])
 {
     for (int i = 0; i < 2; i++)
         if (pair[i] >= 0)
@@ -130,7 +130,7 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
     if (status == WEFT_OK) {
         pid_t parent = getpid(), process = fork();
         if (process == 0)
-            become_agent(&words, command, !agent, input[0], output[1], errors[1], report[1], parent);
+            launch_agent_become_agent(&words, command, !agent, input[0], output[1], errors[1], report[1], parent);
         close(report[1]);
         report[1] = -1;
         int code = 0;
@@ -150,10 +150,10 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
             input[1] = output[0] = errors[0] = -1;
         }
     }
-    close_pair(input);
-    close_pair(output);
-    close_pair(errors);
-    close_pair(report);
+    launch_agent_close_pair(input);
+    launch_agent_close_pair(output);
+    launch_agent_close_pair(errors);
+    launch_agent_close_pair(report);
     texts_free(&words);
     return status;
 }

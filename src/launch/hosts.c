@@ -18,8 +18,8 @@ void hosts_free(struct host_list *hosts)
 }
 
 /* Add one host; `number` is the text of its number of ranks, or NULL. */
-static weft_status add(struct host_list *hosts, const char *name, size_t length, const char *number, const char *where,
-                       struct error *error)
+static weft_status launch_hosts_add(struct host_list *hosts, const char *name, size_t length, const char *number,
+                                    const char *where, struct error *error)
 {
     int64_t ranks = 0;
     char text[96];
@@ -44,20 +44,20 @@ static weft_status add(struct host_list *hosts, const char *name, size_t length,
     return WEFT_OK;
 }
 
-static weft_status read_list(const char *list, struct host_list *hosts, struct error *error)
+static weft_status launch_hosts_read_list(const char *list, struct host_list *hosts, struct error *error)
 {
     char *copy = strdup(list), *rest = NULL;
     weft_status status = copy ? WEFT_OK : error_memory(error, strlen(list), "the list of hosts");
     for (char *entry = strtok_r(copy, ",", &rest); entry && status == WEFT_OK; entry = strtok_r(NULL, ",", &rest)) {
         char *colon = strrchr(entry, ':');
-        status = add(hosts, entry, colon ? (size_t)(colon - entry) : strlen(entry), colon ? colon + 1 : NULL, "--hosts",
-                     error);
+        status = launch_hosts_add(hosts, entry, colon ? (size_t)(colon - entry) : strlen(entry),
+                                  colon ? colon + 1 : NULL, "--hosts", error);
     }
     free(copy);
     return status;
 }
 
-static weft_status read_file(const char *path, struct host_list *hosts, struct error *error)
+static weft_status launch_hosts_read_file(const char *path, struct host_list *hosts, struct error *error)
 {
     char *content = NULL, *rest = NULL;
     size_t size = 0;
@@ -74,14 +74,14 @@ static weft_status read_file(const char *path, struct host_list *hosts, struct e
         size_t length = colon ? (size_t)(colon - name) : strlen(name);
         if (number && strncmp(number, "slots=", 6) == 0)
             number += 6;
-        status = add(hosts, name, length, colon ? colon + 1 : number, path, error);
+        status = launch_hosts_add(hosts, name, length, colon ? colon + 1 : number, path, error);
     }
     free(content);
     return status;
 }
 
 /* Hosts for which no rank is left are not part of the job. */
-static void drop_idle(struct host_list *hosts)
+static void launch_hosts_drop_idle(struct host_list *hosts)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < hosts->count; i++)
@@ -117,7 +117,7 @@ static weft_status share_out(struct host_list *hosts, uint32_t ranks, struct err
         first += host->ranks;
     }
     hosts->ranks = ranks;
-    drop_idle(hosts);
+    launch_hosts_drop_idle(hosts);
     return WEFT_OK;
 }
 
@@ -128,11 +128,11 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struc
     if (list && path)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--hosts and --hostfile exclude each other; give one of them");
     if (list)
-        status = read_list(list, &result, error);
+        status = launch_hosts_read_list(list, &result, error);
     else if (path)
-        status = read_file(path, &result, error);
+        status = launch_hosts_read_file(path, &result, error);
     else
-        status = add(&result, "localhost", strlen("localhost"), NULL, "localhost", error);
+        status = launch_hosts_add(&result, "localhost", strlen("localhost"), NULL, "localhost", error);
     if (status == WEFT_OK && result.count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "%s names no host", path ? path : "--hosts");
     if (status == WEFT_OK)

@@ -57,7 +57,7 @@ static void hear_input(struct launch *launch)
     stations_input(&launch->stations, bytes, n > 0 ? (size_t)n : 0);
 }
 
-static void hear_signals(struct launch *launch)
+static void launch_hear_signals(struct launch *launch)
 {
     struct signalfd_siginfo info;
     while (read(launch->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -93,7 +93,7 @@ static int milliseconds_left(const struct launch *launch)
     return next == UINT64_MAX ? -1 : next > now ? (int)((next - now) / 1000000) + 1 : 0;
 }
 
-static weft_status turn(struct launch *launch, struct error *error)
+static weft_status launch_turn(struct launch *launch, struct error *error)
 {
     struct pollfd *polls = launch->polls;
     polls[POLL_SIGNALS] = (struct pollfd){launch->signals, POLLIN, 0};
@@ -108,7 +108,7 @@ static weft_status turn(struct launch *launch, struct error *error)
 
     stations_turn(&launch->stations, polls + POLL_STATIONS);
     if (polls[POLL_SIGNALS].revents)
-        hear_signals(launch);
+        launch_hear_signals(launch);
     if (polls[POLL_INPUT].revents)
         hear_input(launch);
     output_write(&launch->output, (bool[]){polls[POLL_OUTPUT].revents != 0, polls[POLL_ERRORS].revents != 0});
@@ -165,7 +165,7 @@ static weft_status collect_environment(struct launch *launch, struct error *erro
     return good ? WEFT_OK : error_memory(error, list->count * 64, "the ranks' environment");
 }
 
-static weft_status watch_signals(struct launch *launch, struct error *error)
+static weft_status launch_watch_signals(struct launch *launch, struct error *error)
 {
     static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
     sigset_t set;
@@ -192,7 +192,7 @@ static weft_status open_output(struct launch *launch, struct error *error)
     return status;
 }
 
-static weft_status prepare(struct launch *launch, struct error *error)
+static weft_status launch_prepare(struct launch *launch, struct error *error)
 {
     weft_status status = verdict_open(&launch->verdict, launch->config, &launch->output, error);
     if (status == WEFT_OK)
@@ -206,7 +206,7 @@ static weft_status prepare(struct launch *launch, struct error *error)
         return status;
     size_t polls = POLL_STATIONS + stations_polls(&launch->stations);
     launch->polls = calloc(polls, sizeof *launch->polls);
-    return launch->polls ? watch_signals(launch, error)
+    return launch->polls ? launch_watch_signals(launch, error)
                          : error_memory(error, polls * sizeof *launch->polls, "the launcher");
 }
 
@@ -214,13 +214,13 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
 {
     struct launch launch = {.config = config, .signals = -1, .input_open = config->input};
     struct meeting_server *server = NULL;
-    weft_status status = prepare(&launch, error);
+    weft_status status = launch_prepare(&launch, error);
     if (status == WEFT_OK)
         status = stations_start(&launch.stations, error);
     if (status == WEFT_OK) /* a thread: after the forks */
         status = meeting_server_start(config, launch.stations.remote, &launch.environment, &server, error);
     while (status == WEFT_OK && launch.stations.open > 0)
-        status = turn(&launch, error);
+        status = launch_turn(&launch, error);
     if (status == WEFT_OK)
         status = verdict_result(&launch.verdict, result, error);
     stations_close(&launch.stations);

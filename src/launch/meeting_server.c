@@ -23,7 +23,7 @@ struct meeting_server {
     bool running;
 };
 
-static const char *host_of(void *context, uint32_t rank)
+static const char *meeting_server_host_of(void *context, uint32_t rank)
 {
     const struct meeting_server *server = context;
     for (uint32_t i = 0; i < server->hosts->count; i++) {
@@ -34,30 +34,30 @@ static const char *host_of(void *context, uint32_t rank)
     return NULL;
 }
 
-static void report(void *context, const char *message)
+static void meeting_server_report(void *context, const char *message)
 {
     (void)context;
     dprintf(STDERR_FILENO, "weft run: %s\n", message); /* one write: a line of its own */
 }
 
-static void *serve(void *argument)
+static void *meeting_server_serve(void *argument)
 {
     struct meeting_server *server = argument;
     struct error error = {0};
     if (rendezvous_serve(server->listener, &server->rendezvous, &error) != WEFT_OK)
-        report(NULL, error.text);
+        meeting_server_report(NULL, error.text);
     return NULL;
 }
 
-static bool add(struct texts *environment, const char *name, const char *value)
+static bool meeting_server_add(struct texts *environment, const char *name, const char *value)
 {
     char text[ADDRESSES_BYTES + 64];
     snprintf(text, sizeof text, "%s=%s", name, value);
     return texts_add(environment, text);
 }
 
-static weft_status describe(struct meeting_server *server, const struct launch_config *config, bool remote,
-                            uint16_t port, struct texts *environment, struct error *error)
+static weft_status meeting_server_describe(struct meeting_server *server, const struct launch_config *config,
+                                           bool remote, uint16_t port, struct texts *environment, struct error *error)
 {
     char addresses[ADDRESSES_BYTES], secret[SECRET_TEXT_BYTES], limit[32];
     const char *given = getenv("WEFT_SECRET"), *address = config->meeting_address;
@@ -76,8 +76,10 @@ static weft_status describe(struct meeting_server *server, const struct launch_c
     if (status != WEFT_OK)
         return status;
     snprintf(limit, sizeof limit, "%g", config->meeting_limit);
-    bool added = add(environment, "WEFT_MEETING", addresses) && add(environment, "WEFT_SECRET", given) &&
-                 add(environment, "WEFT_MEETING_LIMIT", limit) && add(environment, "WEFT_MEETING_SERVED", "1");
+    bool added = meeting_server_add(environment, "WEFT_MEETING", addresses) &&
+                 meeting_server_add(environment, "WEFT_SECRET", given) &&
+                 meeting_server_add(environment, "WEFT_MEETING_LIMIT", limit) &&
+                 meeting_server_add(environment, "WEFT_MEETING_SERVED", "1");
     return added ? WEFT_OK : error_memory(error, sizeof addresses, "the ranks' environment");
 }
 
@@ -95,8 +97,8 @@ weft_status meeting_server_start(const struct launch_config *config, bool remote
                                                     .limit_seconds = config->meeting_limit,
                                                     .again = true,
                                                     .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                                    .host_of = host_of,
-                                                    .report = report,
+                                                    .host_of = meeting_server_host_of,
+                                                    .report = meeting_server_report,
                                                     .context = server};
     weft_status status = WEFT_OK;
     if (server->rendezvous.stop < 0)
@@ -107,9 +109,9 @@ weft_status meeting_server_start(const struct launch_config *config, bool remote
                                                         : "127.0.0.1",
                                 config->meeting_port, &server->listener, &port, error);
     if (status == WEFT_OK)
-        status = describe(server, config, remote, port, environment, error);
+        status = meeting_server_describe(server, config, remote, port, environment, error);
     if (status == WEFT_OK) {
-        int code = pthread_create(&server->thread, NULL, serve, server);
+        int code = pthread_create(&server->thread, NULL, meeting_server_serve, server);
         server->running = code == 0;
         if (code != 0)
             status = error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the meeting: %s",

@@ -41,7 +41,7 @@ static bool started(const struct node *node)
 
 /* ---- the launcher's side ---- */
 
-static void tell(struct node *node, enum order_frame kind, const struct buffer *payload)
+static void launch_node_tell(struct node *node, enum order_frame kind, const struct buffer *payload)
 {
     frame_put(&node->out, (uint16_t)kind, payload ? buffer_begin(payload) : NULL, payload ? buffer_size(payload) : 0);
 }
@@ -52,7 +52,7 @@ static void tell_numbers(struct node *node, enum order_frame kind, uint32_t firs
     buffer_put_u32(&payload, first);
     if (both)
         buffer_put_u32(&payload, second);
-    tell(node, kind, &payload);
+    launch_node_tell(node, kind, &payload);
     buffer_free(&payload);
 }
 
@@ -80,7 +80,7 @@ static void signal_all(const struct node *node, int number)
             kill(-node->ranks[i].process, number);
 }
 
-static void start(struct node *node, const struct frame *frame)
+static void launch_node_start(struct node *node, const struct frame *frame)
 {
     struct error error = {0};
     if (started(node))
@@ -101,20 +101,20 @@ static void start(struct node *node, const struct frame *frame)
         return;
     struct buffer payload = {0};
     buffer_put_text(&payload, error.text);
-    tell(node, ORDER_REFUSED, &payload);
+    launch_node_tell(node, ORDER_REFUSED, &payload);
     buffer_free(&payload);
     signal_all(node, SIGKILL);
 }
 
 /* Handle the launcher's frames. */
-static void obey(struct node *node)
+static void launch_node_obey(struct node *node)
 {
     struct frame frame;
     int found;
     while ((found = frame_peek(&node->in, ORDER_FRAME_MOST, &frame)) == 1) {
         struct reader reader = {frame.payload, frame.size, false};
         if (frame.kind == ORDER_START)
-            start(node, &frame);
+            launch_node_start(node, &frame);
         else if (frame.kind == ORDER_SIGNAL)
             signal_all(node, (int)reader_u32(&reader));
         else if (frame.kind == ORDER_INPUT && frame.size == 0)
@@ -135,7 +135,7 @@ static void hear_launcher(struct node *node)
         buffer_put(&node->in, bytes, (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         node->lost = true;
-    obey(node);
+    launch_node_obey(node);
 }
 
 /* ---- the ranks' side ---- */
@@ -151,7 +151,7 @@ static void hear_rank(struct node *node, uint32_t index, int stream)
         buffer_put_u32(&payload, node->order.first + index);
         buffer_put_u32(&payload, (uint32_t)stream + 1);
         buffer_put(&payload, bytes, (size_t)n);
-        tell(node, ORDER_OUTPUT, &payload);
+        launch_node_tell(node, ORDER_OUTPUT, &payload);
         buffer_free(&payload);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close(rank->streams[stream]);
@@ -184,7 +184,7 @@ static void feed_rank(struct node *node)
 }
 
 /* Reap what has ended: ranks, and orphans of ranks, which the kernel gives to this process. */
-static void reap(struct node *node)
+static void launch_node_reap(struct node *node)
 {
     int status;
     pid_t process;
@@ -209,7 +209,7 @@ static void kill_everything(struct node *node)
 
 /* ---- the loop ---- */
 
-static bool drained(const struct node *node)
+static bool launch_node_drained(const struct node *node)
 {
     for (uint32_t i = 0; started(node) && i < node->order.count; i++)
         if (node->ranks[i].streams[0] >= 0 || node->ranks[i].streams[1] >= 0)
@@ -217,7 +217,7 @@ static bool drained(const struct node *node)
     return true;
 }
 
-static void turn(struct node *node, struct pollfd *polls)
+static void launch_node_turn(struct node *node, struct pollfd *polls)
 {
     uint32_t count = started(node) ? node->order.count : 0;
     bool full = buffer_size(&node->out) >= OUTPUT_MOST, feeding = count > 0 && buffer_size(&node->pending) > 0;
@@ -236,7 +236,7 @@ static void turn(struct node *node, struct pollfd *polls)
         struct signalfd_siginfo ignored[8];
         ssize_t n = read(node->signals, ignored, sizeof ignored);
         (void)n;
-        reap(node);
+        launch_node_reap(node);
     }
     if (polls[0].revents)
         hear_launcher(node);
@@ -245,7 +245,7 @@ static void turn(struct node *node, struct pollfd *polls)
     send_output(node, false);
 }
 
-static weft_status prepare(struct node *node, struct error *error)
+static weft_status launch_node_prepare(struct node *node, struct error *error)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* the launcher's end is seen at its connection */
@@ -270,7 +270,7 @@ int node_main(int input, int output)
 {
     struct node node = {.input = input, .output = output, .signals = -1};
     struct error error = {0};
-    if (prepare(&node, &error) != WEFT_OK)
+    if (launch_node_prepare(&node, &error) != WEFT_OK)
         return fprintf(stderr, "weft: %s\n", error.text), 1;
     buffer_put(&node.out, ORDER_GREETING, sizeof ORDER_GREETING - 1);
     char line[64];
@@ -283,14 +283,14 @@ int node_main(int input, int output)
         if (!grown)
             break;
         polls = grown;
-        turn(&node, polls);
+        launch_node_turn(&node, polls);
         bool over = started(&node) && node.alive == 0;
         if (over && node.drain_end == 0) {
             node.drain_end = clock_after(DRAIN_SECONDS);
             kill_everything(&node);
         }
-        if (over && (drained(&node) || clock_now() > node.drain_end)) {
-            tell(&node, ORDER_DONE, NULL);
+        if (over && (launch_node_drained(&node) || clock_now() > node.drain_end)) {
+            launch_node_tell(&node, ORDER_DONE, NULL);
             send_output(&node, true);
             break;
         }

@@ -17,7 +17,7 @@
 #define LINE_MOST    65536 /* a longer line is cut */
 #define PATIENCE_MS  5000
 
-static weft_status open_files(struct output *output, const char *directory, struct error *error)
+static weft_status launch_output_open_files(struct output *output, const char *directory, struct error *error)
 {
     static const char *const endings[] = {"out", "err"};
     weft_status status = file_make_directory(directory, error);
@@ -49,7 +49,7 @@ weft_status output_open(struct output *output, uint32_t ranks, const char *direc
     weft_status status =
         output->partial ? WEFT_OK : error_memory(error, 2 * ranks * sizeof *output->partial, "the output");
     if (status == WEFT_OK && directory)
-        status = open_files(output, directory, error);
+        status = launch_output_open_files(output, directory, error);
     else if (status == WEFT_OK && prefix)
         output->prefixes = calloc(ranks, sizeof *output->prefixes);
     for (uint32_t rank = 0; output->prefixes && rank < ranks; rank++)
@@ -61,7 +61,7 @@ weft_status output_open(struct output *output, uint32_t ranks, const char *direc
     return status;
 }
 
-static void write_file(int descriptor, const uint8_t *bytes, size_t size)
+static void launch_output_write_file(int descriptor, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(descriptor, bytes, size);
@@ -143,7 +143,8 @@ static void show_live(struct output *output, uint32_t rank, uint32_t stream, str
 
 /* ---- lines ---- */
 
-static void put_line(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size)
+static void launch_output_put_line(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes,
+                                   size_t size)
 {
     struct output_sink *sink = &output->sinks[stream - 1];
     if (sink->broken)
@@ -169,7 +170,7 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
         return;
     uint32_t slot = 2 * rank + stream - 1;
     if (output->files) {
-        write_file(output->files[slot], bytes, size);
+        launch_output_write_file(output->files[slot], bytes, size);
         return;
     }
     struct buffer *partial = &output->partial[slot];
@@ -183,7 +184,7 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
             show_live(output, rank, stream, partial);
             return;
         }
-        put_line(output, rank, stream, buffer_begin(partial), buffer_size(partial));
+        launch_output_put_line(output, rank, stream, buffer_begin(partial), buffer_size(partial));
         buffer_consume(partial, buffer_size(partial));
     }
 }
@@ -227,7 +228,7 @@ void output_close(struct output *output)
     for (uint32_t slot = 0; output->partial && slot < 2 * output->ranks; slot++) {
         struct buffer *partial = &output->partial[slot];
         if (buffer_size(partial) > 0)
-            put_line(output, slot / 2, slot % 2 + 1, buffer_begin(partial), buffer_size(partial));
+            launch_output_put_line(output, slot / 2, slot % 2 + 1, buffer_begin(partial), buffer_size(partial));
         buffer_free(partial);
     }
     take_away_live(output, &output->sinks[0]);

@@ -19,7 +19,7 @@ uint32_t spawn_cores(cpu_set_t *set)
     return count > 0 ? (uint32_t)count : 1;
 }
 
-static void set_number(const char *name, uint32_t value)
+static void spawn_set_number(const char *name, uint32_t value)
 {
     char text[16];
     snprintf(text, sizeof text, "%u", value);
@@ -36,10 +36,10 @@ static void set_environment(const struct order *order, uint32_t index, uint32_t 
         setenv(entry, equals + 1, 1);
         *equals = '=';
     }
-    set_number("WEFT_RANK", order->first + index);
-    set_number("WEFT_RANKS", order->ranks);
-    set_number("WEFT_LOCAL_RANK", index);
-    set_number("WEFT_LOCAL_RANKS", order->count);
+    spawn_set_number("WEFT_RANK", order->first + index);
+    spawn_set_number("WEFT_RANKS", order->ranks);
+    spawn_set_number("WEFT_LOCAL_RANK", index);
+    spawn_set_number("WEFT_LOCAL_RANKS", order->count);
     if (*order->host)
         setenv("WEFT_HOST", order->host, 1);
     char text[16];
@@ -106,7 +106,7 @@ static void become_rank(const struct order *order, uint32_t index, int input, in
     _exit(127);
 }
 
-static void close_pair(int pair[2])
+static void spawn_close_pair(int pair[2])
 {
     for (int i = 0; i < 2; i++) {
         if (pair[i] >= 0)
@@ -116,7 +116,7 @@ static void close_pair(int pair[2])
 }
 
 /* Wait for the child's exec: nothing comes when it has succeeded. */
-static weft_status hear_report(const struct order *order, int report, struct error *error)
+static weft_status spawn_hear_report(const struct order *order, int report, struct error *error)
 {
     char message[1 + sizeof(int)];
     ssize_t n;
@@ -160,14 +160,14 @@ weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_pr
         } else {
             setpgid(process, process);
             *rank = (struct rank_process){process, input[1], {output[0], errors[0]}};
-            status = hear_report(order, report[0], error);
+            status = spawn_hear_report(order, report[0], error);
             input[1] = output[0] = errors[0] = -1;
         }
     }
-    close_pair(input);
-    close_pair(output);
-    close_pair(errors);
-    close_pair(report);
+    spawn_close_pair(input);
+    spawn_close_pair(output);
+    spawn_close_pair(errors);
+    spawn_close_pair(report);
     if (status == WEFT_OK) {
         const int ours[] = {rank->input, rank->streams[0], rank->streams[1]};
         for (int i = 0; i < 3; i++)

@@ -58,7 +58,7 @@ static void name_end(const struct verdict *verdict, uint32_t rank, char *text, s
     snprintf(text, room, "%s %s", rank_name(verdict, rank, name, sizeof name), reason);
 }
 
-static void say(const struct verdict *verdict, const char *end, const char *others)
+static void verdict_say(const struct verdict *verdict, const char *end, const char *others)
 {
     char line[640];
     snprintf(line, sizeof line, "weft run: %s%s", end, verdict->alive ? others : "");
@@ -67,7 +67,7 @@ static void say(const struct verdict *verdict, const char *end, const char *othe
 
 /* ---- who failed first ---- */
 
-static bool failed(int end)
+static bool verdict_failed(int end)
 {
     return end != -1 && !(WIFEXITED(end) && WEXITSTATUS(end) == 0);
 }
@@ -114,12 +114,12 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
     verdict->ends[rank] = end;
     verdict->alive--;
     verdict->last = rank;
-    if (!failed(end) || verdict->failure.status != WEFT_OK)
+    if (!verdict_failed(end) || verdict->failure.status != WEFT_OK)
         return;
     if (verdict->config->survive) {
         char text[512];
         name_end(verdict, rank, text, sizeof text);
-        say(verdict, text, "; the others may go on");
+        verdict_say(verdict, text, "; the others may go on");
     } else if (verdict->culprit < 0) {
         verdict->culprit = rank;
         verdict->judge_at = clock_after(GATHER_SECONDS);
@@ -127,10 +127,10 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
     }
 }
 
-static void judge(struct verdict *verdict)
+static void launch_verdict_judge(struct verdict *verdict)
 {
     for (uint32_t rank = 0; rank < verdict->config->hosts.ranks; rank++)
-        if (failed(verdict->ends[rank]) && WIFSIGNALED(verdict->ends[rank]) &&
+        if (verdict_failed(verdict->ends[rank]) && WIFSIGNALED(verdict->ends[rank]) &&
             !WIFSIGNALED(verdict->ends[verdict->culprit]))
             verdict->culprit = rank;
     verdict->judge_at = 0;
@@ -139,19 +139,19 @@ static void judge(struct verdict *verdict)
         snprintf(verdict->reason, sizeof verdict->reason,
                  "%s has stopped before its end and asks to be run again (exit code %d)",
                  rank_name(verdict, (uint32_t)verdict->culprit, name, sizeof name), EX_TEMPFAIL);
-        say(verdict, verdict->reason, "; ending the other ranks");
+        verdict_say(verdict, verdict->reason, "; ending the other ranks");
         return;
     }
     if (verdict->user_signal)
         return; /* they do as they are told */
     name_end(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
-    say(verdict, verdict->reason, "; ending the other ranks");
+    verdict_say(verdict, verdict->reason, "; ending the other ranks");
 }
 
 void verdict_judge(struct verdict *verdict)
 {
     if (verdict->judge_at && (verdict->alive == 0 || clock_now() >= verdict->judge_at))
-        judge(verdict);
+        launch_verdict_judge(verdict);
 }
 
 int verdict_blow(struct verdict *verdict)
@@ -179,7 +179,7 @@ weft_status verdict_result(struct verdict *verdict, struct launch_result *result
     if (verdict->failure.status != WEFT_OK)
         return error_set(error, verdict->failure.status, "%s", verdict->failure.text);
     if (verdict->judge_at)
-        judge(verdict);
+        launch_verdict_judge(verdict);
     result->exit_code = exit_code(verdict);
     snprintf(result->reason, sizeof result->reason, "%s", verdict->reason);
     return WEFT_OK;

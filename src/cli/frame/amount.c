@@ -12,7 +12,7 @@
 
 #define AMOUNT_MOST 1e10 /* slot-minutes: more than the ledger takes, so that the server says what its limit is */
 
-static weft_status refuse(const char *text, const char *what, struct error *error)
+static weft_status amount_refuse(const char *text, const char *what, struct error *error)
 {
     return error_set(error, WEFT_ERROR_ARGUMENT,
                      "%s is '%s', which is no amount; write slot-minutes (1200), or slots and a duration (8x6h)", what,
@@ -25,7 +25,7 @@ weft_status amount_parse(const char *text, const char *what, double least, doubl
     const char *rest = text + (*text == '-' && least < 0), *times = strchr(rest, 'x');
     char before[32];
     if (!isdigit((unsigned char)*rest) && *rest != '.')
-        return refuse(text, what, error);
+        return amount_refuse(text, what, error);
     if (times) {
         snprintf(before, sizeof before, "%.*s", (int)(times - rest), rest);
         weft_status status = text_parse_number(before, what, 1, 1e6, &slots, error);
@@ -40,7 +40,7 @@ weft_status amount_parse(const char *text, const char *what, double least, doubl
         int64_t seconds = 0;
         status = text_parse_duration(rest, what, &seconds, NULL);
         if (status != WEFT_OK)
-            return refuse(text, what, error);
+            return amount_refuse(text, what, error);
         value = slots * (double)seconds / 60;
     }
     if (status != WEFT_OK)

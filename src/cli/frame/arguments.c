@@ -42,7 +42,7 @@ bool argument_is_same_option(const struct argument *left, const struct argument 
 }
 
 /* Make one change to the list, which has room for one more. */
-static void change(struct argument *list, size_t *count, const struct argument *argument)
+static void frame_arguments_change(struct argument *list, size_t *count, const struct argument *argument)
 {
     for (size_t i = *count; i-- > 0;) {
         if (!argument_is_same_option(&list[i], argument))
@@ -74,7 +74,7 @@ weft_status arguments_change(const char *const *parent, size_t parent_count, con
     }
     if (status == WEFT_OK) {
         for (size_t i = 0; i < new_count; i++)
-            change(all, &old_count, &new[i]);
+            frame_arguments_change(all, &old_count, &new[i]);
         for (size_t i = 0; i < old_count; i++)
             for (size_t w = 0; w < 2; w++)
                 if (all[i].words[w])

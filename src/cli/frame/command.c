@@ -86,7 +86,7 @@ static weft_status find_nested(const struct command *const *table, size_t count,
     return WEFT_OK;
 }
 
-static weft_status check_words(const struct command_call *call, struct error *error)
+static weft_status command_check_words(const struct command_call *call, struct error *error)
 {
     const struct command *command = call->command;
     if (call->word_count < command->least_words)
@@ -125,8 +125,8 @@ static weft_status parse_before_program(const struct command_call *call, int arg
     return status;
 }
 
-static weft_status parse(const struct command_call *call, int argc, char **argv, struct cli_rest *rest,
-                         struct error *error)
+static weft_status command_parse(const struct command_call *call, int argc, char **argv, struct cli_rest *rest,
+                                 struct error *error)
 {
     const struct command *command = call->command;
     if (command->takes_program && command->most_words > 0)
@@ -135,20 +135,20 @@ static weft_status parse(const struct command_call *call, int argc, char **argv,
                              rest, error);
 }
 
-static int report(FILE *errors, const struct error *error, int exit_code)
+static int command_report(FILE *errors, const struct error *error, int exit_code)
 {
     fprintf(errors, "weft: %s\n", error->text);
     return exit_code;
 }
 
 /* Run a command whose options have been read. Output that could not be written is a failure too. */
-static int run(struct command_call *call, FILE *errors, struct error *error)
+static int command_call_run(struct command_call *call, FILE *errors, struct error *error)
 {
     weft_status status = call->command->run(call, error);
     if (status == WEFT_OK && (fflush(call->output) != 0 || ferror(call->output)))
         status = error_system(error, "cannot write the output of '%s'", call->name);
     if (status != WEFT_OK)
-        return report(errors, error, call->exit_code ? call->exit_code : EXIT_FAILED);
+        return command_report(errors, error, call->exit_code ? call->exit_code : EXIT_FAILED);
     return call->exit_code;
 }
 
@@ -169,7 +169,7 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
         return 0;
     }
     if (find_nested(table, count, argc, argv, &call, &used, &help, &error) != WEFT_OK)
-        return report(errors, &error, EXIT_MISUSED);
+        return command_report(errors, &error, EXIT_MISUSED);
     if (help) {
         if (call.command)
             help_command(output, call.name, call.command, true);
@@ -178,8 +178,8 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
         return 0;
     }
     const struct command *command = call.command;
-    if (parse(&call, argc - used, argv + used, &rest, &error) != WEFT_OK)
-        return report(errors, &error, EXIT_MISUSED);
+    if (command_parse(&call, argc - used, argv + used, &rest, &error) != WEFT_OK)
+        return command_report(errors, &error, EXIT_MISUSED);
     call.arguments = argv + used;
     call.words = rest.words;
     call.word_count = rest.word_count;
@@ -190,10 +190,10 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
     if (rest.help) {
         help_command(output, call.name, command, rest.help_all);
         code = 0;
-    } else if (check_words(&call, &error) != WEFT_OK) {
-        code = report(errors, &error, EXIT_MISUSED);
+    } else if (command_check_words(&call, &error) != WEFT_OK) {
+        code = command_report(errors, &error, EXIT_MISUSED);
     } else {
-        code = run(&call, errors, &error);
+        code = command_call_run(&call, errors, &error);
     }
     cli_rest_free(&rest);
     return code;

@@ -171,7 +171,7 @@ static weft_status print_named(struct command_call *call, struct error *error)
 }
 
 /* The environment variables that every program with Weft's collectives reads. */
-static void print_environment(FILE *output)
+static void help_print_environment(FILE *output)
 {
     size_t count;
     const struct configuration_variable *variables = configuration_variables(&count);
@@ -191,10 +191,10 @@ static const struct cli_option options[] = {
     CLI_FLAG("markdown", 0, &chosen.markdown, "print all commands as a page of Markdown"),
 };
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status help_run(struct command_call *call, struct error *error)
 {
     if (chosen.environment)
-        print_environment(call->output);
+        help_print_environment(call->output);
     else if (chosen.man)
         help_manual(call->output, command_table, command_table_count);
     else if (chosen.markdown)
@@ -215,5 +215,5 @@ const struct command command_help = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .examples = "  weft help run\n  weft help checkpoint hash\n  weft help --man | man -l -\n",
-    .run = run,
+    .run = help_run,
 };

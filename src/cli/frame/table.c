@@ -88,7 +88,7 @@ size_t table_width(const char *text)
     return width;
 }
 
-static const char *cell_of(const struct table *table, size_t row, size_t column)
+static const char *table_cell_of(const struct table *table, size_t row, size_t column)
 {
     size_t index = row * table->count + column;
     return index < table->used ? table->cells[index] : "";
@@ -98,7 +98,7 @@ static size_t widest(const struct table *table, size_t column)
 {
     size_t width = table_width(table->columns[column].title);
     for (size_t row = 0; row < table_rows(table); row++) {
-        size_t other = table_width(cell_of(table, row, column));
+        size_t other = table_width(table_cell_of(table, row, column));
         width = other > width ? other : width;
     }
     return width;
@@ -177,11 +177,11 @@ static void print_wrapped(FILE *output, const char *text, size_t width, size_t i
     }
 }
 
-static void print_row(const struct table *table, size_t row, bool titles, const size_t *widths, FILE *output)
+static void table_print_row(const struct table *table, size_t row, bool titles, const size_t *widths, FILE *output)
 {
     size_t last = 0, shown = 0, indent = 0;
     for (size_t i = 0; i < table->count; i++)
-        if (!table->hidden[i] && *(titles ? table->columns[i].title : cell_of(table, row, i)))
+        if (!table->hidden[i] && *(titles ? table->columns[i].title : table_cell_of(table, row, i)))
             last = i;
     for (size_t i = 0; i <= last; i++) {
         if (table->hidden[i])
@@ -190,9 +190,9 @@ static void print_row(const struct table *table, size_t row, bool titles, const 
             fprintf(output, "%*s", GAP, "");
         indent += shown > 1 ? GAP : 0;
         if (table->columns[i].wraps && i + 1 == table->count && !titles)
-            print_wrapped(output, cell_of(table, row, i), widths[i], indent);
+            print_wrapped(output, table_cell_of(table, row, i), widths[i], indent);
         else
-            print_cell(output, titles ? table->columns[i].title : cell_of(table, row, i), widths[i],
+            print_cell(output, titles ? table->columns[i].title : table_cell_of(table, row, i), widths[i],
                        table->columns[i].right, i == last);
         indent += widths[i];
     }
@@ -208,9 +208,9 @@ weft_status table_print_within(const struct table *table, unsigned width, FILE *
         widths[i] = widest(table, i);
     if (width > 0)
         fit(table, width, widths);
-    print_row(table, 0, true, widths, output);
+    table_print_row(table, 0, true, widths, output);
     for (size_t row = 0; row < table_rows(table); row++)
-        print_row(table, row, false, widths, output);
+        table_print_row(table, row, false, widths, output);
     return WEFT_OK;
 }
 

@@ -106,7 +106,7 @@ static weft_status find_collective(const struct command_call *call, const struct
                      name);
 }
 
-static weft_status check_choices(const struct bench_collective *collective, struct error *error)
+static weft_status bench_check_choices(const struct bench_collective *collective, struct error *error)
 {
     bool is_float = chosen.type[0] == 'f' || chosen.type[0] == 'b';
     if (chosen.least > chosen.most)
@@ -230,7 +230,7 @@ static weft_status do_sizes(const struct command_call *call, struct bench_case *
     return status;
 }
 
-static weft_status told(weft_context *context, weft_status status, struct error *error)
+static weft_status bench_told(weft_context *context, weft_status status, struct error *error)
 {
     return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(context));
 }
@@ -247,15 +247,16 @@ static weft_status do_bench(const struct command_call *call, struct bench_case *
     if (what->root >= ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--root is %d, but there are only ranks 0 to %d", what->root,
                          ranks - 1);
-    weft_status status = told(what->context, weft_comm_set_reproducible(what->comm, chosen.reproducible), error);
+    weft_status status = bench_told(what->context, weft_comm_set_reproducible(what->comm, chosen.reproducible), error);
     if (status == WEFT_OK && chosen.algorithm)
-        status = told(what->context, weft_comm_set_algorithm(what->comm, call->words[0], chosen.algorithm), error);
+        status =
+            bench_told(what->context, weft_comm_set_algorithm(what->comm, call->words[0], chosen.algorithm), error);
     if (status == WEFT_OK && chosen.schedule)
-        status = told(what->context, weft_comm_load_schedule(what->comm, chosen.schedule), error);
+        status = bench_told(what->context, weft_comm_load_schedule(what->comm, chosen.schedule), error);
     return status == WEFT_OK ? do_sizes(call, what, error) : status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status bench_run(struct command_call *call, struct error *error)
 {
     weft_context *context = NULL;
     struct bench_case what = {
@@ -267,17 +268,17 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_status (*progress)(const struct bench_progress *, struct error *) = find_progress(call->words[0]);
     weft_status status = progress ? WEFT_OK : find_collective(call, &what.collective, error);
     if (status == WEFT_OK)
-        status = check_choices(what.collective, error);
+        status = bench_check_choices(what.collective, error);
     if (status == WEFT_OK && !progress)
         choose_places(&what);
     if (chosen.trace)
         setenv("WEFT_TRACE", chosen.trace, 1);
     if (status == WEFT_OK)
-        status = told(NULL, weft_init(NULL, &context), error);
+        status = bench_told(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
         return status;
     if (chosen.ranks > 1 && weft_comm_size(weft_world(context)) == 1) {
-        status = told(context, weft_finalize(context), error);
+        status = bench_told(context, weft_finalize(context), error);
         return status == WEFT_OK ? launch(call, error) : status;
     }
     what.context = context;
@@ -286,7 +287,7 @@ static weft_status run(struct command_call *call, struct error *error)
                                          (size_t)chosen.factor, chosen.compute, what.registered, chosen.json};
     status = progress ? progress(&waits, error) : do_bench(call, &what, error);
     if (status == WEFT_OK)
-        return told(NULL, weft_finalize(context), error);
+        return bench_told(NULL, weft_finalize(context), error);
     weft_finalize(context);
     return status;
 }
@@ -319,5 +320,5 @@ const struct command command_bench = {
                 "  weft bench alltoall -n 2 --type bf16 --json\n"
                 "  weft bench overlap -n 2 --min 1M --max 1M\n"
                 "  mpirun -n 4 weft bench allreduce\n",
-    .run = run,
+    .run = bench_run,
 };

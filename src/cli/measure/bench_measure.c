@@ -31,7 +31,8 @@ static size_t side_bytes(const struct bench_case *what, enum bench_extent extent
     return extent == BENCH_NOTHING ? 0 : extent == BENCH_ONE_BLOCK ? bytes / blocks : bytes;
 }
 
-static weft_status allocate(const struct bench_case *what, size_t bytes, void **allocation, struct error *error)
+static weft_status bench_measure_allocate(const struct bench_case *what, size_t bytes, void **allocation,
+                                          struct error *error)
 {
     if (!bytes)
         return WEFT_OK;
@@ -45,7 +46,7 @@ static weft_status allocate(const struct bench_case *what, size_t bytes, void **
     return WEFT_OK;
 }
 
-static void release(const struct bench_case *what, void *allocation)
+static void bench_measure_release(const struct bench_case *what, void *allocation)
 {
     if (what->registered)
         weft_free(what->context, allocation);
@@ -68,9 +69,9 @@ weft_status bench_open(const struct bench_case *what, struct bench **result, str
     weft_status status = WEFT_OK;
     size_t sets = what->most_bytes >= BENCH_ALTERNATE_BYTES ? BENCH_SETS : 1;
     for (size_t i = 0; i < sets && status == WEFT_OK; i++) {
-        status = allocate(what, output, &bench->sets[i].output, error);
+        status = bench_measure_allocate(what, output, &bench->sets[i].output, error);
         if (status == WEFT_OK)
-            status = allocate(what, input, &bench->sets[i].input, error);
+            status = bench_measure_allocate(what, input, &bench->sets[i].input, error);
     }
     if (status != WEFT_OK) {
         bench_close(bench);
@@ -83,14 +84,14 @@ weft_status bench_open(const struct bench_case *what, struct bench **result, str
 void bench_close(struct bench *bench)
 {
     for (size_t i = 0; bench && i < BENCH_SETS; i++) {
-        release(bench->what, bench->sets[i].input);
-        release(bench->what, bench->sets[i].output);
+        bench_measure_release(bench->what, bench->sets[i].input);
+        bench_measure_release(bench->what, bench->sets[i].output);
     }
     free(bench);
 }
 
 /* What the calls of a size get. */
-static void bind(struct bench *bench, size_t bytes, bool in_place)
+static void bench_measure_bind(struct bench *bench, size_t bytes, bool in_place)
 {
     const struct bench_case *what = bench->what;
     const struct bench_collective *collective = what->collective;
@@ -120,7 +121,7 @@ static void bind(struct bench *bench, size_t bytes, bool in_place)
 }
 
 /* This rank's numbers, as before a call. */
-static void fill(const struct bench_collective *collective, const struct bench_call *call)
+static void bench_measure_fill(const struct bench_collective *collective, const struct bench_call *call)
 {
     bool has_input = collective->input != BENCH_NOTHING;
     enum bench_extent extent = has_input ? collective->input : collective->output;
@@ -130,18 +131,19 @@ static void fill(const struct bench_collective *collective, const struct bench_c
 
 /* ---- agreement between ranks ---- */
 
-static weft_status told(const struct bench *bench, weft_status status, struct error *error)
+static weft_status bench_measure_told(const struct bench *bench, weft_status status, struct error *error)
 {
     return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(bench->what->context));
 }
 
 static weft_status sum(const struct bench *bench, double *values, size_t count, struct error *error)
 {
-    return told(bench, weft_allreduce(values, values, count, WEFT_F64, WEFT_SUM, bench->what->comm), error);
+    return bench_measure_told(bench, weft_allreduce(values, values, count, WEFT_F64, WEFT_SUM, bench->what->comm),
+                              error);
 }
 
 /* Adds the wrong elements of all ranks' outputs to `errors`. */
-static weft_status check(const struct bench *bench, size_t *errors, struct error *error)
+static weft_status bench_measure_check(const struct bench *bench, size_t *errors, struct error *error)
 {
     double wrong = 0;
     for (size_t i = 0; i < bench->set_count; i++)
@@ -157,10 +159,10 @@ static bool run_calls(void *subject, size_t calls, double *seconds, double *cpu)
 {
     struct bench *bench = subject;
     weft_status (*run)(const struct bench_call *) = bench->what->collective->run;
-    weft_status status = told(bench, weft_barrier(bench->what->comm), bench->error);
+    weft_status status = bench_measure_told(bench, weft_barrier(bench->what->comm), bench->error);
     uint64_t cpu_begin = clock_process_cpu(), begin = clock_now();
     for (size_t i = 0; i < calls && status == WEFT_OK; i++)
-        status = told(bench, run(&bench->calls[i % bench->set_count]), bench->error);
+        status = bench_measure_told(bench, run(&bench->calls[i % bench->set_count]), bench->error);
     double taken[] = {(double)(clock_now() - begin), (double)(clock_process_cpu() - cpu_begin)};
     if (status == WEFT_OK)
         status = sum(bench, taken, 2, bench->error);
@@ -188,23 +190,24 @@ static weft_status time_it(struct bench *bench, struct bench_result *result, str
 }
 
 /* Bytes between nodes, over calls with nothing else between them. */
-static weft_status count_traffic(const struct bench *bench, struct bench_result *result, struct error *error)
+static weft_status bench_measure_count_traffic(const struct bench *bench, struct bench_result *result,
+                                               struct error *error)
 {
     weft_comm *comm = bench->what->comm;
     size_t calls = 1 + COUNTED_BYTES / (result->bytes + COUNTED_BYTES / 64);
     if (weft_comm_nodes(comm) == 1)
         return WEFT_OK;
     /* The first barrier is for what was before; the second, because a faster rank of this node uses its interface. */
-    weft_status status = told(bench, weft_barrier(comm), error);
+    weft_status status = bench_measure_told(bench, weft_barrier(comm), error);
     struct bench_traffic wire = bench_network_wire();
     if (status == WEFT_OK)
-        status = told(bench, weft_barrier(comm), error);
+        status = bench_measure_told(bench, weft_barrier(comm), error);
     struct bench_traffic payload = bench_network_payload(bench->what->context);
     for (size_t i = 0; i < calls && status == WEFT_OK; i++)
-        status = told(bench, bench->what->collective->run(&bench->calls[i % bench->set_count]), error);
+        status = bench_measure_told(bench, bench->what->collective->run(&bench->calls[i % bench->set_count]), error);
     struct bench_traffic payload_end = bench_network_payload(bench->what->context);
     if (status == WEFT_OK)
-        status = told(bench, weft_barrier(comm), error); /* what was sent has arrived */
+        status = bench_measure_told(bench, weft_barrier(comm), error); /* what was sent has arrived */
     struct bench_traffic wire_end = bench_network_wire();
     if (status != WEFT_OK)
         return status;
@@ -217,22 +220,22 @@ weft_status bench_measure(struct bench *bench, size_t bytes, bool in_place, stru
                           struct error *error)
 {
     const struct bench_collective *collective = bench->what->collective;
-    bind(bench, bytes, in_place);
+    bench_measure_bind(bench, bytes, in_place);
     const struct bench_call *first = &bench->calls[0];
     *result = (struct bench_result){
         .bytes = first->block * first->size * bench_collective_blocks(collective, first->ranks), .count = first->block};
     for (size_t i = 0; i < bench->set_count; i++)
-        fill(collective, &bench->calls[i]);
-    weft_status status = told(bench, weft_barrier(bench->what->comm), error);
+        bench_measure_fill(collective, &bench->calls[i]);
+    weft_status status = bench_measure_told(bench, weft_barrier(bench->what->comm), error);
     for (size_t i = 0; i < bench->set_count && status == WEFT_OK; i++)
-        status = told(bench, collective->run(&bench->calls[i]), error);
+        status = bench_measure_told(bench, collective->run(&bench->calls[i]), error);
     if (status == WEFT_OK)
-        status = check(bench, &result->errors, error);
+        status = bench_measure_check(bench, &result->errors, error);
     if (status == WEFT_OK)
         status = time_it(bench, result, error);
     if (status == WEFT_OK)
-        status = count_traffic(bench, result, error);
+        status = bench_measure_count_traffic(bench, result, error);
     if (status == WEFT_OK && !in_place)
-        status = check(bench, &result->errors, error);
+        status = bench_measure_check(bench, &result->errors, error);
     return status;
 }

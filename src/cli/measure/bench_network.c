@@ -36,7 +36,7 @@ struct bench_traffic bench_network_wire(void)
     return traffic;
 }
 
-static void count(double bytes, double *most, double *least, bool first)
+static void bench_network_count(double bytes, double *most, double *least, bool first)
 {
     *most = first || bytes > *most ? bytes : *most;
     *least = first || bytes < *least ? bytes : *least;
@@ -63,10 +63,12 @@ weft_status bench_network_sum(weft_comm *comm, struct bench_traffic payload, str
             sum.received += all[rank].payload.received;
             passed = all[rank].wire; /* every rank of a node sees the same interfaces */
         }
-        count((double)sum.sent / (double)calls, &network->payload_most, &network->payload_least, node == 0);
-        count((double)sum.received / (double)calls, &network->payload_most, &network->payload_least, false);
-        count((double)passed.sent / (double)calls, &network->wire_most, &network->wire_least, node == 0);
-        count((double)passed.received / (double)calls, &network->wire_most, &network->wire_least, false);
+        bench_network_count((double)sum.sent / (double)calls, &network->payload_most, &network->payload_least,
+                            node == 0);
+        bench_network_count((double)sum.received / (double)calls, &network->payload_most, &network->payload_least,
+                            false);
+        bench_network_count((double)passed.sent / (double)calls, &network->wire_most, &network->wire_least, node == 0);
+        bench_network_count((double)passed.received / (double)calls, &network->wire_most, &network->wire_least, false);
     }
     free(all);
     return status;

@@ -17,7 +17,7 @@
 #define WAIT_MESSAGE         8 /* bytes */
 #define SECONDS_OF(from, to) ((double)((to) - (from)) * 1e-9)
 
-static weft_status told(const struct bench_progress *what, weft_status status, struct error *error)
+static weft_status bench_progress_told(const struct bench_progress *what, weft_status status, struct error *error)
 {
     return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(what->context));
 }
@@ -83,22 +83,22 @@ static weft_status overlap_once(const struct bench_progress *what, float *input,
     mine.wait = SECONDS_OF(computed, ended);
     if (status == WEFT_OK)
         status = weft_allreduce(&mine, result, sizeof mine / sizeof(double), WEFT_F64, WEFT_MAX, world);
-    return told(what, status, error);
+    return bench_progress_told(what, status, error);
 }
 
-static int by_value(const void *first, const void *second)
+static int bench_progress_by_value(const void *first, const void *second)
 {
     double a = *(const double *)first, b = *(const double *)second;
     return (a > b) - (a < b);
 }
 
 /* The median of the field at `offset`. */
-static double median_of(const struct overlap *runs, size_t offset)
+static double bench_progress_median_of(const struct overlap *runs, size_t offset)
 {
     double values[REPETITIONS];
     for (int i = 0; i < REPETITIONS; i++)
         memcpy(&values[i], (const char *)&runs[i] + offset, sizeof *values);
-    qsort(values, REPETITIONS, sizeof *values, by_value);
+    qsort(values, REPETITIONS, sizeof *values, bench_progress_by_value);
     return values[REPETITIONS / 2];
 }
 
@@ -134,17 +134,17 @@ static weft_status overlap_size(const struct bench_progress *what, float *input,
     if (status != WEFT_OK || weft_comm_rank(weft_world(what->context)) != 0)
         return status;
     const struct overlap median = {
-        median_of(runs, offsetof(struct overlap, blocking)),
-        median_of(runs, offsetof(struct overlap, compute)),
-        median_of(runs, offsetof(struct overlap, total)),
-        median_of(runs, offsetof(struct overlap, wait)),
+        bench_progress_median_of(runs, offsetof(struct overlap, blocking)),
+        bench_progress_median_of(runs, offsetof(struct overlap, compute)),
+        bench_progress_median_of(runs, offsetof(struct overlap, total)),
+        bench_progress_median_of(runs, offsetof(struct overlap, wait)),
     };
     status = print_overlap(what, bytes, &median, error);
     fflush(what->output);
     return status;
 }
 
-static float *allocate(const struct bench_progress *what)
+static float *bench_progress_allocate(const struct bench_progress *what)
 {
     float *memory = what->registered ? weft_alloc(what->context, what->most) : malloc(what->most);
     if (memory)
@@ -152,7 +152,7 @@ static float *allocate(const struct bench_progress *what)
     return memory;
 }
 
-static void release(const struct bench_progress *what, float *memory)
+static void bench_progress_release(const struct bench_progress *what, float *memory)
 {
     if (what->registered)
         weft_free(what->context, memory);
@@ -164,7 +164,7 @@ weft_status bench_overlap(const struct bench_progress *what, struct error *error
 {
     weft_comm *world = weft_world(what->context);
     uint64_t iterations = iterations_for(what->compute_seconds);
-    float *input = allocate(what), *output = allocate(what);
+    float *input = bench_progress_allocate(what), *output = bench_progress_allocate(what);
     weft_status status = input && output ? WEFT_OK : error_memory(error, 2 * what->most, "the buffers");
     if (status == WEFT_OK && !what->json && weft_comm_rank(world) == 0)
         fprintf(what->output,
@@ -173,16 +173,16 @@ weft_status bench_overlap(const struct bench_progress *what, struct error *error
                 weft_comm_size(world), weft_comm_nodes(world), "bytes", "blocking", "compute", "total", "wait");
     for (size_t bytes = what->least; status == WEFT_OK && bytes <= what->most; bytes *= what->factor)
         status = overlap_size(what, input, output, bytes, iterations, error);
-    release(what, input);
-    release(what, output);
+    bench_progress_release(what, input);
+    bench_progress_release(what, output);
     return status;
 }
 
 /* ---- waiting ---- */
 
 /* Wait for rank 0, which is late by `seconds`, in a barrier or for a message; processor seconds of this rank. */
-static weft_status wait_for(const struct bench_progress *what, double seconds, bool message, double *used,
-                            struct error *error)
+static weft_status bench_progress_wait_for(const struct bench_progress *what, double seconds, bool message,
+                                           double *used, struct error *error)
 {
     weft_comm *world = weft_world(what->context);
     int rank = weft_comm_rank(world), ranks = weft_comm_size(world);
@@ -200,11 +200,11 @@ static weft_status wait_for(const struct bench_progress *what, double seconds, b
     for (int peer = 1; message && rank == 0 && peer < ranks && status == WEFT_OK; peer++)
         status = weft_send(bytes, sizeof bytes, WEFT_U8, peer, world);
     *used = SECONDS_OF(began, clock_process_cpu());
-    return told(what, status, error);
+    return bench_progress_told(what, status, error);
 }
 
-static weft_status print_waiting(const struct bench_progress *what, const char *in, double share, double first,
-                                 struct error *error)
+static weft_status bench_progress_print_waiting(const struct bench_progress *what, const char *in, double share,
+                                                double first, struct error *error)
 {
     if (!what->json) {
         fprintf(what->output, "%12s %18.2f %18.2f\n", in, first * 1e3, share * 100);
@@ -236,16 +236,16 @@ weft_status bench_waiting(const struct bench_progress *what, struct error *error
             weft_comm_size(world), weft_comm_nodes(world), "waits in", "first 0.1 s, ms", "then, % of a core");
     for (int message = 0; message < 2 && status == WEFT_OK; message++) {
         double used[2] = {0}, most[2] = {0};
-        status = wait_for(what, SHORT_WAIT, message, &used[0], error);
+        status = bench_progress_wait_for(what, SHORT_WAIT, message, &used[0], error);
         if (status == WEFT_OK)
-            status = wait_for(what, LONG_WAIT, message, &used[1], error);
+            status = bench_progress_wait_for(what, LONG_WAIT, message, &used[1], error);
         used[1] = (used[1] - used[0]) / (LONG_WAIT - SHORT_WAIT);
         if (rank == 0)
             used[0] = used[1] = 0;
         if (status == WEFT_OK)
-            status = told(what, weft_allreduce(used, most, 2, WEFT_F64, WEFT_MAX, world), error);
+            status = bench_progress_told(what, weft_allreduce(used, most, 2, WEFT_F64, WEFT_MAX, world), error);
         if (status == WEFT_OK && rank == 0)
-            status = print_waiting(what, names[message], most[1], most[0], error);
+            status = bench_progress_print_waiting(what, names[message], most[1], most[0], error);
     }
     return status;
 }

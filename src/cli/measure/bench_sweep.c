@@ -104,8 +104,9 @@ static weft_status take_turn(struct bench_sweep *sweep, size_t bytes, const char
     return status;
 }
 
-static weft_status print_json(const struct bench_sweep *sweep, size_t bytes, const struct candidate *candidate,
-                              bool chosen, double spread, struct error *error)
+static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_t bytes,
+                                          const struct candidate *candidate, bool chosen, double spread,
+                                          struct error *error)
 {
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
@@ -133,7 +134,7 @@ static weft_status print_json(const struct bench_sweep *sweep, size_t bytes, con
 }
 
 /* Figures of all candidates from their rounds (which are sorted by this); returns the spread of the choice. */
-static double settle(struct bench_sweep *sweep, struct candidate *candidates, size_t found, size_t chosen)
+static double bench_sweep_settle(struct bench_sweep *sweep, struct candidate *candidates, size_t found, size_t chosen)
 {
     struct candidate *choice = &candidates[chosen];
     double both[2 * BENCH_SWEEP_ROUNDS_MOST];
@@ -146,10 +147,10 @@ static double settle(struct bench_sweep *sweep, struct candidate *candidates, si
     return first > second ? first / second - 1 : second / first - 1;
 }
 
-static weft_status tell(struct bench_sweep *sweep, size_t bytes, size_t count, struct candidate *candidates,
-                        size_t found, size_t chosen, struct error *error)
+static weft_status bench_sweep_tell(struct bench_sweep *sweep, size_t bytes, size_t count, struct candidate *candidates,
+                                    size_t found, size_t chosen, struct error *error)
 {
-    double spread = settle(sweep, candidates, found, chosen);
+    double spread = bench_sweep_settle(sweep, candidates, found, chosen);
     const struct candidate *choice = &candidates[chosen], *best = choice;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < found && status == WEFT_OK; i++) {
@@ -158,7 +159,7 @@ static weft_status tell(struct bench_sweep *sweep, size_t bytes, size_t count, s
         status = sweep_record_put(&sweep->figures, count * weft_type_size(sweep->what->type), candidates[i].name,
                                   candidates[i].figure, error);
         if (status == WEFT_OK && sweep->json && speaks(sweep))
-            status = print_json(sweep, bytes, &candidates[i], i == chosen, spread, error);
+            status = bench_sweep_print_json(sweep, bytes, &candidates[i], i == chosen, spread, error);
     }
     double slower = choice->figure / best->figure - 1;
     double *excess = realloc(sweep->excess, (sweep->count + 1) * sizeof *excess);
@@ -197,7 +198,7 @@ weft_status bench_sweep_size(struct bench_sweep *sweep, size_t bytes, struct err
             status = take_turn(sweep, bytes, candidates[chosen].name, &candidates[chosen].again[round], error);
     }
     if (status == WEFT_OK)
-        status = tell(sweep, bytes, count, candidates, found, chosen, error);
+        status = bench_sweep_tell(sweep, bytes, count, candidates, found, chosen, error);
     free(candidates);
     return status;
 }

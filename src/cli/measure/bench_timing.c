@@ -35,7 +35,7 @@ static bool choose_calls(const struct bench_timed *timed, size_t *calls, size_t 
     return true;
 }
 
-static int by_value(const void *first, const void *second)
+static int bench_timing_by_value(const void *first, const void *second)
 {
     double a = *(const double *)first, b = *(const double *)second;
     return (a > b) - (a < b);
@@ -43,7 +43,7 @@ static int by_value(const void *first, const void *second)
 
 double bench_median(double *values, size_t count)
 {
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, bench_timing_by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 

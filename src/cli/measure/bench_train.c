@@ -36,7 +36,7 @@ struct times {
     size_t warm, count, room;
 };
 
-static void note_step(void *observer, const struct report_step *step)
+static void bench_train_note_step(void *observer, const struct report_step *step)
 {
     struct times *times = observer;
     if (step->step > times->warm && times->count < times->room)
@@ -49,7 +49,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(struct times *times)
+static double bench_train_median(struct times *times)
 {
     qsort(times->seconds, times->count, sizeof *times->seconds, compare_doubles);
     return times->count % 2 ? times->seconds[times->count / 2]
@@ -66,7 +66,7 @@ struct figures {
     const char *kernels;
 };
 
-static weft_status print_json(FILE *output, const struct figures *figures, struct error *error)
+static weft_status bench_train_print_json(FILE *output, const struct figures *figures, struct error *error)
 {
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
@@ -95,7 +95,7 @@ static weft_status print_json(FILE *output, const struct figures *figures, struc
 static weft_status print_figures(FILE *output, const struct figures *figures, struct error *error)
 {
     if (chosen.json)
-        return print_json(output, figures, error);
+        return bench_train_print_json(output, figures, error);
     fprintf(output,
             "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
             " tokens, median of %" PRId64 " steps:\n"
@@ -123,8 +123,8 @@ static weft_status gather_figures(weft_context *context, struct figures *figures
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
-static weft_status measure(const struct train_config *config, struct times *times, weft_context *context, FILE *output,
-                           bool *speaks, struct error *error)
+static weft_status bench_train_measure(const struct train_config *config, struct times *times, weft_context *context,
+                                       FILE *output, bool *speaks, struct error *error)
 {
     struct trainer *trainer = NULL;
     weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
@@ -138,7 +138,7 @@ static weft_status measure(const struct train_config *config, struct times *time
         struct rusage usage;
         getrusage(RUSAGE_SELF, &usage);
         figures.peak_flops = fmax(peak_before, device->peak(device)); /* something else may have had a core */
-        figures.step_seconds = median(times);
+        figures.step_seconds = bench_train_median(times);
         figures.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
         figures.predicted_memory_bytes = trainer_predicted_memory(trainer);
         status = gather_figures(context, &figures, error);
@@ -151,7 +151,7 @@ static weft_status measure(const struct train_config *config, struct times *time
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status bench_train_run(struct command_call *call, struct error *error)
 {
     weft_context *context;
     training_prepare_process();
@@ -167,9 +167,9 @@ static weft_status run(struct command_call *call, struct error *error)
                  ? training_measure_config(&chosen.measure, weft_comm_size(weft_world(context)), &config, error)
                  : error_memory(error, times.room * sizeof *times.seconds, "a list of times");
     if (status == WEFT_OK) {
-        config.observe = note_step;
+        config.observe = bench_train_note_step;
         config.observer = &times;
-        status = measure(&config, &times, context, call->output, &speaks, error);
+        status = bench_train_measure(&config, &times, context, call->output, &speaks, error);
     }
     free(times.seconds);
     return training_leave(call, context, status, speaks, error);
@@ -187,5 +187,5 @@ const struct command command_bench_train = {
                 "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = bench_train_run,
 };

@@ -87,7 +87,7 @@ static double reduced(const struct bench_values *values, uint64_t mask, uint64_t
 }
 
 /* To nearest, ties to even; the value is within the range of normal numbers, or 0. */
-static uint16_t to_f16(float value)
+static uint16_t bench_values_to_f16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -99,7 +99,7 @@ static uint16_t to_f16(float value)
     return (uint16_t)(half + (rest > 0x1000 || (rest == 0x1000 && (half & 1))));
 }
 
-static uint16_t to_bf16(float value)
+static uint16_t bench_values_to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -107,7 +107,7 @@ static uint16_t to_bf16(float value)
 }
 
 /* Write `value` as `type` to `place`. */
-static void store(weft_type type, double value, void *place)
+static void bench_values_store(weft_type type, double value, void *place)
 {
 #define STORE(kind)                                                                                                    \
     do {                                                                                                               \
@@ -123,11 +123,11 @@ static void store(weft_type type, double value, void *place)
         STORE(double);
         break;
     case WEFT_F16:
-        half = to_f16((float)value);
+        half = bench_values_to_f16((float)value);
         memcpy(place, &half, sizeof half);
         break;
     case WEFT_BF16:
-        half = to_bf16((float)value);
+        half = bench_values_to_bf16((float)value);
         memcpy(place, &half, sizeof half);
         break;
     case WEFT_I8:
@@ -157,7 +157,7 @@ void bench_fill(const struct bench_values *values, int rank, size_t first, void 
     size_t size = weft_type_size(values->type);
     uint64_t mask = mask_of(values);
     for (size_t i = 0; i < count; i++)
-        store(values->type, element(values, mask, rank, first + i), (char *)buffer + i * size);
+        bench_values_store(values->type, element(values, mask, rank, first + i), (char *)buffer + i * size);
 }
 
 size_t bench_check_moved(const struct bench_values *values, int rank, size_t first, const void *buffer, size_t count)
@@ -166,7 +166,7 @@ size_t bench_check_moved(const struct bench_values *values, int rank, size_t fir
     uint64_t mask = mask_of(values);
     for (size_t i = 0; i < count; i++) {
         uint64_t expected = 0;
-        store(values->type, element(values, mask, rank, first + i), &expected);
+        bench_values_store(values->type, element(values, mask, rank, first + i), &expected);
         wrong += memcmp(&expected, (const char *)buffer + i * size, size) != 0;
     }
     return wrong;
@@ -178,7 +178,7 @@ size_t bench_check_reduced(const struct bench_values *values, size_t first, cons
     uint64_t mask = mask_of(values);
     for (size_t i = 0; i < count; i++) {
         uint64_t expected = 0;
-        store(values->type, reduced(values, mask, first + i), &expected);
+        bench_values_store(values->type, reduced(values, mask, first + i), &expected);
         wrong += memcmp(&expected, (const char *)buffer + i * size, size) != 0;
     }
     return wrong;

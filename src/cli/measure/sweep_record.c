@@ -33,7 +33,8 @@ weft_status sweep_record_path(char path[FILE_PATH_BYTES], struct error *error)
     return file_join(path, links, FILE_NAME, error);
 }
 
-static struct sweep_record_figure *find(const struct sweep_record *sweep, uint64_t block_bytes, const char *algorithm)
+static struct sweep_record_figure *measure_sweep_record_find(const struct sweep_record *sweep, uint64_t block_bytes,
+                                                             const char *algorithm)
 {
     for (size_t i = 0; i < sweep->count; i++)
         if (sweep->figures[i].block_bytes == block_bytes && strcmp(sweep->figures[i].algorithm, algorithm) == 0)
@@ -44,7 +45,7 @@ static struct sweep_record_figure *find(const struct sweep_record *sweep, uint64
 weft_status sweep_record_put(struct sweep_record *sweep, uint64_t block_bytes, const char *algorithm, double seconds,
                              struct error *error)
 {
-    struct sweep_record_figure *figure = find(sweep, block_bytes, algorithm);
+    struct sweep_record_figure *figure = measure_sweep_record_find(sweep, block_bytes, algorithm);
     if (!figure) {
         size_t bytes = (sweep->count + 1) * sizeof *figure;
         struct sweep_record_figure *grown = realloc(sweep->figures, bytes);
@@ -60,7 +61,7 @@ weft_status sweep_record_put(struct sweep_record *sweep, uint64_t block_bytes, c
 
 double sweep_record_find(const struct sweep_record *sweep, uint64_t block_bytes, const char *algorithm)
 {
-    const struct sweep_record_figure *figure = find(sweep, block_bytes, algorithm);
+    const struct sweep_record_figure *figure = measure_sweep_record_find(sweep, block_bytes, algorithm);
     return figure ? figure->seconds : 0;
 }
 
@@ -72,7 +73,7 @@ void sweep_record_free(struct sweep_record *sweep)
 }
 
 /* The list of sweeps in the file; NULL where there is none of this version. The tree is the caller's. */
-static const cJSON *read_file(cJSON **root)
+static const cJSON *sweep_record_read_file(cJSON **root)
 {
     char path[FILE_PATH_BYTES];
     const cJSON *sweeps = NULL;
@@ -110,7 +111,7 @@ static void read_figures(const cJSON *object, struct sweep_record *sweep)
         if (json_get_unsigned(figure, "block_bytes", "", &bytes, NULL) == WEFT_OK &&
             json_get_text(figure, "algorithm", "", &algorithm, NULL) == WEFT_OK &&
             json_get_number(figure, "seconds", "", &seconds, NULL) == WEFT_OK && seconds > 0 && isfinite(seconds) &&
-            !find(sweep, bytes, algorithm))
+            !measure_sweep_record_find(sweep, bytes, algorithm))
             sweep_record_put(sweep, bytes, algorithm, seconds, NULL);
     }
 }
@@ -118,7 +119,7 @@ static void read_figures(const cJSON *object, struct sweep_record *sweep)
 void sweep_record_load(struct sweep_record *sweep)
 {
     cJSON *root;
-    const cJSON *sweeps = read_file(&root), *object;
+    const cJSON *sweeps = sweep_record_read_file(&root), *object;
     sweep->figures = NULL;
     sweep->count = 0;
     cJSON_ArrayForEach(object, sweeps)
@@ -129,7 +130,7 @@ void sweep_record_load(struct sweep_record *sweep)
     cJSON_Delete(root);
 }
 
-static void write_record(const struct sweep_record *sweep, struct json_writer *writer)
+static void sweep_record_write_record(const struct sweep_record *sweep, struct json_writer *writer)
 {
     json_open_object(writer, NULL);
     json_put_text(writer, "collective", sweep->place.collective);
@@ -159,7 +160,7 @@ weft_status sweep_record_save(const struct sweep_record *sweep, struct error *er
     if (status != WEFT_OK)
         return status;
     cJSON *root;
-    const cJSON *others = read_file(&root), *other;
+    const cJSON *others = sweep_record_read_file(&root), *other;
     struct sweep_record whole = {.place = sweep->place};
     struct json_writer writer;
     sweep_record_load(&whole);
@@ -170,7 +171,7 @@ weft_status sweep_record_save(const struct sweep_record *sweep, struct error *er
     json_open_object(&writer, NULL);
     json_put_integer(&writer, "version", SWEEP_VERSION);
     json_open_array(&writer, "sweeps");
-    write_record(&whole, &writer);
+    sweep_record_write_record(&whole, &writer);
     cJSON_ArrayForEach(other, others)
     {
         if (!is_of(other, &sweep->place))

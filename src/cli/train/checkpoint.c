@@ -168,7 +168,7 @@ static weft_status show_json(struct command_call *call, struct error *error)
     return status;
 }
 
-static weft_status run_show(struct command_call *call, struct error *error)
+static weft_status train_checkpoint_run_show(struct command_call *call, struct error *error)
 {
     if (chosen.json)
         return show_json(call, error);
@@ -196,12 +196,12 @@ static const struct command command_checkpoint_show = {
     .most_words = 1,
     .options = show_options,
     .option_count = sizeof show_options / sizeof *show_options,
-    .run = run_show,
+    .run = train_checkpoint_run_show,
 };
 
 /* ---- list ---- */
 
-static weft_status run_list(struct command_call *call, struct error *error)
+static weft_status train_checkpoint_run_list(struct command_call *call, struct error *error)
 {
     size_t count, room;
     weft_status status = checkpoint_list(call->words[0], NULL, 0, &room, error);
@@ -224,7 +224,7 @@ static const struct command command_checkpoint_list = {
     .words = "DIR",
     .least_words = 1,
     .most_words = 1,
-    .run = run_list,
+    .run = train_checkpoint_run_list,
 };
 
 /* ---- export ---- */

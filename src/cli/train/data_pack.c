@@ -33,7 +33,7 @@ static void print_split(FILE *output, const char *what, const struct packed_spli
                 split->files, split->files == 1 ? "" : "s");
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status data_pack_run(struct command_call *call, struct error *error)
 {
     if (!chosen.tokenizer || !chosen.output)
         return error_set(
@@ -79,5 +79,5 @@ const struct command command_data_pack = {
     .most_words = DATA_TEXTS_MOST,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = data_pack_run,
 };

@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
 };
 
 /* What is not printed as it is: control characters, but for the end of a line. */
-static void print_bytes(FILE *output, const uint8_t *bytes, size_t size)
+static void data_show_print_bytes(FILE *output, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         fputc((bytes[i] < ' ' && bytes[i] != '\n') || bytes[i] == 0x7f ? '?' : bytes[i], output);
@@ -48,7 +48,7 @@ static weft_status print_first(FILE *output, const struct shard *shard, const st
         if (tokenizer)
             bytes = tokenizer_decode(tokenizer, tokens[i], &size);
         if (tokenizer || shard->layout.format == SHARD_BYTES)
-            print_bytes(output, bytes, size);
+            data_show_print_bytes(output, bytes, size);
         else
             fprintf(output, "%s%" PRId32, i ? " " : "", tokens[i]);
     }
@@ -103,7 +103,7 @@ static weft_status show_company(FILE *output, const char *directory, struct toke
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status data_show_run(struct command_call *call, struct error *error)
 {
     const char *path = call->words[0];
     char directory[FILE_PATH_BYTES];
@@ -133,5 +133,5 @@ const struct command command_data_show = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = data_show_run,
 };

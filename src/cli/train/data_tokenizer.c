@@ -42,8 +42,8 @@ static weft_status learn_text(struct tokenizer_training *training, const char *p
     return status;
 }
 
-static weft_status learn(const struct texts *texts, const volatile sig_atomic_t *stop, struct tokenizer **tokenizer,
-                         uint32_t *words, struct error *error)
+static weft_status data_tokenizer_learn(const struct texts *texts, const volatile sig_atomic_t *stop,
+                                        struct tokenizer **tokenizer, uint32_t *words, struct error *error)
 {
     struct tokenizer_training *training;
     weft_status status = tokenizer_training_open(&training, error);
@@ -70,7 +70,7 @@ static weft_status write_directory(const struct tokenizer *tokenizer, struct err
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status data_tokenizer_run(struct command_call *call, struct error *error)
 {
     if (!chosen.output)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the directory to make", call->name);
@@ -82,7 +82,7 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_status status = texts_open((const char *const *)call->words, call->word_count, &texts, error);
     if (status != WEFT_OK)
         return status;
-    status = learn(&texts, stop, &tokenizer, &words, error);
+    status = data_tokenizer_learn(&texts, stop, &tokenizer, &words, error);
     if (status == WEFT_OK)
         status = write_directory(tokenizer, error);
     if (status == WEFT_OK) {
@@ -115,5 +115,5 @@ const struct command command_data_tokenizer = {
     .most_words = DATA_TEXTS_MOST,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = data_tokenizer_run,
 };

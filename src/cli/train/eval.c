@@ -40,7 +40,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
 };
 
-static weft_status check(struct error *error)
+static weft_status eval_check(struct error *error)
 {
     if (!chosen.config.data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -107,7 +107,7 @@ static void report_result(const struct pretrained *weights, const struct evaluat
     (void)weft_reporter_close(reporter);
 }
 
-static weft_status evaluate(struct command_call *call, weft_context *context, bool *speaks, struct error *error)
+static weft_status eval_evaluate(struct command_call *call, weft_context *context, bool *speaks, struct error *error)
 {
     weft_comm *world = weft_world(context);
     struct pretrained *weights = NULL;
@@ -132,18 +132,18 @@ static weft_status evaluate(struct command_call *call, weft_context *context, bo
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status eval_run(struct command_call *call, struct error *error)
 {
     weft_context *context;
     bool speaks = true;
-    weft_status status = check(error);
+    weft_status status = eval_check(error);
     if (status != WEFT_OK)
         return status;
     training_prepare_process();
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));
-    status = evaluate(call, context, &speaks, error);
+    status = eval_evaluate(call, context, &speaks, error);
     return training_leave(call, context, status, speaks, error);
 }
 
@@ -160,5 +160,5 @@ const struct command command_eval = {
                 "weft run -n 4 -- weft eval --data shards --from gpt2 --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = eval_run,
 };

@@ -80,7 +80,7 @@ static weft_status check_stops(struct error *error)
 }
 
 /* Tokens a second: each but the first of a sample took one pass. */
-static double rate_of(size_t passes, double seconds)
+static double train_generate_rate_of(size_t passes, double seconds)
 {
     return passes && seconds > 0 ? (double)passes / seconds : 0;
 }
@@ -94,8 +94,9 @@ static void add_to(struct totals *totals, const struct continuation_result *resu
     totals->write_seconds += result->write_seconds;
 }
 
-static weft_status print_json(FILE *output, int64_t number, const struct continuation *continuation,
-                              const struct continuation_result *result, const char *text, struct error *error)
+static weft_status train_generate_print_json(FILE *output, int64_t number, const struct continuation *continuation,
+                                             const struct continuation_result *result, const char *text,
+                                             struct error *error)
 {
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
@@ -109,7 +110,7 @@ static weft_status print_json(FILE *output, int64_t number, const struct continu
     json_put_number(&writer, "prompt_seconds", result->read_seconds);
     json_put_number(&writer, "seconds", result->write_seconds);
     json_put_number(&writer, "tokens_per_second",
-                    rate_of(result->tokens ? result->tokens - 1 : 0, result->write_seconds));
+                    train_generate_rate_of(result->tokens ? result->tokens - 1 : 0, result->write_seconds));
     json_close(&writer);
     weft_status status = json_print(&writer, output, error);
     json_end(&writer);
@@ -129,7 +130,7 @@ static weft_status write_json(FILE *output, int64_t number, struct continuation 
     if (fclose(collected) != 0 && status == WEFT_OK)
         status = error_system(error, "cannot collect the text of a sample");
     if (status == WEFT_OK)
-        status = print_json(output, number, continuation, result, text, error);
+        status = train_generate_print_json(output, number, continuation, result, text, error);
     free(text);
     return status;
 }
@@ -146,13 +147,13 @@ static weft_status write_text(FILE *output, int64_t number, struct continuation 
     return status;
 }
 
-static void print_totals(const struct totals *totals, size_t prompt_tokens)
+static void train_generate_print_totals(const struct totals *totals, size_t prompt_tokens)
 {
     char read[32], wrote[32];
     fprintf(stderr, "%zu token%s in %s", totals->tokens, totals->tokens == 1 ? "" : "s",
             text_seconds(totals->write_seconds, wrote, sizeof wrote));
     if (totals->passes)
-        fprintf(stderr, ", %.1f tokens/s", rate_of(totals->passes, totals->write_seconds));
+        fprintf(stderr, ", %.1f tokens/s", train_generate_rate_of(totals->passes, totals->write_seconds));
     fprintf(stderr, "; prompt of %zu token%s read in %s\n", prompt_tokens, prompt_tokens == 1 ? "" : "s",
             text_seconds(totals->read_seconds, read, sizeof read));
 }
@@ -184,12 +185,12 @@ static weft_status write_samples(struct command_call *call, struct continuation 
                 "last %zu to %zu tokens only\n",
                 context, (context + 1) / 2, context);
     if (!chosen.json)
-        print_totals(&totals, prompt_tokens);
+        train_generate_print_totals(&totals, prompt_tokens);
     return WEFT_OK;
 }
 
-static weft_status generate(struct command_call *call, const struct language_model *model,
-                            struct continuation_options *wanted, struct error *error)
+static weft_status train_generate_generate(struct command_call *call, const struct language_model *model,
+                                           struct continuation_options *wanted, struct error *error)
 {
     struct continuation *continuation;
     weft_status status = continuation_open(model->description, model->device, model->parameters, &model->text, wanted,
@@ -201,8 +202,8 @@ static weft_status generate(struct command_call *call, const struct language_mod
     return status;
 }
 
-static weft_status open_model(const char *from, struct pretrained **pretrained, struct language_model *model,
-                              struct error *error)
+static weft_status train_generate_open_model(const char *from, struct pretrained **pretrained,
+                                             struct language_model *model, struct error *error)
 {
     struct language_model_config config = {.from = from,
                                            .tokenizer = chosen.tokenizer,
@@ -216,7 +217,7 @@ static weft_status open_model(const char *from, struct pretrained **pretrained, 
     return status == WEFT_OK ? language_model_open(&config, model, error) : status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status train_generate_run(struct command_call *call, struct error *error)
 {
     struct pretrained *pretrained = NULL;
     struct language_model model = {0};
@@ -236,10 +237,10 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = read_prompt(&wanted, &read, error);
     if (status == WEFT_OK)
-        status = open_model(call->words[0], &pretrained, &model, error);
+        status = train_generate_open_model(call->words[0], &pretrained, &model, error);
     if (status == WEFT_OK) {
         wanted.interrupted = interrupts_catch();
-        status = generate(call, &model, &wanted, error);
+        status = train_generate_generate(call, &model, &wanted, error);
     }
     language_model_close(&model);
     pretrained_close(pretrained);
@@ -269,5 +270,5 @@ const struct command command_generate = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = train_generate_run,
 };

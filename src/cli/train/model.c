@@ -68,7 +68,7 @@ static void print_parameters(const struct view *view, const struct model_layer *
     }
 }
 
-static void print_totals(const struct view *view, FILE *output)
+static void train_model_print_totals(const struct view *view, FILE *output)
 {
     const struct model_description *description = view->description;
     const struct totals totals = totals_of(view);
@@ -104,7 +104,7 @@ static void print_view(const struct view *view, FILE *output)
         if (!chosen.brief)
             print_parameters(view, &layer, output);
     }
-    print_totals(view, output);
+    train_model_print_totals(view, output);
 }
 
 static void put_shape(struct json_writer *writer, const struct model_shape *shape)
@@ -150,7 +150,7 @@ static void put_layer(struct json_writer *writer, const struct view *view, const
     json_close(writer);
 }
 
-static weft_status print_json(const struct view *view, FILE *output, struct error *error)
+static weft_status train_model_print_json(const struct view *view, FILE *output, struct error *error)
 {
     const struct model_description *description = view->description;
     const struct totals totals = totals_of(view);
@@ -184,7 +184,7 @@ static weft_status print_json(const struct view *view, FILE *output, struct erro
     return status;
 }
 
-static weft_status run_show(struct command_call *call, struct error *error)
+static weft_status train_model_run_show(struct command_call *call, struct error *error)
 {
     struct model_shape shape;
     struct view view = {.name = call->words[0],
@@ -200,7 +200,7 @@ static weft_status run_show(struct command_call *call, struct error *error)
     view.tokens = (double)view.options.batch * (double)view.options.sequence;
     status = model_check_options(view.description, &view.options, error);
     if (status == WEFT_OK && chosen.json)
-        status = print_json(&view, call->output, error);
+        status = train_model_print_json(&view, call->output, error);
     else if (status == WEFT_OK)
         print_view(&view, call->output);
     model_description_free(view.description);
@@ -234,12 +234,12 @@ static const struct command command_model_show = {
     .most_words = 1,
     .options = show_options,
     .option_count = sizeof show_options / sizeof *show_options,
-    .run = run_show,
+    .run = train_model_run_show,
 };
 
 /* ---- list ---- */
 
-static weft_status run_list(struct command_call *call, struct error *error)
+static weft_status train_model_run_list(struct command_call *call, struct error *error)
 {
     size_t count;
     const struct model_size *sizes = model_sizes(&count);
@@ -280,7 +280,7 @@ static const struct command command_model_list = {
     .examples = "weft model list\n",
     .options = list_options,
     .option_count = sizeof list_options / sizeof *list_options,
-    .run = run_list,
+    .run = train_model_run_list,
 };
 
 static const struct command *const subcommands[] = {

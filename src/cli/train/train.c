@@ -169,7 +169,7 @@ static const char *name_of_run(const struct train_config *config)
 }
 
 /* What is not the model's shape. */
-static weft_status resolve(struct error *error)
+static weft_status train_resolve(struct error *error)
 {
     struct train_config *config = &chosen.config;
     if (!config->data)
@@ -250,9 +250,9 @@ static weft_status begin_from(weft_context *context, struct pretrained **pretrai
     return resolve_shape(known ? &shape : NULL, error);
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status train_run(struct command_call *call, struct error *error)
 {
-    weft_status status = resolve(error);
+    weft_status status = train_resolve(error);
     if (status == WEFT_OK && !chosen.from)
         status = resolve_shape(NULL, error);
     if (status != WEFT_OK)
@@ -314,5 +314,5 @@ const struct command command_train = {
                 "weft train --data shards --from gpt2 --freeze 'wte,wpe,h.0-5' --learning-rate 1e-4\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = train_run,
 };

@@ -31,7 +31,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("node", 0, &chosen.node, "internal: the part that runs on every host", .advanced = true),
 };
 
-static void print_json(const struct doctor_finding *finding, FILE *out)
+static void understand_doctor_print_json(const struct doctor_finding *finding, FILE *out)
 {
     struct json_writer line;
     json_begin(&line, JSON_LINE);
@@ -45,7 +45,7 @@ static void print_json(const struct doctor_finding *finding, FILE *out)
     json_end(&line);
 }
 
-static void print(const struct doctor_report *report, FILE *out)
+static void understand_doctor_print(const struct doctor_report *report, FILE *out)
 {
     int host_width = 4;
     for (uint32_t i = 0; i < report->count; i++)
@@ -56,7 +56,7 @@ static void print(const struct doctor_report *report, FILE *out)
         if (chosen.quiet && finding->level == DOCTOR_OK)
             continue;
         if (chosen.json)
-            print_json(finding, out);
+            understand_doctor_print_json(finding, out);
         else
             fprintf(out, "%-8s %-*s  %-16s %s\n", doctor_level_name(finding->level), host_width, finding->host,
                     finding->check, finding->text);
@@ -86,7 +86,7 @@ static weft_status check_hosts(struct doctor_report *report, struct error *error
     return WEFT_OK;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status understand_doctor_run(struct command_call *call, struct error *error)
 {
     struct doctor_report report;
     weft_status status = WEFT_OK;
@@ -102,7 +102,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK && report.exhausted)
         status = error_memory(error, sizeof *report.findings, "the findings");
     if (status == WEFT_OK)
-        print(&report, call->output);
+        understand_doctor_print(&report, call->output);
     if (report.levels[DOCTOR_PROBLEM])
         call->exit_code = 1;
     doctor_free(&report);
@@ -124,5 +124,5 @@ const struct command command_doctor = {
     .examples = "weft doctor\nweft doctor -n 8 --quiet\nweft doctor --hosts hosta,hostb\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = understand_doctor_run,
 };

@@ -183,7 +183,7 @@ static weft_status explain_here(weft_context *context, enum collective collectiv
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status explain_run(struct command_call *call, struct error *error)
 {
     enum collective collective;
     uint64_t bytes = 1 << 20;
@@ -221,5 +221,5 @@ const struct command command_explain = {
     .most_words = 2,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = explain_run,
 };

@@ -22,7 +22,8 @@ static const struct cli_option options[] = {
 
 /* ---- for programs ---- */
 
-static void put_operation(struct json_writer *text, const char *key, const struct inspected_operation *operation)
+static void inspect_put_operation(struct json_writer *text, const char *key,
+                                  const struct inspected_operation *operation)
 {
     static const char *const phases[] = {"queued", "running", "blocking", "done"};
     json_open_object(text, key);
@@ -40,7 +41,7 @@ static void put_operation(struct json_writer *text, const char *key, const struc
     json_close(text);
 }
 
-static void put_rank(struct json_writer *text, const struct inspected_rank *rank)
+static void inspect_put_rank(struct json_writer *text, const struct inspected_rank *rank)
 {
     char state[2] = {rank->main_thread, '\0'};
     json_open_object(text, NULL);
@@ -53,9 +54,9 @@ static void put_rank(struct json_writer *text, const struct inspected_rank *rank
     json_put_unsigned(text, "operations_begun", rank->count);
     json_put_number(text, "clock_uncertainty", rank->uncertainty);
     if (rank->current)
-        put_operation(text, "current", rank->current);
+        inspect_put_operation(text, "current", rank->current);
     if (rank->last)
-        put_operation(text, "last", rank->last);
+        inspect_put_operation(text, "last", rank->last);
     json_open_object(text, "skew");
     json_put_integer(text, "operations", rank->skew.operations);
     json_put_integer(text, "last_of_all", rank->skew.last);
@@ -64,12 +65,12 @@ static void put_rank(struct json_writer *text, const struct inspected_rank *rank
     json_close(text);
     json_open_array(text, "operations");
     for (uint32_t i = 0; i < rank->operation_count; i++)
-        put_operation(text, NULL, &rank->operations[i]);
+        inspect_put_operation(text, NULL, &rank->operations[i]);
     json_close(text);
     json_close(text);
 }
 
-static weft_status print_json(const struct inspected_job *job, FILE *out, struct error *error)
+static weft_status inspect_print_json(const struct inspected_job *job, FILE *out, struct error *error)
 {
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
@@ -87,7 +88,7 @@ static weft_status print_json(const struct inspected_job *job, FILE *out, struct
     json_put_text(&text, "verdict", job->verdict);
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < job->rank_count; r++)
-        put_rank(&text, &job->ranks[r]);
+        inspect_put_rank(&text, &job->ranks[r]);
     json_close(&text);
     json_close(&text);
     weft_status status = json_print(&text, out, error);
@@ -159,7 +160,7 @@ static void print_text(const struct inspected_job *job, FILE *out)
     fprintf(out, "\n%s\n", job->verdict);
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status inspect_run(struct command_call *call, struct error *error)
 {
     struct inspection inspection;
     const struct inspected_job *job = NULL;
@@ -168,7 +169,7 @@ static weft_status run(struct command_call *call, struct error *error)
         return status;
     status = inspection_find(&inspection, call->word_count ? call->words[0] : NULL, &job, error);
     if (status == WEFT_OK && chosen.json)
-        status = print_json(job, call->output, error);
+        status = inspect_print_json(job, call->output, error);
     else if (status == WEFT_OK)
         print_text(job, call->output);
     inspection_close(&inspection);
@@ -195,5 +196,5 @@ const struct command command_inspect = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = inspect_run,
 };

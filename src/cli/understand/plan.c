@@ -27,7 +27,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("show", 0, "N", &chosen.show, "8", 1, 1e6, "number of strategies to print, best first"),
 };
 
-static void print(const struct strategy_problem *problem, const struct strategy *strategies, size_t count, FILE *out)
+static void understand_plan_print(const struct strategy_problem *problem, const struct strategy *strategies,
+                                  size_t count, FILE *out)
 {
     const struct cluster *cluster = problem->cluster;
     const struct strategy *best = &strategies[0];
@@ -64,8 +65,8 @@ static void print(const struct strategy_problem *problem, const struct strategy 
             best->ranks, chosen.model, problem->batch, best->micro_batch, best->bucket_bytes >> 10);
 }
 
-static weft_status search(const struct model_description *description, struct device *device,
-                          const struct machine *machine, FILE *out, struct error *error)
+static weft_status understand_plan_search(const struct model_description *description, struct device *device,
+                                          const struct machine *machine, FILE *out, struct error *error)
 {
     struct links links = {0};
     struct cluster_file file = {0};
@@ -107,7 +108,7 @@ static weft_status search(const struct model_description *description, struct de
         if (calibration.status != WEFT_OK)
             status = error_set(error, calibration.status, "%s", calibration.error.text);
         else
-            print(&problem, strategies, count, out);
+            understand_plan_print(&problem, strategies, count, out);
         free(strategies);
     }
     cluster_file_free(&file);
@@ -116,7 +117,7 @@ static weft_status search(const struct model_description *description, struct de
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status understand_plan_run(struct command_call *call, struct error *error)
 {
     struct model_shape shape;
     struct model_description *description = NULL;
@@ -130,7 +131,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = machine_discover(&machine, error);
     if (status == WEFT_OK)
-        status = search(description, device, machine, call->output, error);
+        status = understand_plan_search(description, device, machine, call->output, error);
     machine_free(machine);
     if (device)
         device->close(device);
@@ -149,5 +150,5 @@ const struct command command_plan = {
     .examples = "weft plan --model gpt --ranks 4\nweft plan --model gpt2 --nodes 4 --ranks 8 --batch 64\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = understand_plan_run,
 };

@@ -65,7 +65,7 @@ static weft_status show_plans(const struct algorithm *algorithm, const struct pl
     return WEFT_OK;
 }
 
-static weft_status run_show(struct command_call *call, struct error *error)
+static weft_status understand_schedule_run_show(struct command_call *call, struct error *error)
 {
     enum collective collective;
     weft_status status = collective_parse(call->words[0], &collective, error);
@@ -114,7 +114,7 @@ static const struct command command_show = {
     .most_words = 1,
     .options = show_options,
     .option_count = sizeof show_options / sizeof *show_options,
-    .run = run_show,
+    .run = understand_schedule_run_show,
 };
 
 /* ---- verify ---- */

@@ -116,7 +116,7 @@ static weft_status prove_and_tell(const struct written *written, const struct pl
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status schedule_load_run(struct command_call *call, struct error *error)
 {
     struct written *written;
     struct placement placement = {0};
@@ -162,5 +162,5 @@ const struct command command_schedule_load = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = schedule_load_run,
 };

@@ -35,7 +35,7 @@ static const struct cli_option options[] = {
              "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ...; -: to standard output"),
 };
 
-static weft_status print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
+static weft_status sim_print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
 {
     struct json_writer line;
     json_begin(&line, JSON_LINE);
@@ -66,7 +66,7 @@ static weft_status print_json(const struct simulation_summary *summary, FILE *ou
     return status;
 }
 
-static void print(const struct simulation_summary *summary, FILE *output)
+static void sim_print(const struct simulation_summary *summary, FILE *output)
 {
     fprintf(output, "jobs                %zu, %zu of them of more than %d GPUs; the last ended after %.1f h\n",
             summary->jobs, summary->large_jobs, SIMULATION_LARGE, summary->end_h);
@@ -160,9 +160,9 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
     status = simulate(&trace, &cluster, &assumptions, &summary, error);
     trace_free(&trace);
     if (status == WEFT_OK && chosen.json)
-        status = print_json(&summary, call->output, error);
+        status = sim_print_json(&summary, call->output, error);
     else if (status == WEFT_OK)
-        print(&summary, call->output);
+        sim_print(&summary, call->output);
     return status;
 }
 

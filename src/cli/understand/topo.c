@@ -275,7 +275,7 @@ static void print_brief(FILE *output, const struct view *view)
         fprintf(output, "; no accelerators\n");
 }
 
-static weft_status print_json(FILE *output, const struct view *view, struct error *error)
+static weft_status topo_print_json(FILE *output, const struct view *view, struct error *error)
 {
     struct json_writer writer;
     char version[16];
@@ -303,7 +303,7 @@ static weft_status print_json(FILE *output, const struct view *view, struct erro
     return status;
 }
 
-static weft_status show_cluster(FILE *output, struct error *error)
+static weft_status topo_show_cluster(FILE *output, struct error *error)
 {
     struct cluster_file cluster;
     weft_status status = cluster_file_load(chosen.cluster, &cluster, error);
@@ -314,14 +314,14 @@ static weft_status show_cluster(FILE *output, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status topo_run(struct command_call *call, struct error *error)
 {
     struct view view;
     if (chosen.cluster)
-        return show_cluster(call->output, error);
+        return topo_show_cluster(call->output, error);
     weft_status status = view_open(&view, error);
     if (status == WEFT_OK && chosen.json)
-        status = print_json(call->output, &view, error);
+        status = topo_print_json(call->output, &view, error);
     else if (status == WEFT_OK && chosen.brief)
         print_brief(call->output, &view);
     else if (status == WEFT_OK)
@@ -338,5 +338,5 @@ const struct command command_topo = {
     .option_count = sizeof options / sizeof *options,
     .examples = "  weft topo\n  weft topo --json > machine.json\n  weft topo --file machine.json --short\n"
                 "  weft topo --cluster share/clusters/dgx-h100.json\n",
-    .run = run,
+    .run = topo_run,
 };

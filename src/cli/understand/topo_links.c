@@ -77,7 +77,7 @@ static void print_near(FILE *output, const struct machine *machine)
     links_free(&links);
 }
 
-static bool has_host(const struct cluster_file *cluster, const char *name)
+static bool topo_links_has_host(const struct cluster_file *cluster, const char *name)
 {
     for (uint32_t i = 0; i < cluster->host_count; i++)
         if (strcmp(cluster->hosts[i].name, name) == 0)
@@ -99,7 +99,7 @@ void topo_print_links(FILE *output, const struct machine *machine)
         if (entry->d_name[0] == '.' || file_join(path, directory, entry->d_name, NULL) != WEFT_OK ||
             cluster_file_load(path, &cluster, NULL) != WEFT_OK)
             continue;
-        if (has_host(&cluster, machine->host)) {
+        if (topo_links_has_host(&cluster, machine->host)) {
             fprintf(output, "Cluster ");
             topo_print_cluster(output, &cluster);
             fprintf(output, "  %-10s  %s\n", "kept in", path);

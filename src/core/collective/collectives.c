@@ -7,7 +7,7 @@
 #include "core/collective/internal/request.h"
 
 /* A communicator's rank as a call has it: a negative number becomes one that no communicator has. */
-static uint32_t rank_of(int rank)
+static uint32_t collectives_rank_of(int rank)
 {
     return rank < 0 ? UINT32_MAX : (uint32_t)rank;
 }
@@ -78,7 +78,7 @@ weft_status weft_broadcast(void *buffer, size_t count, weft_type type, int root,
                               .output = buffer,
                               .count = count,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_run(comm, &call);
 }
 
@@ -90,7 +90,7 @@ weft_status weft_broadcast_start(void *buffer, size_t count, weft_type type, int
                               .output = buffer,
                               .count = count,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_start(comm, &call, request);
 }
 
@@ -103,7 +103,7 @@ weft_status weft_reduce(const void *input, void *output, size_t count, weft_type
                               .count = count,
                               .type = type,
                               .op = op,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_run(comm, &call);
 }
 
@@ -116,7 +116,7 @@ weft_status weft_reduce_start(const void *input, void *output, size_t count, wef
                               .count = count,
                               .type = type,
                               .op = op,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_start(comm, &call, request);
 }
 
@@ -142,7 +142,7 @@ weft_status weft_gather(const void *input, void *output, size_t count, weft_type
                               .output = output,
                               .count = count,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_run(comm, &call);
 }
 
@@ -154,7 +154,7 @@ weft_status weft_gather_start(const void *input, void *output, size_t count, wef
                               .output = output,
                               .count = count,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_start(comm, &call, request);
 }
 
@@ -165,7 +165,7 @@ weft_status weft_scatter(const void *input, void *output, size_t count, weft_typ
                               .output = output,
                               .count = count,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_run(comm, &call);
 }
 
@@ -177,7 +177,7 @@ weft_status weft_scatter_start(const void *input, void *output, size_t count, we
                               .output = output,
                               .count = count,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_start(comm, &call, request);
 }
 
@@ -208,7 +208,7 @@ weft_status weft_gatherv(const void *input, void *output, const size_t *counts, 
                               .input = input,
                               .output = output,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_run(comm, &call);
 }
 
@@ -221,7 +221,7 @@ weft_status weft_gatherv_start(const void *input, void *output, const size_t *co
                               .input = input,
                               .output = output,
                               .type = type,
-                              .root = rank_of(root)};
+                              .root = collectives_rank_of(root)};
     return request_start(comm, &call, request);
 }
 
@@ -270,7 +270,7 @@ weft_status weft_send(const void *input, size_t count, weft_type type, int peer,
                               .count = count,
                               .type = type,
                               .root = own_rank(comm),
-                              .peer = rank_of(peer)};
+                              .peer = collectives_rank_of(peer)};
     return request_run(comm, &call);
 }
 
@@ -282,7 +282,7 @@ weft_status weft_send_start(const void *input, size_t count, weft_type type, int
                               .count = count,
                               .type = type,
                               .root = own_rank(comm),
-                              .peer = rank_of(peer)};
+                              .peer = collectives_rank_of(peer)};
     return request_start(comm, &call, request);
 }
 
@@ -292,7 +292,7 @@ weft_status weft_receive(void *output, size_t count, weft_type type, int peer, w
                               .output = output,
                               .count = count,
                               .type = type,
-                              .root = rank_of(peer),
+                              .root = collectives_rank_of(peer),
                               .peer = own_rank(comm)};
     return request_run(comm, &call);
 }
@@ -304,7 +304,7 @@ weft_status weft_receive_start(void *output, size_t count, weft_type type, int p
                               .output = output,
                               .count = count,
                               .type = type,
-                              .root = rank_of(peer),
+                              .root = collectives_rank_of(peer),
                               .peer = own_rank(comm)};
     return request_start(comm, &call, request);
 }

@@ -16,7 +16,7 @@ static uint64_t line_bytes(const weft_comm *comm, enum collective collective)
     return PLAN_LINE_BYTES / collective_widest_input(collective, comm->size);
 }
 
-static uint8_t class_of(const weft_comm *comm, enum collective collective, uint64_t bytes)
+static uint8_t plan_cache_class_of(const weft_comm *comm, enum collective collective, uint64_t bytes)
 {
     if (bytes <= line_bytes(comm, collective))
         return 0;
@@ -62,7 +62,7 @@ static uint64_t checksum_of(const struct plan_entry *entry)
 }
 
 /* Copy a generated plan into a block of its own, so that one checksum covers all of it. */
-static weft_status keep(struct plan_entry *entry, const struct plan *plan, struct error *error)
+static weft_status plan_cache_keep(struct plan_entry *entry, const struct plan *plan, struct error *error)
 {
     uint32_t members = 0;
     for (uint32_t g = 0; g < plan->group_count; g++)
@@ -109,7 +109,7 @@ static bool signals_first(const struct plan *plan)
     return false;
 }
 
-static weft_status survey(struct plan_entry *entry, struct error *error)
+static weft_status plan_cache_survey(struct plan_entry *entry, struct error *error)
 {
     const struct plan *plan = entry->plan;
     entry->signals_first = plan->lane_count && signals_first(plan);
@@ -133,8 +133,8 @@ static weft_status survey(struct plan_entry *entry, struct error *error)
 }
 
 /* The plan of this rank: by a loaded schedule, the algorithm asked for, or the tuner's choice. */
-static weft_status generate(weft_comm *comm, const struct plan_key *key, struct plan **plan, bool *near,
-                            struct error *error)
+static weft_status plan_cache_generate(weft_comm *comm, const struct plan_key *key, struct plan **plan, bool *near,
+                                       struct error *error)
 {
     const struct plan_shape shape = plan_shape_of(comm, key);
     if (key->algorithm >= PLAN_KEY_SCHEDULE)
@@ -152,11 +152,12 @@ static weft_status generate(weft_comm *comm, const struct plan_key *key, struct 
     return status == WEFT_OK ? plan_generate(algorithm, &shape, comm->rank, plan, error) : status;
 }
 
-static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan_entry **result, struct error *error)
+static weft_status plan_cache_make(weft_comm *comm, const struct plan_key *key, struct plan_entry **result,
+                                   struct error *error)
 {
     struct plan *plan = NULL;
     bool near = false; /* of other ranks, in a schedule: all count an operation as near, or none */
-    weft_status status = generate(comm, key, &plan, &near, error);
+    weft_status status = plan_cache_generate(comm, key, &plan, &near, error);
     if (status != WEFT_OK)
         return status;
     struct plan_entry *entry = calloc(1, sizeof *entry);
@@ -165,9 +166,9 @@ static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan
     if (status == WEFT_OK)
         status = plan_check(plan, error);
     if (status == WEFT_OK)
-        status = keep(entry, plan, error);
+        status = plan_cache_keep(entry, plan, error);
     if (status == WEFT_OK)
-        status = survey(entry, error);
+        status = plan_cache_survey(entry, error);
     if (entry)
         entry->near |= near;
     plan_free(plan);
@@ -201,7 +202,7 @@ static inline bool is_for(const struct plan_entry *entry, struct plan_key_words 
 static inline struct plan_key key_of(const weft_comm *comm, const struct call *call, uint64_t block_bytes)
 {
     struct plan_key key = {.collective = (uint8_t)call->collective,
-                           .size_class = class_of(comm, call->collective, block_bytes),
+                           .size_class = plan_cache_class_of(comm, call->collective, block_bytes),
                            .reproducible = comm->reproducible};
     if (call->collective == COLLECTIVE_ALLTOALL)
         key.in_place = call->input == call->output;
@@ -237,7 +238,7 @@ weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t b
         for (entry = *bucket; entry && !is_for(entry, words); entry = entry->next)
             ;
         if (!entry) {
-            weft_status status = make(comm, &key, &entry, error);
+            weft_status status = plan_cache_make(comm, &key, &entry, error);
             if (status != WEFT_OK)
                 return status;
             entry->words = words;

@@ -6,7 +6,7 @@
 #include "core/collective/internal/execution.h"
 
 /* An error of one call. Where others would wait for this rank in vain, it is everybody's. */
-static weft_status refuse(weft_context *context, const struct error *error)
+static weft_status request_refuse(weft_context *context, const struct error *error)
 {
     if (error->status != WEFT_ERROR_ARGUMENT && error->status != WEFT_ERROR_STATE) {
         progress_fail(context, error);
@@ -16,7 +16,7 @@ static weft_status refuse(weft_context *context, const struct error *error)
 }
 
 /* With the baton: check, prepare, and put into order unless a group is open. */
-static weft_status begin(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request)
+static weft_status request_begin(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request)
 {
     weft_context *context = comm->context;
     struct error error;
@@ -25,7 +25,7 @@ static weft_status begin(weft_comm *comm, const struct call *call, bool keep, st
     if (status != WEFT_OK)
         return status;
     if (execution_prepare(comm, call, keep, request, &error) != WEFT_OK)
-        return refuse(context, &error);
+        return request_refuse(context, &error);
     if (!context->grouping) {
         execution_enqueue(*request);
         return WEFT_OK;
@@ -36,7 +36,7 @@ static weft_status begin(weft_comm *comm, const struct call *call, bool keep, st
 }
 
 /* With the baton: drive everything until this is done; gives the request back. */
-static weft_status finish(struct weft_request *request)
+static weft_status request_finish(struct weft_request *request)
 {
     struct progress_idle idle = {0};
     request->in_wait = true;
@@ -48,7 +48,7 @@ static weft_status finish(struct weft_request *request)
 }
 
 /* With the baton: a blocking call. */
-static weft_status run(weft_comm *comm, const struct call *call)
+static weft_status collective_request_run(weft_comm *comm, const struct call *call)
 {
     weft_context *context = comm->context;
     struct weft_request *request = NULL;
@@ -61,17 +61,17 @@ static weft_status run(weft_comm *comm, const struct call *call)
     case EXCHANGE_RAN:
         return WEFT_OK;
     case EXCHANGE_FAILED:
-        return refuse(context, &error);
+        return request_refuse(context, &error);
     case EXCHANGE_LATE:
-        return finish(request);
+        return request_finish(request);
     case EXCHANGE_NOT:
         break;
     }
-    status = begin(comm, call, context->grouping, &request);
+    status = request_begin(comm, call, context->grouping, &request);
     if (status != WEFT_OK)
         return status;
     if (!context->grouping)
-        return finish(request);
+        return request_finish(request);
     request->is_blocking = true;
     return WEFT_OK;
 }
@@ -89,7 +89,7 @@ weft_status request_run(weft_comm *comm, const struct call *call)
         return missing_communicator(call);
     execution_near_expect(comm);
     progress_enter(comm->context);
-    weft_status status = run(comm, call);
+    weft_status status = collective_request_run(comm, call);
     progress_leave(comm->context);
     return status;
 }
@@ -107,7 +107,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
         return context_note(comm->context, &error);
     }
     progress_enter(comm->context);
-    weft_status status = begin(comm, call, true, &request);
+    weft_status status = request_begin(comm, call, true, &request);
     progress_leave(comm->context);
     if (status == WEFT_OK)
         *result = request;
@@ -137,7 +137,7 @@ weft_status weft_wait(weft_request **request)
     if (status != WEFT_OK)
         return status;
     progress_enter(context);
-    status = finish(*request);
+    status = request_finish(*request);
     progress_leave(context);
     *request = NULL;
     return status;
@@ -203,7 +203,7 @@ static weft_status take_done(weft_request **requests, int count, bool waits, int
     for (; waits && i >= count; i = next_done(requests, first, count))
         progress_turn(context, &idle, NULL);
     for (; i < count && *ended < most; i = next_done(requests, i + 1, count)) {
-        weft_status own = finish(requests[i]);
+        weft_status own = request_finish(requests[i]);
         requests[i] = NULL;
         indices[(*ended)++] = i;
         if (status == WEFT_OK)
@@ -291,7 +291,7 @@ weft_status weft_group_end(weft_context *context)
     weft_status first = context_status(context);
     for (struct weft_request *next; blocking; blocking = next) {
         next = blocking->next_of_group;
-        weft_status status = finish(blocking);
+        weft_status status = request_finish(blocking);
         if (first == WEFT_OK)
             first = status;
     }

@@ -131,12 +131,12 @@ int control_descriptor(const struct control *control)
     return control->epoll;
 }
 
-static bool handle_frames(struct control *control, struct link *link);
+static bool control_handle_frames(struct control *control, struct link *link);
 
 /* ---- sending ---- */
 
 /* Send what a link has, and let epoll tell when there is room for the rest. */
-static void flush(struct control *control, struct link *link)
+static void control_flush(struct control *control, struct link *link)
 {
     if (!link->open || stream_write(&link->stream, NULL) != WEFT_OK)
         return; /* the end of a link is handled where it is read */
@@ -160,8 +160,8 @@ weft_status plane_open_link(struct control *control, struct link *link, struct e
     buffer_put(&link->stream.out, buffer_begin(&link->early), buffer_size(&link->early));
     buffer_free(&link->early);
     send_heartbeat(control, link);
-    flush(control, link);
-    handle_frames(control, link); /* some may have come together with the proof */
+    control_flush(control, link);
+    control_handle_frames(control, link); /* some may have come together with the proof */
     return WEFT_OK;
 }
 
@@ -174,7 +174,7 @@ void plane_send(struct control *control, struct link *link, uint16_t kind, const
     }
     stream_put(&link->stream, kind, payload, size);
     link->sent = clock_now();
-    flush(control, link);
+    control_flush(control, link);
 }
 
 static void send_heartbeat(struct control *control, struct link *link)
@@ -359,7 +359,7 @@ static bool handle_routed(struct control *control, const struct frame *frame)
     }
 }
 
-static bool handle(struct control *control, struct link *link, const struct frame *frame)
+static bool control_handle(struct control *control, struct link *link, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     char message[ERROR_TEXT_BYTES];
@@ -405,13 +405,13 @@ static bool handle(struct control *control, struct link *link, const struct fram
 }
 
 /* Handle all frames that are here; false if one is none. */
-static bool handle_frames(struct control *control, struct link *link)
+static bool control_handle_frames(struct control *control, struct link *link)
 {
     struct frame frame;
     int found = 0;
     bool good = true;
     while (good && (found = stream_peek(&link->stream, &frame)) == 1) {
-        good = handle(control, link, &frame);
+        good = control_handle(control, link, &frame);
         stream_drop(&link->stream, &frame);
     }
     if (found == 0 && good)
@@ -424,7 +424,7 @@ void plane_receive(struct control *control, struct link *link)
 {
     weft_status status = stream_read(&link->stream, NULL);
     link->heard = clock_now();
-    bool good = handle_frames(control, link);
+    bool good = control_handle_frames(control, link);
     if (good && status != WEFT_OK && !link->released)
         fail_dead(control, link,
                   link->stream.broken_off ? "cannot be reached any more: the network to its host is down"
@@ -450,7 +450,7 @@ static void handle_events(struct control *control)
         else if (link->open && (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
             plane_receive(control, link);
         if (link && link->open)
-            flush(control, link);
+            control_flush(control, link);
     }
 }
 
@@ -467,7 +467,7 @@ static double patience_with(const struct control *control, const struct link *li
     return limit;
 }
 
-static void judge_silence(struct control *control, struct link *link, uint64_t now)
+static void control_judge_silence(struct control *control, struct link *link, uint64_t now)
 {
     double limit = control->config.liveness_limit;
     if (now <= link->heard + (uint64_t)(limit * 1e9))
@@ -498,7 +498,7 @@ static uint64_t keep_alive(struct control *control, uint64_t now)
             link->heard = now;
         if (now >= link->sent + beat)
             send_heartbeat(control, link);
-        judge_silence(control, link, now);
+        control_judge_silence(control, link, now);
         if (link->sent + beat < next)
             next = link->sent + beat;
         if (link->heard + limit > now && link->heard + limit < next)

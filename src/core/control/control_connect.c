@@ -125,7 +125,7 @@ static weft_status greet_pending(struct building *building, uint32_t index, stru
 }
 
 /* A link that will not come about is not waited for. */
-static void give_up(struct building *building, struct link *link)
+static void control_connect_give_up(struct building *building, struct link *link)
 {
     link->ended = true;
     building->missing--;
@@ -149,10 +149,10 @@ static weft_status greet_parent(struct building *building, struct error *error)
         poll(NULL, 0, ATTEMPT_MILLISECONDS);
         status = connect_parent(building, error);
         if (status != WEFT_OK)
-            give_up(building, link);
+            control_connect_give_up(building, link);
         return status;
     }
-    give_up(building, link);
+    control_connect_give_up(building, link);
     if (link->stream.state == STREAM_ENDED)
         return error_set(error, WEFT_ERROR_PEER, "rank %u on host %s (process %d) died before the ranks had connected",
                          card->rank, card->host, card->process);
@@ -191,7 +191,7 @@ static weft_status build_a_little(struct building *building, uint64_t deadline, 
     return status;
 }
 
-static weft_status too_late(struct building *building, struct error *error)
+static weft_status control_connect_too_late(struct building *building, struct error *error)
 {
     struct control *control = building->control;
     const struct link *link = NULL;
@@ -245,9 +245,10 @@ weft_status control_connect(struct control *control, const struct card *cards, c
     if (parent)
         status = connect_parent(building, error);
     if (status != WEFT_OK)
-        give_up(building, &control->links[0]);
+        control_connect_give_up(building, &control->links[0]);
     while (status == WEFT_OK && building->missing > 0)
-        status = clock_now() < deadline ? build_a_little(building, deadline, error) : too_late(building, error);
+        status = clock_now() < deadline ? build_a_little(building, deadline, error)
+                                        : control_connect_too_late(building, error);
     if (status != WEFT_OK)
         tell_failure(building, status, error);
     for (uint32_t i = 0; i < building->pending_count; i++)

@@ -26,7 +26,7 @@ struct exchange {
     struct error outcome;
 };
 
-static struct exchange *find(struct control *control, uint64_t key)
+static struct exchange *control_exchange_find(struct control *control, uint64_t key)
 {
     struct exchange *exchange = control->exchanges;
     while (exchange && exchange->key != key)
@@ -34,9 +34,10 @@ static struct exchange *find(struct control *control, uint64_t key)
     return exchange;
 }
 
-static struct exchange *find_or_make(struct control *control, uint64_t key, uint32_t count, uint32_t size)
+static struct exchange *control_exchange_find_or_make(struct control *control, uint64_t key, uint32_t count,
+                                                      uint32_t size)
 {
-    struct exchange *exchange = find(control, key);
+    struct exchange *exchange = control_exchange_find(control, key);
     if (exchange)
         return exchange;
     exchange = calloc(1, sizeof *exchange);
@@ -85,7 +86,7 @@ static void put_outcome(const struct exchange *exchange, struct buffer *payload)
 }
 
 /* The one who gathers has reached an outcome: tell the members. */
-static void conclude(struct control *control, struct exchange *exchange)
+static void control_exchange_conclude(struct control *control, struct exchange *exchange)
 {
     if (exchange->ended)
         return;
@@ -122,7 +123,7 @@ static void conclude_missing(struct control *control, struct exchange *exchange,
             error_set(&exchange->outcome, WEFT_ERROR_TIMEOUT,
                       "rank %u on host %s has not come within %g s to what %u ranks do together", rank,
                       control->cards[rank].host, limit_seconds, exchange->count);
-        conclude(control, exchange);
+        control_exchange_conclude(control, exchange);
     }
 }
 
@@ -146,7 +147,7 @@ bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t ke
 {
     if (!blob || count < 2 || count > control->config.ranks || index >= count || size > EXCHANGE_BLOB_MOST)
         return false;
-    struct exchange *exchange = find_or_make(control, key, count, size);
+    struct exchange *exchange = control_exchange_find_or_make(control, key, count, size);
     if (!exchange || exchange->ended)
         return true;
     if (exchange->count != count || exchange->size != size || exchange->given[index] ||
@@ -157,14 +158,14 @@ bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t ke
                   "must make the same calls in the same order",
                   source, count, size, exchange->count, exchange->size);
         if (exchange->members)
-            conclude(control, exchange);
+            control_exchange_conclude(control, exchange);
         return true;
     }
     memcpy(exchange->table + (size_t)index * size, blob, size);
     exchange->given[index] = true;
     exchange->missing--;
     if (exchange->missing == 0 && exchange->members)
-        conclude(control, exchange);
+        control_exchange_conclude(control, exchange);
     return true;
 }
 
@@ -174,10 +175,10 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     uint64_t key = reader_u64(&reader);
     uint32_t status = reader_u32(&reader);
     reader_text(&reader, message, sizeof message);
-    struct exchange *exchange = find(control, key);
+    struct exchange *exchange = control_exchange_find(control, key);
     if (reader.bad || (status != WEFT_OK && !*message))
         return false;
-    if (!exchange && status != WEFT_OK && (exchange = find_or_make(control, key, 1, 0)) != NULL) {
+    if (!exchange && status != WEFT_OK && (exchange = control_exchange_find_or_make(control, key, 1, 0)) != NULL) {
         /* It has failed before this rank has come to it: kept until then. */
         error_set(&exchange->outcome, stream_failure(status), "%s", message);
         exchange->ended = true;
@@ -210,7 +211,8 @@ bool exchange_receive_spread(struct control *control, const struct link *from, s
 }
 
 /* Send this rank's blob to the member who gathers. */
-static void give(struct control *control, const struct exchange *exchange, uint32_t index, const void *blob)
+static void control_exchange_give(struct control *control, const struct exchange *exchange, uint32_t index,
+                                  const void *blob)
 {
     struct buffer payload = {0};
     if (exchange->among_all) {
@@ -229,21 +231,21 @@ static void give(struct control *control, const struct exchange *exchange, uint3
 }
 
 /* Enter this rank's blob and wait for the outcome; with the lock held. */
-static weft_status take_part(struct control *control, struct exchange *exchange, uint32_t index, const void *blob,
-                             double limit_seconds, struct error *error)
+static weft_status control_exchange_take_part(struct control *control, struct exchange *exchange, uint32_t index,
+                                              const void *blob, double limit_seconds, struct error *error)
 {
     uint64_t deadline = clock_after(limit_seconds + (index ? GRACE_SECONDS : 0));
     if (index > 0 && exchange->outcome.status != WEFT_OK) {
         exchange->ended = true;
     } else if (index > 0) {
-        give(control, exchange, index, blob);
+        control_exchange_give(control, exchange, index, blob);
     } else if (!exchange->given[0] && exchange->outcome.status == WEFT_OK) {
         memcpy(exchange->table, blob, exchange->size);
         exchange->given[0] = true;
         exchange->missing--;
     }
     if (index == 0 && (exchange->missing == 0 || exchange->outcome.status != WEFT_OK))
-        conclude(control, exchange);
+        control_exchange_conclude(control, exchange);
     else if (index == 0)
         conclude_missing(control, exchange, false, 0);
     while (!exchange->ended && control->failure.status == WEFT_OK) {
@@ -293,7 +295,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
         return WEFT_OK;
     }
     pthread_mutex_lock(&control->lock);
-    struct exchange *exchange = find_or_make(control, key, count, bytes);
+    struct exchange *exchange = control_exchange_find_or_make(control, key, count, bytes);
     weft_status status;
     if (!exchange) {
         status = error_memory(error, (size_t)count * bytes, "what ranks exchange");
@@ -314,7 +316,8 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
         exchange->count = exchange->outcome.status == WEFT_OK ? count
                           : exchange->count < count           ? exchange->count
                                                               : count;
-        status = take_part(control, exchange, index < exchange->count ? index : 0, blob, limit_seconds, error);
+        status = control_exchange_take_part(control, exchange, index < exchange->count ? index : 0, blob, limit_seconds,
+                                            error);
         if (status == WEFT_OK)
             memcpy(result, exchange->table, (size_t)count * bytes);
     }

@@ -20,7 +20,7 @@ struct gathering {
     bool hurried; /* nothing is held back any more */
 };
 
-static struct gathering *find_or_make(struct control *control, uint64_t key)
+static struct gathering *control_gather_find_or_make(struct control *control, uint64_t key)
 {
     for (struct gathering *gathering = control->gatherings; gathering; gathering = gathering->next)
         if (gathering->key == key)
@@ -87,10 +87,10 @@ static bool pass_held(struct control *control, struct gathering *gathering)
 }
 
 /* Entries of this subtree: held until it is complete. */
-static bool take(struct control *control, uint64_t key, uint32_t count, uint32_t size, uint32_t entries,
-                 const uint8_t *bytes)
+static bool control_gather_take(struct control *control, uint64_t key, uint32_t count, uint32_t size, uint32_t entries,
+                                const uint8_t *bytes)
 {
-    struct gathering *gathering = control->tree.parent == TREE_NONE ? NULL : find_or_make(control, key);
+    struct gathering *gathering = control->tree.parent == TREE_NONE ? NULL : control_gather_find_or_make(control, key);
     if (!gathering) /* the root, where the exchange itself holds it; or without memory to do so */
         return pass_up(control, key, count, size, entries, bytes);
     if (gathering->entries && (gathering->count != count || gathering->size != size)) {
@@ -115,7 +115,7 @@ bool gather_give(struct control *control, uint64_t key, uint32_t count, uint32_t
     struct buffer entry = {0};
     buffer_put_u32(&entry, control->config.rank);
     buffer_put(&entry, blob, size);
-    bool good = !entry.failed && take(control, key, count, size, 1, buffer_begin(&entry));
+    bool good = !entry.failed && control_gather_take(control, key, count, size, 1, buffer_begin(&entry));
     buffer_free(&entry);
     return good;
 }
@@ -127,7 +127,7 @@ bool gather_receive(struct control *control, struct reader reader)
     if (reader.bad || size > EXCHANGE_BLOB_MOST || !entries || entries > control->config.ranks ||
         reader.left != (size_t)entries * (4 + (size_t)size))
         return false;
-    return take(control, key, count, size, entries, reader.bytes);
+    return control_gather_take(control, key, count, size, entries, reader.bytes);
 }
 
 void gather_hurry(struct control *control, uint64_t key)
@@ -145,7 +145,7 @@ bool gather_receive_hurry(struct control *control, const struct link *from, stru
     if (reader.bad)
         return false;
     plane_flood(control, CONTROL_HURRY, bytes, 8, from);
-    struct gathering *gathering = find_or_make(control, key);
+    struct gathering *gathering = control_gather_find_or_make(control, key);
     if (!gathering)
         return true;
     gathering->hurried = true;

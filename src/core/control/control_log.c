@@ -47,7 +47,7 @@ void operation_log_copy(const struct operation_log *from, struct operation_log *
 }
 
 /* This rank's own, for whoever asks now. */
-static void copy_own(const struct control *control, struct operation_log *to)
+static void control_log_copy_own(const struct control *control, struct operation_log *to)
 {
     if (!control->log)
         return;
@@ -93,7 +93,7 @@ char *log_describe(const struct control *control, char *text, size_t size)
 }
 
 /* Send a question; with the lock held. A question about this rank itself is answered at once. */
-static struct question *ask(struct control *control, uint32_t rank)
+static struct question *control_log_ask(struct control *control, uint32_t rank)
 {
     struct question *question = calloc(1, sizeof *question);
     if (!question)
@@ -103,7 +103,7 @@ static struct question *ask(struct control *control, uint32_t rank)
     question->next = control->questions;
     control->questions = question;
     if (rank == control->config.rank) {
-        copy_own(control, &question->log);
+        control_log_copy_own(control, &question->log);
         question->answered = true;
         eventfd_write(control->wake, 1);
         return question;
@@ -123,7 +123,7 @@ bool log_receive_ask(struct control *control, uint32_t source, struct reader rea
     struct operation_log log = {0};
     if (reader.bad)
         return false;
-    copy_own(control, &log);
+    control_log_copy_own(control, &log);
     struct buffer payload = {0};
     buffer_put_u32(&payload, source);
     buffer_put_u32(&payload, control->config.rank);
@@ -175,7 +175,7 @@ weft_status control_fetch_log(struct control *control, uint32_t rank, struct ope
     uint64_t deadline = clock_after(limit_seconds);
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&control->lock);
-    struct question *question = ask(control, rank);
+    struct question *question = control_log_ask(control, rank);
     while (question && !question->answered && status == WEFT_OK)
         if (!plane_wait(control, deadline) && !question->answered)
             status =
@@ -198,7 +198,7 @@ void control_ask_log(struct control *control, uint32_t rank,
     if (rank >= control->config.ranks)
         return;
     pthread_mutex_lock(&control->lock);
-    struct question *question = ask(control, rank);
+    struct question *question = control_log_ask(control, rank);
     if (question) {
         question->callback = answer;
         question->context = context;

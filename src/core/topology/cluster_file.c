@@ -12,8 +12,8 @@
 
 /* ---- reading ---- */
 
-static weft_status read_text(const cJSON *object, const char *key, const char *where, char *text, size_t size,
-                             struct error *error)
+static weft_status cluster_file_read_text(const cJSON *object, const char *key, const char *where, char *text,
+                                          size_t size, struct error *error)
 {
     const char *value = NULL;
     text[0] = '\0';
@@ -28,8 +28,8 @@ static weft_status read_text(const cJSON *object, const char *key, const char *w
 }
 
 /* A number that may be missing, which leaves *value as it is. */
-static weft_status read_number(const cJSON *object, const char *key, const char *where, double least, double most,
-                               double *value, struct error *error)
+static weft_status cluster_file_read_number(const cJSON *object, const char *key, const char *where, double least,
+                                            double most, double *value, struct error *error)
 {
     double number = 0;
     if (!cJSON_GetObjectItemCaseSensitive(object, key))
@@ -51,17 +51,17 @@ static weft_status read_level(const cJSON *object, const char *path, uint32_t de
     snprintf(where, sizeof where, "%s: level %u", path, depth);
     if (!cJSON_IsObject(object))
         return error_set(error, WEFT_ERROR_DATA, "%s is not an object of latency, bytes_per_second and so on", where);
-    weft_status status = read_text(object, "name", where, level->name, sizeof level->name, error);
+    weft_status status = cluster_file_read_text(object, "name", where, level->name, sizeof level->name, error);
     if (status == WEFT_OK)
-        status = read_text(object, "source", where, level->source, sizeof level->source, error);
+        status = cluster_file_read_text(object, "source", where, level->source, sizeof level->source, error);
     if (status == WEFT_OK)
-        status = read_number(object, "size", where, 1, CLUSTER_UNITS_MOST, &size, error);
+        status = cluster_file_read_number(object, "size", where, 1, CLUSTER_UNITS_MOST, &size, error);
     if (status == WEFT_OK)
-        status = read_number(object, "latency", where, 0, 60, &latency, error);
+        status = cluster_file_read_number(object, "latency", where, 0, 60, &latency, error);
     if (status == WEFT_OK)
-        status = read_number(object, "overhead", where, 0, 60, &level->cost.overhead, error);
+        status = cluster_file_read_number(object, "overhead", where, 0, 60, &level->cost.overhead, error);
     if (status == WEFT_OK)
-        status = read_number(object, "bytes_per_second", where, 1, 1e15, &rate, error);
+        status = cluster_file_read_number(object, "bytes_per_second", where, 1, 1e15, &rate, error);
     if (status == WEFT_OK && (latency < 0 || rate < 0))
         status = error_set(error, WEFT_ERROR_DATA, "%s must say 'latency' (seconds) and 'bytes_per_second'", where);
     level->size = (uint32_t)size;
@@ -136,7 +136,8 @@ static weft_status read_hosts(const cJSON *array, const char *path, uint32_t dep
     return WEFT_OK;
 }
 
-static weft_status read_root(const cJSON *root, const char *path, struct cluster_file *cluster, struct error *error)
+static weft_status cluster_file_read_root(const cJSON *root, const char *path, struct cluster_file *cluster,
+                                          struct error *error)
 {
     int64_t version = 0;
     double cores = 0, cache = 0, measured = 0;
@@ -145,19 +146,21 @@ static weft_status read_root(const cJSON *root, const char *path, struct cluster
         return error_set(error, WEFT_ERROR_DATA, "%s is a cluster file of version %d, this Weft reads version %d", path,
                          (int)version, VERSION);
     if (status == WEFT_OK)
-        status = read_text(root, "name", path, cluster->name, sizeof cluster->name, error);
+        status = cluster_file_read_text(root, "name", path, cluster->name, sizeof cluster->name, error);
     if (status == WEFT_OK)
-        status = read_text(root, "source", path, cluster->source, sizeof cluster->source, error);
+        status = cluster_file_read_text(root, "source", path, cluster->source, sizeof cluster->source, error);
     if (status == WEFT_OK)
-        status = read_number(root, "cores", path, 0, 1e6, &cores, error);
+        status = cluster_file_read_number(root, "cores", path, 0, 1e6, &cores, error);
     if (status == WEFT_OK)
-        status = read_number(root, "cache_bytes", path, 0, 1e15, &cache, error);
+        status = cluster_file_read_number(root, "cache_bytes", path, 0, 1e15, &cache, error);
     if (status == WEFT_OK)
-        status = read_number(root, "copy_bytes_per_second", path, 1e6, 1e15, &cluster->copy_bandwidth, error);
+        status =
+            cluster_file_read_number(root, "copy_bytes_per_second", path, 1e6, 1e15, &cluster->copy_bandwidth, error);
     if (status == WEFT_OK)
-        status = read_number(root, "memory_bytes_per_second", path, 1e6, 1e15, &cluster->memory_bandwidth, error);
+        status = cluster_file_read_number(root, "memory_bytes_per_second", path, 1e6, 1e15, &cluster->memory_bandwidth,
+                                          error);
     if (status == WEFT_OK)
-        status = read_number(root, "measured", path, 0, 1e12, &measured, error);
+        status = cluster_file_read_number(root, "measured", path, 0, 1e12, &measured, error);
     cluster->cores = (uint32_t)cores;
     cluster->cache_bytes = (uint64_t)cache;
     cluster->measured = (int64_t)measured;
@@ -182,7 +185,7 @@ weft_status cluster_file_parse(const char *text, size_t size, const char *where,
     *cluster = (struct cluster_file){0};
     weft_status status = json_parse(text, size, where, &root, error);
     if (status == WEFT_OK)
-        status = read_root(root, where, cluster, error);
+        status = cluster_file_read_root(root, where, cluster, error);
     cJSON_Delete(root);
     if (status != WEFT_OK)
         cluster_file_free(cluster);
@@ -195,7 +198,7 @@ weft_status cluster_file_load(const char *path, struct cluster_file *cluster, st
     *cluster = (struct cluster_file){0};
     weft_status status = json_read(path, &root, error);
     if (status == WEFT_OK)
-        status = read_root(root, path, cluster, error);
+        status = cluster_file_read_root(root, path, cluster, error);
     cJSON_Delete(root);
     if (status != WEFT_OK)
         cluster_file_free(cluster);
@@ -225,7 +228,7 @@ uint64_t cluster_file_ranks(const struct cluster_file *cluster)
     return ranks;
 }
 
-static const struct cluster_host *find_host(const struct cluster_file *cluster, const char *name)
+static const struct cluster_host *cluster_file_find_host(const struct cluster_file *cluster, const char *name)
 {
     for (uint32_t i = 0; i < cluster->host_count; i++)
         if (strcmp(cluster->hosts[i].name, name) == 0)
@@ -239,7 +242,7 @@ weft_status cluster_file_place(const struct cluster_file *cluster, const char *c
     for (uint32_t node = 0; node < nodes; node++) {
         const struct cluster_host *host = NULL;
         if (cluster->host_count && hosts)
-            host = find_host(cluster, hosts[node]);
+            host = cluster_file_find_host(cluster, hosts[node]);
         else if (cluster->host_count && node < cluster->host_count)
             host = &cluster->hosts[node];
         if (cluster->host_count && !host)
@@ -259,7 +262,7 @@ weft_status cluster_file_place(const struct cluster_file *cluster, const char *c
 
 /* ---- writing ---- */
 
-static void write_hosts(const struct cluster_file *cluster, struct json_writer *writer)
+static void cluster_file_write_hosts(const struct cluster_file *cluster, struct json_writer *writer)
 {
     uint32_t maps = cluster_file_maps(cluster);
     json_open_array(writer, "hosts");
@@ -280,7 +283,7 @@ static void write_hosts(const struct cluster_file *cluster, struct json_writer *
     json_close(writer);
 }
 
-static void put_known(struct json_writer *writer, const char *key, double value)
+static void cluster_file_put_known(struct json_writer *writer, const char *key, double value)
 {
     if (value > 0)
         json_put_number(writer, key, value);
@@ -295,17 +298,17 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
     json_put_text(&writer, "name", cluster->name);
     if (cluster->source[0])
         json_put_text(&writer, "source", cluster->source);
-    put_known(&writer, "measured", (double)cluster->measured);
-    put_known(&writer, "cores", cluster->cores);
-    put_known(&writer, "cache_bytes", (double)cluster->cache_bytes);
-    put_known(&writer, "copy_bytes_per_second", cluster->copy_bandwidth);
-    put_known(&writer, "memory_bytes_per_second", cluster->memory_bandwidth);
+    cluster_file_put_known(&writer, "measured", (double)cluster->measured);
+    cluster_file_put_known(&writer, "cores", cluster->cores);
+    cluster_file_put_known(&writer, "cache_bytes", (double)cluster->cache_bytes);
+    cluster_file_put_known(&writer, "copy_bytes_per_second", cluster->copy_bandwidth);
+    cluster_file_put_known(&writer, "memory_bytes_per_second", cluster->memory_bandwidth);
     json_open_array(&writer, "levels");
     for (uint32_t depth = 0; depth < cluster->level_count; depth++) {
         const struct cluster_level *level = &cluster->levels[depth];
         json_open_object(&writer, NULL);
         json_put_text(&writer, "name", level->name);
-        put_known(&writer, "size", level->size);
+        cluster_file_put_known(&writer, "size", level->size);
         json_put_number(&writer, "latency", level->cost.latency);
         json_put_number(&writer, "overhead", level->cost.overhead);
         json_put_number(&writer, "bytes_per_second", level->cost.bytes_per_second);
@@ -315,7 +318,7 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
     }
     json_close(&writer);
     if (cluster->host_count)
-        write_hosts(cluster, &writer);
+        cluster_file_write_hosts(cluster, &writer);
     json_close(&writer);
     const char *text = json_text(&writer);
     weft_status status =

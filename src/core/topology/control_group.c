@@ -14,7 +14,7 @@
 #define VERSION_1_NO_END ((uint64_t)1 << 62) /* version 1 writes "no limit" as the largest page-aligned number */
 
 /* The content of directory/name, which the caller frees; NULL if there is none. */
-static char *read_text(const char *directory, const char *name)
+static char *control_group_read_text(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES];
     char *content = NULL;
@@ -26,9 +26,9 @@ static char *read_text(const char *directory, const char *name)
 }
 
 /* The number in directory/name; false if there is none or it says "max". */
-static bool read_number(const char *directory, const char *name, int64_t *number)
+static bool control_group_read_number(const char *directory, const char *name, int64_t *number)
 {
-    char *text = read_text(directory, name);
+    char *text = control_group_read_text(directory, name);
     bool found = text && sscanf(text, "%" SCNd64, number) == 1;
     free(text);
     return found;
@@ -38,7 +38,7 @@ static bool read_number(const char *directory, const char *name, int64_t *number
 static uint64_t read_statistic(const char *directory, const char *key)
 {
     uint64_t value = 0;
-    char *text = read_text(directory, "memory.stat");
+    char *text = control_group_read_text(directory, "memory.stat");
     size_t length = strlen(key);
     for (char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
@@ -56,14 +56,15 @@ struct memory_files {
     const char *limit, *used, *reclaimable;
 };
 
-static void take_memory(const char *directory, const struct memory_files *files, struct control_group *group)
+static void control_group_take_memory(const char *directory, const struct memory_files *files,
+                                      struct control_group *group)
 {
     int64_t limit, used;
-    if (!read_number(directory, files->limit, &limit) || limit < 0 || (uint64_t)limit >= VERSION_1_NO_END)
+    if (!control_group_read_number(directory, files->limit, &limit) || limit < 0 || (uint64_t)limit >= VERSION_1_NO_END)
         return;
     uint64_t reclaimable = read_statistic(directory, files->reclaimable);
     uint64_t available = (uint64_t)limit;
-    if (read_number(directory, files->used, &used) && used >= 0) {
+    if (control_group_read_number(directory, files->used, &used) && used >= 0) {
         uint64_t held = (uint64_t)used > reclaimable ? (uint64_t)used - reclaimable : 0;
         available = held < (uint64_t)limit ? (uint64_t)limit - held : 0;
     }
@@ -85,13 +86,14 @@ static void take_quota(double quota, double period, struct control_group *group)
 static void take_memory_1(const char *directory, struct control_group *group)
 {
     static const struct memory_files files = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-    take_memory(directory, &files, group);
+    control_group_take_memory(directory, &files, group);
 }
 
 static void take_processors_1(const char *directory, struct control_group *group)
 {
     int64_t quota, period;
-    if (read_number(directory, "cpu.cfs_quota_us", &quota) && read_number(directory, "cpu.cfs_period_us", &period))
+    if (control_group_read_number(directory, "cpu.cfs_quota_us", &quota) &&
+        control_group_read_number(directory, "cpu.cfs_period_us", &period))
         take_quota((double)quota, (double)period, group);
 }
 
@@ -99,8 +101,8 @@ static void take_all_2(const char *directory, struct control_group *group)
 {
     static const struct memory_files files = {"memory.max", "memory.current", "inactive_file"};
     double quota, period;
-    take_memory(directory, &files, group);
-    char *text = read_text(directory, "cpu.max");
+    control_group_take_memory(directory, &files, group);
+    char *text = control_group_read_text(directory, "cpu.max");
     if (text && sscanf(text, "%lf %lf", &quota, &period) == 2)
         take_quota(quota, period, group);
     free(text);
@@ -135,7 +137,7 @@ static bool list_has(const char *list, const char *name)
 }
 
 /* One line of /proc/self/cgroup: "number:controllers:path"; no controllers means version 2. */
-static void take_line(const char *root, char *line, struct control_group *group)
+static void control_group_take_line(const char *root, char *line, struct control_group *group)
 {
     char directory[FILE_PATH_BYTES], mount[FILE_PATH_BYTES];
     char *controllers = strchr(line, ':');
@@ -161,10 +163,10 @@ void control_group_read(const char *root, struct control_group *group)
     char *rest = NULL;
     if (file_join(directory, root, "proc/self", NULL) != WEFT_OK)
         return;
-    char *text = read_text(directory, "cgroup");
+    char *text = control_group_read_text(directory, "cgroup");
     if (!text)
         return;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        take_line(root, line, group);
+        control_group_take_line(root, line, group);
     free(text);
 }

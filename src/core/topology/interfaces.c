@@ -15,7 +15,7 @@
 
 #define MODE_WORDS_MOST 128 /* a generous bound of the kernel's link-mode masks */
 
-static void begin_request(struct ifreq *request, const char *name, void *data)
+static void interfaces_begin_request(struct ifreq *request, const char *name, void *data)
 {
     *request = (struct ifreq){0};
     snprintf(request->ifr_name, sizeof request->ifr_name, "%.*s", IFNAMSIZ - 1, name);
@@ -31,7 +31,7 @@ static uint32_t ask_megabits(int descriptor, const char *name)
         uint32_t room[sizeof(struct ethtool_link_settings) / 4 + 3 * MODE_WORDS_MOST];
     } answer = {.settings.cmd = ETHTOOL_GLINKSETTINGS};
     struct ifreq request;
-    begin_request(&request, name, &answer);
+    interfaces_begin_request(&request, name, &answer);
     if (ioctl(descriptor, SIOCETHTOOL, &request) != 0 || answer.settings.link_mode_masks_nwords >= 0)
         return 0;
     int words = -answer.settings.link_mode_masks_nwords;
@@ -39,7 +39,7 @@ static uint32_t ask_megabits(int descriptor, const char *name)
         return 0;
     answer.settings =
         (struct ethtool_link_settings){.cmd = ETHTOOL_GLINKSETTINGS, .link_mode_masks_nwords = (int8_t)words};
-    begin_request(&request, name, &answer);
+    interfaces_begin_request(&request, name, &answer);
     if (ioctl(descriptor, SIOCETHTOOL, &request) != 0 || answer.settings.speed == (uint32_t)SPEED_UNKNOWN)
         return 0;
     return answer.settings.speed;
@@ -49,7 +49,7 @@ static void ask_driver(int descriptor, const char *name, char driver[MACHINE_NAM
 {
     struct ethtool_drvinfo information = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request;
-    begin_request(&request, name, &information);
+    interfaces_begin_request(&request, name, &information);
     if (ioctl(descriptor, SIOCETHTOOL, &request) == 0)
         snprintf(driver, MACHINE_NAME_BYTES, "%s", information.driver);
 }
@@ -57,7 +57,7 @@ static void ask_driver(int descriptor, const char *name, char driver[MACHINE_NAM
 static uint32_t ask_mtu(int descriptor, const char *name)
 {
     struct ifreq request;
-    begin_request(&request, name, NULL);
+    interfaces_begin_request(&request, name, NULL);
     return ioctl(descriptor, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
 }
 

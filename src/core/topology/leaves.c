@@ -41,7 +41,7 @@ static double nearness(const struct leaves_measured *measured, enum aspect aspec
     return aspect == BANDWIDTH ? cost->bytes_per_second : 1 / (cost->latency + 2 * cost->overhead + 1e-12);
 }
 
-static int by_value(const void *first, const void *second)
+static int leaves_by_value(const void *first, const void *second)
 {
     double a = *(const double *)first, b = *(const double *)second;
     return (a > b) - (a < b);
@@ -96,7 +96,7 @@ static uint32_t group_by(const struct leaves_measured *measured, enum aspect asp
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
             values[count++] = nearness(measured, aspect, a, b);
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, leaves_by_value);
     double limit = 1e300; /* gaps as wide as this have been tried */
     for (uint32_t tried = 0; tried < GAPS_MOST; tried++) {
         double widest = 0, border = 0;
@@ -135,22 +135,22 @@ uint32_t leaves_infer(const struct leaves_measured *measured, uint32_t *leaf)
 
 /* ---- costs ---- */
 
-static double median(double *values, uint32_t count)
+static double leaves_median(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, leaves_by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 /* The median of one field over all pairs within leaves, or across; `values` has room for all of them. */
-static double median_of(const struct leaves_measured *measured, const uint32_t *leaf, bool within, size_t field,
-                        double *values)
+static double leaves_median_of(const struct leaves_measured *measured, const uint32_t *leaf, bool within, size_t field,
+                               double *values)
 {
     uint32_t count = 0;
     for (uint32_t a = 0; a < measured->nodes; a++)
         for (uint32_t b = a + 1; b < measured->nodes; b++)
             if ((leaf[a] == leaf[b]) == within)
                 values[count++] = *(const double *)((const char *)&measured->costs[a * measured->nodes + b] + field);
-    return count ? median(values, count) : 0;
+    return count ? leaves_median(values, count) : 0;
 }
 
 /* What the nodes of a leaf carried together to other leaves in the best of all rounds; the median over leaves. */
@@ -169,7 +169,7 @@ static double uplink_of(const struct leaves_measured *measured, const uint32_t *
             values[group] = together > values[group] ? together : values[group];
         }
     }
-    return median(values, leaves);
+    return leaves_median(values, leaves);
 }
 
 void leaves_costs(const struct leaves_measured *measured, const uint32_t *leaf, uint32_t leaves,
@@ -179,9 +179,9 @@ void leaves_costs(const struct leaves_measured *measured, const uint32_t *leaf, 
                                     offsetof(struct link_cost, bytes_per_second)};
     double *values = malloc(((size_t)measured->nodes * measured->nodes + 1) * sizeof *values);
     for (size_t i = 0; values && i < sizeof fields / sizeof *fields; i++) {
-        *(double *)((char *)within + fields[i]) = median_of(measured, leaf, true, fields[i], values);
+        *(double *)((char *)within + fields[i]) = leaves_median_of(measured, leaf, true, fields[i], values);
         if (leaves > 1)
-            *(double *)((char *)between + fields[i]) = median_of(measured, leaf, false, fields[i], values);
+            *(double *)((char *)between + fields[i]) = leaves_median_of(measured, leaf, false, fields[i], values);
     }
     if (values && leaves > 1)
         between->bytes_per_second = uplink_of(measured, leaf, leaves, values);

@@ -15,7 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static void copy_text(char *destination, size_t size, const char *text)
+static void topology_machine_copy_text(char *destination, size_t size, const char *text)
 {
     snprintf(destination, size, "%s", text ? text : "");
 }
@@ -139,7 +139,8 @@ static weft_status add_device(hwloc_topology_t topology, hwloc_obj_t object, enu
         model = hwloc_obj_get_info_by_name(pci, "PCIDevice");
     snprintf(device.model, sizeof device.model, "%s%s%s", vendor ? vendor : "", vendor && model ? " " : "",
              model ? model : "");
-    copy_text(device.name, sizeof device.name, object->type == HWLOC_OBJ_OS_DEVICE ? object->name : device.pci);
+    topology_machine_copy_text(device.name, sizeof device.name,
+                               object->type == HWLOC_OBJ_OS_DEVICE ? object->name : device.pci);
 
     size_t bytes = (machine->device_count + 1) * sizeof device;
     struct machine_device *grown = realloc(machine->devices, bytes);
@@ -207,8 +208,8 @@ static weft_status fill_hardware(hwloc_topology_t topology, struct machine *mach
     hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
     hwloc_obj_t root = hwloc_get_root_obj(topology);
     const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
-    copy_text(machine->processor, sizeof machine->processor,
-              model ? model : hwloc_obj_get_info_by_name(root, "CPUModel"));
+    topology_machine_copy_text(machine->processor, sizeof machine->processor,
+                               model ? model : hwloc_obj_get_info_by_name(root, "CPUModel"));
     machine->limits.memory_total = root->total_memory;
     return WEFT_OK;
 }
@@ -235,15 +236,15 @@ static void fill_names(struct machine *machine)
 {
     struct utsname names;
     if (uname(&names) == 0) {
-        copy_text(machine->host, sizeof machine->host, names.nodename);
+        topology_machine_copy_text(machine->host, sizeof machine->host, names.nodename);
         snprintf(machine->system, sizeof machine->system, "%.24s %.64s %.24s", names.sysname, names.release,
                  names.machine);
     }
 }
 
 /* Load `topology`, which has its source set, into a new machine. */
-static weft_status load(hwloc_topology_t topology, const char *source, bool devices, struct machine **machine,
-                        struct error *error)
+static weft_status topology_machine_load(hwloc_topology_t topology, const char *source, bool devices,
+                                         struct machine **machine, struct error *error)
 {
     hwloc_topology_set_io_types_filter(topology, devices ? HWLOC_TYPE_FILTER_KEEP_ALL : HWLOC_TYPE_FILTER_KEEP_NONE);
     if (hwloc_topology_load(topology) != 0)
@@ -277,7 +278,7 @@ static weft_status discover(bool devices, struct machine **machine, struct error
     struct machine *made = NULL;
     if (hwloc_topology_init(&topology) != 0)
         return error_system(error, "cannot start hwloc");
-    weft_status status = load(topology, "this machine", devices, &made, error);
+    weft_status status = topology_machine_load(topology, "this machine", devices, &made, error);
     hwloc_topology_destroy(topology);
     if (status == WEFT_OK)
         status = limits_read(&made->limits, error);
@@ -319,10 +320,10 @@ weft_status machine_from_hwloc_xml(const char *path, struct machine **machine, s
         status = error_set(error, WEFT_ERROR_DATA,
                            "'%s' is no XML that hwloc understands; make one with lstopo FILE.xml", path);
     else
-        status = load(topology, source, true, machine, error);
+        status = topology_machine_load(topology, source, true, machine, error);
     if (status == WEFT_OK) {
         const char *host = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "HostName");
-        copy_text((*machine)->host, sizeof(*machine)->host, host);
+        topology_machine_copy_text((*machine)->host, sizeof(*machine)->host, host);
     }
     hwloc_topology_destroy(topology);
     return status;
@@ -340,7 +341,7 @@ weft_status machine_from_synthetic(const char *description, struct machine **mac
                       "'%s' is no machine that hwloc understands; write for example 'pack:2 [numa] l3:4 core:8 pu:2'",
                       description);
     else
-        status = load(topology, "this description", true, machine, error);
+        status = topology_machine_load(topology, "this description", true, machine, error);
     hwloc_topology_destroy(topology);
     return status;
 }

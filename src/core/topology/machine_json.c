@@ -144,7 +144,8 @@ struct reader {
     weft_status status;
 };
 
-static uint32_t take_number(struct reader *reader, const cJSON *object, const char *key, int64_t least, int64_t most)
+static uint32_t machine_json_take_number(struct reader *reader, const cJSON *object, const char *key, int64_t least,
+                                         int64_t most)
 {
     int64_t value = 0;
     if (reader->status == WEFT_OK)
@@ -168,7 +169,8 @@ static bool take_bool(struct reader *reader, const cJSON *object, const char *ke
     return value;
 }
 
-static void take_text(struct reader *reader, const cJSON *object, const char *key, char *destination, size_t size)
+static void machine_json_take_text(struct reader *reader, const cJSON *object, const char *key, char *destination,
+                                   size_t size)
 {
     const char *text = "";
     if (reader->status == WEFT_OK)
@@ -187,8 +189,8 @@ static uint64_t take_limit(struct reader *reader, const cJSON *object, const cha
 }
 
 /* The array `key`, with room for its entries of `size` bytes in *entries; NULL after an error. */
-static const cJSON *take_array(struct reader *reader, const cJSON *object, const char *key, size_t size, void **entries,
-                               uint32_t *count)
+static const cJSON *machine_json_take_array(struct reader *reader, const cJSON *object, const char *key, size_t size,
+                                            void **entries, uint32_t *count)
 {
     const cJSON *array = NULL;
     if (reader->status == WEFT_OK)
@@ -214,26 +216,26 @@ static void read_hardware(struct reader *reader, const cJSON *object, struct mac
 {
     const cJSON *entry;
     uint32_t i = 0;
-    const cJSON *array = take_array(reader, object, "threads", sizeof *machine->threads, (void **)&machine->threads,
-                                    &machine->thread_count);
+    const cJSON *array = machine_json_take_array(reader, object, "threads", sizeof *machine->threads,
+                                                 (void **)&machine->threads, &machine->thread_count);
     cJSON_ArrayForEach(entry, array) machine->threads[i++] = (struct machine_thread){
-        .processor = take_number(reader, entry, "processor", 0, COUNT_MOST),
-        .core = take_number(reader, entry, "core", 0, COUNT_MOST),
-        .package = take_number(reader, entry, "package", 0, COUNT_MOST),
-        .numa = take_number(reader, entry, "numa", 0, COUNT_MOST),
-        .last_cache = (int32_t)take_number(reader, entry, "last_cache", -1, COUNT_MOST),
+        .processor = machine_json_take_number(reader, entry, "processor", 0, COUNT_MOST),
+        .core = machine_json_take_number(reader, entry, "core", 0, COUNT_MOST),
+        .package = machine_json_take_number(reader, entry, "package", 0, COUNT_MOST),
+        .numa = machine_json_take_number(reader, entry, "numa", 0, COUNT_MOST),
+        .last_cache = (int32_t)machine_json_take_number(reader, entry, "last_cache", -1, COUNT_MOST),
         .usable = take_bool(reader, entry, "usable"),
     };
 
     struct machine_cache *caches = NULL;
     uint32_t cache_count = 0;
     i = 0;
-    array = take_array(reader, object, "caches", sizeof *caches, (void **)&caches, &cache_count);
+    array = machine_json_take_array(reader, object, "caches", sizeof *caches, (void **)&caches, &cache_count);
     cJSON_ArrayForEach(entry, array) caches[i++] = (struct machine_cache){
-        .level = take_number(reader, entry, "level", 1, MACHINE_CACHE_LEVELS),
-        .count = take_number(reader, entry, "count", 1, COUNT_MOST),
+        .level = machine_json_take_number(reader, entry, "level", 1, MACHINE_CACHE_LEVELS),
+        .count = machine_json_take_number(reader, entry, "count", 1, COUNT_MOST),
         .bytes = take_unsigned(reader, entry, "bytes"),
-        .cores = take_number(reader, entry, "cores", 0, COUNT_MOST),
+        .cores = machine_json_take_number(reader, entry, "cores", 0, COUNT_MOST),
     };
     machine->cache_count = cache_count < MACHINE_CACHE_LEVELS ? cache_count : MACHINE_CACHE_LEVELS;
     if (machine->cache_count)
@@ -241,11 +243,12 @@ static void read_hardware(struct reader *reader, const cJSON *object, struct mac
     free(caches);
 
     i = 0;
-    array = take_array(reader, object, "numa", sizeof *machine->numas, (void **)&machine->numas, &machine->numa_count);
+    array = machine_json_take_array(reader, object, "numa", sizeof *machine->numas, (void **)&machine->numas,
+                                    &machine->numa_count);
     cJSON_ArrayForEach(entry, array) machine->numas[i++] = (struct machine_numa){
-        .index = take_number(reader, entry, "index", 0, COUNT_MOST),
+        .index = machine_json_take_number(reader, entry, "index", 0, COUNT_MOST),
         .bytes = take_unsigned(reader, entry, "bytes"),
-        .cores = take_number(reader, entry, "cores", 0, COUNT_MOST),
+        .cores = machine_json_take_number(reader, entry, "cores", 0, COUNT_MOST),
     };
 }
 
@@ -263,7 +266,7 @@ static void read_limits(struct reader *reader, const cJSON *object, struct limit
     limits->address_space_limit = take_limit(reader, from, "address_space_limit");
     limits->address_space_used = take_limit(reader, from, "address_space_used");
     limits->locked_limit = take_limit(reader, from, "locked_limit");
-    limits->processors = take_number(reader, from, "processors", 1, COUNT_MOST);
+    limits->processors = machine_json_take_number(reader, from, "processors", 1, COUNT_MOST);
     if (reader->status == WEFT_OK)
         reader->status =
             json_get_number(from, "processor_quota", reader->where, &limits->processor_quota, reader->error);
@@ -273,19 +276,19 @@ static void read_interface(struct reader *reader, const cJSON *object, struct ma
 {
     const cJSON *entry;
     uint32_t i = 0;
-    take_text(reader, object, "name", interface->name, sizeof interface->name);
-    take_text(reader, object, "driver", interface->driver, sizeof interface->driver);
+    machine_json_take_text(reader, object, "name", interface->name, sizeof interface->name);
+    machine_json_take_text(reader, object, "driver", interface->driver, sizeof interface->driver);
     interface->up = take_bool(reader, object, "up");
     interface->loopback = take_bool(reader, object, "loopback");
     interface->bytes_per_second = take_unsigned(reader, object, "bytes_per_second");
-    interface->mtu = take_number(reader, object, "mtu", 0, INT32_MAX);
-    const cJSON *array = take_array(reader, object, "addresses", sizeof *interface->addresses,
-                                    (void **)&interface->addresses, &interface->address_count);
+    interface->mtu = machine_json_take_number(reader, object, "mtu", 0, INT32_MAX);
+    const cJSON *array = machine_json_take_array(reader, object, "addresses", sizeof *interface->addresses,
+                                                 (void **)&interface->addresses, &interface->address_count);
     cJSON_ArrayForEach(entry, array)
     {
         struct machine_address *address = &interface->addresses[i++];
-        take_text(reader, entry, "text", address->text, sizeof address->text);
-        address->prefix = take_number(reader, entry, "prefix", 0, 128);
+        machine_json_take_text(reader, entry, "text", address->text, sizeof address->text);
+        address->prefix = machine_json_take_number(reader, entry, "prefix", 0, 128);
         address->is_ipv6 = take_bool(reader, entry, "ipv6");
         address->is_link_local = take_bool(reader, entry, "link_local");
     }
@@ -294,7 +297,7 @@ static void read_interface(struct reader *reader, const cJSON *object, struct ma
 static enum machine_device_kind take_device_kind(struct reader *reader, const cJSON *object)
 {
     char name[MACHINE_NAME_BYTES];
-    take_text(reader, object, "kind", name, sizeof name);
+    machine_json_take_text(reader, object, "kind", name, sizeof name);
     for (int kind = MACHINE_GPU; kind <= MACHINE_FABRIC; kind++)
         if (strcmp(name, machine_device_kind_name((enum machine_device_kind)kind)) == 0)
             return (enum machine_device_kind)kind;
@@ -307,30 +310,30 @@ static enum machine_device_kind take_device_kind(struct reader *reader, const cJ
 static void read_device(struct reader *reader, const cJSON *object, struct machine_device *device)
 {
     device->kind = take_device_kind(reader, object);
-    take_text(reader, object, "name", device->name, sizeof device->name);
-    take_text(reader, object, "model", device->model, sizeof device->model);
-    take_text(reader, object, "pci", device->pci, sizeof device->pci);
-    device->numa = (int32_t)take_number(reader, object, "numa", -1, COUNT_MOST);
+    machine_json_take_text(reader, object, "name", device->name, sizeof device->name);
+    machine_json_take_text(reader, object, "model", device->model, sizeof device->model);
+    machine_json_take_text(reader, object, "pci", device->pci, sizeof device->pci);
+    device->numa = (int32_t)machine_json_take_number(reader, object, "numa", -1, COUNT_MOST);
 }
 
 static void read_members(struct reader *reader, const cJSON *object, struct machine *machine)
 {
     const cJSON *entry;
     uint32_t i = 0;
-    take_text(reader, object, "host", machine->host, sizeof machine->host);
-    take_text(reader, object, "identity", machine->identity, sizeof machine->identity);
-    take_text(reader, object, "system", machine->system, sizeof machine->system);
-    take_text(reader, object, "processor", machine->processor, sizeof machine->processor);
-    machine->packages = take_number(reader, object, "packages", 1, COUNT_MOST);
-    machine->cores = take_number(reader, object, "cores", 1, COUNT_MOST);
+    machine_json_take_text(reader, object, "host", machine->host, sizeof machine->host);
+    machine_json_take_text(reader, object, "identity", machine->identity, sizeof machine->identity);
+    machine_json_take_text(reader, object, "system", machine->system, sizeof machine->system);
+    machine_json_take_text(reader, object, "processor", machine->processor, sizeof machine->processor);
+    machine->packages = machine_json_take_number(reader, object, "packages", 1, COUNT_MOST);
+    machine->cores = machine_json_take_number(reader, object, "cores", 1, COUNT_MOST);
     read_hardware(reader, object, machine);
     read_limits(reader, object, &machine->limits);
-    const cJSON *array = take_array(reader, object, "interfaces", sizeof *machine->interfaces,
-                                    (void **)&machine->interfaces, &machine->interface_count);
+    const cJSON *array = machine_json_take_array(reader, object, "interfaces", sizeof *machine->interfaces,
+                                                 (void **)&machine->interfaces, &machine->interface_count);
     cJSON_ArrayForEach(entry, array) read_interface(reader, entry, &machine->interfaces[i++]);
     i = 0;
-    array = take_array(reader, object, "devices", sizeof *machine->devices, (void **)&machine->devices,
-                       &machine->device_count);
+    array = machine_json_take_array(reader, object, "devices", sizeof *machine->devices, (void **)&machine->devices,
+                                    &machine->device_count);
     cJSON_ArrayForEach(entry, array) read_device(reader, entry, &machine->devices[i++]);
 }
 

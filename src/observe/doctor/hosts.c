@@ -34,7 +34,7 @@ struct station {
     size_t used;
 };
 
-static weft_status start(struct station *station, const struct doctor_hosts *config, struct error *error)
+static weft_status doctor_hosts_start(struct station *station, const struct doctor_hosts *config, struct error *error)
 {
     char own[PATH_MAX] = "";
     bool local = agent_is_local(station->host->name, config->agent != NULL);
@@ -51,7 +51,7 @@ static weft_status start(struct station *station, const struct doctor_hosts *con
     return status;
 }
 
-static bool say(const struct station *station, const char *line)
+static bool doctor_hosts_say(const struct station *station, const char *line)
 {
     return write(station->agent.input, line, strlen(line)) == (ssize_t)strlen(line);
 }
@@ -67,7 +67,7 @@ static void read_complaint(const struct station *station, char *text, size_t siz
 }
 
 /* The next line, without its end, in `line`; false when the host says no more or `deadline` has come. */
-static bool next_line(struct station *station, uint64_t deadline, char *line, size_t size)
+static bool doctor_hosts_next_line(struct station *station, uint64_t deadline, char *line, size_t size)
 {
     for (;;) {
         char *end = memchr(station->text, '\n', station->used);
@@ -94,12 +94,13 @@ static bool next_line(struct station *station, uint64_t deadline, char *line, si
 static cJSON *next_answer(struct station *station, double seconds)
 {
     char *line = malloc(TEXT_BYTES);
-    cJSON *answer = line && next_line(station, clock_after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
+    cJSON *answer =
+        line && doctor_hosts_next_line(station, clock_after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
     free(line);
     return answer;
 }
 
-static const char *text_of(const cJSON *object, const char *key)
+static const char *doctor_hosts_text_of(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsString(value) ? value->valuestring : "";
@@ -114,18 +115,18 @@ static void import_findings(struct doctor_report *report, const cJSON *findings)
         int number = cJSON_IsNumber(level) ? level->valueint : DOCTOR_PROBLEM;
         doctor_find(report,
                     number >= DOCTOR_OK && number <= DOCTOR_PROBLEM ? (enum doctor_level)number : DOCTOR_PROBLEM,
-                    text_of(finding, "check"), "%s", text_of(finding, "text"));
+                    doctor_hosts_text_of(finding, "check"), "%s", doctor_hosts_text_of(finding, "text"));
     }
 }
 
 /* Wait for a host's greeting and its own findings. */
-static void hear(struct doctor_report *report, struct station *station, double limit)
+static void doctor_hosts_hear(struct doctor_report *report, struct station *station, double limit)
 {
     char line[DOCTOR_LINE_BYTES], complaint[256];
     uint64_t deadline = clock_after(limit);
     bool greeted = false;
     snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
-    while (station->started && !greeted && next_line(station, deadline, line, sizeof line))
+    while (station->started && !greeted && doctor_hosts_next_line(station, deadline, line, sizeof line))
         greeted = strncmp(line, DOCTOR_GREETING, strlen(DOCTOR_GREETING)) == 0;
     cJSON *answer = greeted ? next_answer(station, limit) : NULL;
     if (!answer) {
@@ -138,10 +139,10 @@ static void hear(struct doctor_report *report, struct station *station, double l
         return;
     }
     station->tells = true;
-    snprintf(station->name, sizeof station->name, "%.63s", text_of(answer, "host"));
-    snprintf(station->version, sizeof station->version, "%.31s", text_of(answer, "version"));
-    snprintf(station->libfabric, sizeof station->libfabric, "%.31s", text_of(answer, "libfabric"));
-    snprintf(station->addresses, sizeof station->addresses, "%s", text_of(answer, "addresses"));
+    snprintf(station->name, sizeof station->name, "%.63s", doctor_hosts_text_of(answer, "host"));
+    snprintf(station->version, sizeof station->version, "%.31s", doctor_hosts_text_of(answer, "version"));
+    snprintf(station->libfabric, sizeof station->libfabric, "%.31s", doctor_hosts_text_of(answer, "libfabric"));
+    snprintf(station->addresses, sizeof station->addresses, "%s", doctor_hosts_text_of(answer, "addresses"));
     import_findings(report, cJSON_GetObjectItemCaseSensitive(answer, "findings"));
     cJSON_Delete(answer);
 }
@@ -160,10 +161,10 @@ static void check_versions(struct doctor_report *report, const struct station *s
 }
 
 /* How far its clock is from this host's: of several answers, the quickest. */
-static void check_clock(struct doctor_report *report, struct station *station, double limit)
+static void doctor_hosts_check_clock(struct doctor_report *report, struct station *station, double limit)
 {
     double best = 1e9, offset = 0;
-    for (int i = 0; i < CLOCK_TRIES && say(station, "clock\n"); i++) {
+    for (int i = 0; i < CLOCK_TRIES && doctor_hosts_say(station, "clock\n"); i++) {
         struct timespec before, end;
         clock_gettime(CLOCK_REALTIME, &before);
         cJSON *answer = next_answer(station, limit);
@@ -195,7 +196,7 @@ static void check_reach(struct doctor_report *report, struct station *from, cons
     snprintf(addresses, sizeof addresses, "%s", to->addresses);
     for (char *address = strtok_r(addresses, ",", &rest); address; address = strtok_r(NULL, ",", &rest)) {
         snprintf(line, sizeof line, "reach %s %s\n", to->name, address);
-        cJSON *answer = say(from, line) ? next_answer(from, 3 * DOCTOR_REACH_WAIT) : NULL;
+        cJSON *answer = doctor_hosts_say(from, line) ? next_answer(from, 3 * DOCTOR_REACH_WAIT) : NULL;
         size_t used = strlen(reached);
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "reached"))) {
             char *port = strrchr(address, ':');
@@ -203,7 +204,7 @@ static void check_reach(struct doctor_report *report, struct station *from, cons
                 *port = '\0';
             snprintf(reached + used, sizeof reached - used, "%s%s", used ? ", " : "", address);
         } else if (!*why) {
-            snprintf(why, sizeof why, "%s", answer ? text_of(answer, "why") : "it does not say why");
+            snprintf(why, sizeof why, "%s", answer ? doctor_hosts_text_of(answer, "why") : "it does not say why");
         }
         cJSON_Delete(answer);
     }
@@ -250,13 +251,13 @@ void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts 
         uint32_t listed = stations[i].host->ranks > 1 ? stations[i].host->ranks : 0;
         char line[32];
         snprintf(line, sizeof line, "check %u\n", config->ranks ? config->ranks : listed);
-        if (start(&stations[i], config, &error) != WEFT_OK)
+        if (doctor_hosts_start(&stations[i], config, &error) != WEFT_OK)
             doctor_find(report, DOCTOR_PROBLEM, "host", "%s", error.text);
         else
-            say(&stations[i], line);
+            doctor_hosts_say(&stations[i], line);
     }
     for (uint32_t i = 0; i < count; i++)
-        hear(report, &stations[i], config->limit);
+        doctor_hosts_hear(report, &stations[i], config->limit);
     for (uint32_t i = 0; i < count; i++) {
         struct station *station = &stations[i];
         if (!station->tells)
@@ -264,7 +265,7 @@ void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts 
         first = first ? first : station;
         snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
         check_versions(report, station, first);
-        check_clock(report, station, config->limit);
+        doctor_hosts_check_clock(report, station, config->limit);
         for (uint32_t j = 0; j < count; j++)
             if (j != i && stations[j].tells)
                 check_reach(report, station, &stations[j]);

@@ -42,7 +42,7 @@ static char *read_line(const char *path, char *text, size_t size)
 
 /* ---- memory ---- */
 
-static void check_memory(struct doctor_report *report, const struct limits *limits, uint32_t ranks)
+static void doctor_machine_check_memory(struct doctor_report *report, const struct limits *limits, uint32_t ranks)
 {
     char left[32], all[32], wanted[32];
     uint64_t available = limits->memory_available, least = ranks * MEMORY_LEAST;
@@ -177,7 +177,7 @@ static void check_descriptors(struct doctor_report *report, uint32_t ranks)
                     (uint64_t)limit.rlim_cur);
 }
 
-static void wait_for(pid_t process, int *status)
+static void doctor_machine_wait_for(pid_t process, int *status)
 {
     while (process > 0 && waitpid(process, status, 0) != process)
         ;
@@ -199,10 +199,10 @@ static bool can_read_sibling(void)
         struct iovec here = {&copy, sizeof copy}, there = {(void *)(uintptr_t)&word, sizeof word};
         _exit(process_vm_readv(sleeper, &here, 1, &there, 1, 0) == sizeof copy && copy == word ? 0 : 1);
     }
-    wait_for(reader, &status);
+    doctor_machine_wait_for(reader, &status);
     if (sleeper > 0)
         kill(sleeper, SIGKILL);
-    wait_for(sleeper, &ignored);
+    doctor_machine_wait_for(sleeper, &ignored);
     return status == 0;
 }
 
@@ -226,7 +226,7 @@ static void check_ptrace(struct doctor_report *report)
 
 /* ---- clocks and settings ---- */
 
-static void check_clock(struct doctor_report *report)
+static void doctor_machine_check_clock(struct doctor_report *report)
 {
     char source[64], governor[64];
     read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
@@ -326,7 +326,7 @@ void doctor_check_machine(struct doctor_report *report, uint32_t ranks)
         return;
     }
     ranks = ranks ? ranks : limits_processors(&limits);
-    check_memory(report, &limits, ranks);
+    doctor_machine_check_memory(report, &limits, ranks);
     check_heap(report);
     check_locked(report, &limits);
     check_shm(report);
@@ -334,7 +334,7 @@ void doctor_check_machine(struct doctor_report *report, uint32_t ranks)
     check_cores(report, &limits, ranks);
     check_descriptors(report, ranks);
     check_ptrace(report);
-    check_clock(report);
+    doctor_machine_check_clock(report);
     check_settings(report);
     check_interfaces(report);
     check_providers(report);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* A line of JSON to the doctor. */
-static void tell(FILE *output, struct json_writer *line)
+static void doctor_node_tell(FILE *output, struct json_writer *line)
 {
     json_close(line);
     json_print(line, output, NULL);
@@ -43,7 +43,7 @@ static void tell_findings(FILE *output, const struct doctor_report *report, uint
         json_close(&line);
     }
     json_close(&line);
-    tell(output, &line);
+    doctor_node_tell(output, &line);
 }
 
 /* Tell everybody who comes who this is; ends with the process. */
@@ -111,7 +111,7 @@ static void do_line(FILE *output, char *text)
         clock_gettime(CLOCK_REALTIME, &now);
         json_put_number(&line, "now", (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
     }
-    tell(output, &line);
+    doctor_node_tell(output, &line);
 }
 
 int doctor_node(int input, int output)

@@ -73,7 +73,7 @@ struct timing {
     int64_t offset;            /* of the log's clock_now() against the asker's */
 };
 
-static int64_t moment_of(const struct timing *timing, uint64_t ticks)
+static int64_t inspection_moment_of(const struct timing *timing, uint64_t ticks)
 {
     if (!timing->asker)
         return moment_here(timing->reference, ticks);
@@ -98,8 +98,8 @@ static void read_operation(const struct operation_entry *entry, const struct tim
     operation->phase = entry->phase <= OPERATION_DONE ? (enum operation_phase)entry->phase : OPERATION_DONE;
     operation->bytes = entry->collective < COLLECTIVES ? entry->count * weft_type_size((weft_type)entry->type) : 0;
     operation->tag = entry->hash;
-    operation->started = moment_of(timing, entry->started);
-    operation->since = awaited ? moment_of(timing, entry->since) : operation->started;
+    operation->started = inspection_moment_of(timing, entry->started);
+    operation->since = awaited ? inspection_moment_of(timing, entry->since) : operation->started;
     operation->awaited = awaited && operation->phase != OPERATION_DONE ? awaited - 1 : INSPECTION_NOBODY;
     call_describe(entry, operation->text, sizeof operation->text);
     operation_place_name(entry->communicator, operation->sequence, operation->place, sizeof operation->place);
@@ -124,7 +124,7 @@ static void choose_current(struct inspected_rank *rank)
 }
 
 /* Take over a log, a copy. */
-static weft_status read_log(const struct timing *timing, struct inspected_rank *rank, struct error *error)
+static weft_status inspection_read_log(const struct timing *timing, struct inspected_rank *rank, struct error *error)
 {
     const struct operation_log *log = timing->log;
     rank->count = atomic_load_explicit(&log->next, memory_order_relaxed);
@@ -154,7 +154,7 @@ static size_t read_small(int32_t process, const char *name, char *text, size_t s
     return length > 0 ? (size_t)length : 0;
 }
 
-static void read_process(struct inspected_rank *rank)
+static void inspection_read_process(struct inspected_rank *rank)
 {
     rank->main_thread = process_state(rank->process);
     if (rank->main_thread == 'T' || rank->main_thread == 't')
@@ -178,7 +178,7 @@ static void read_command(int32_t process, char *text, size_t size)
 /* ---- jobs ---- */
 
 /* Texts in a board are whatever its process has written. */
-static void copy_text(char *to, size_t size, const char *from, size_t most)
+static void inspection_copy_text(char *to, size_t size, const char *from, size_t most)
 {
     size_t length = most < size ? most : size - 1;
     memcpy(to, from, length);
@@ -193,8 +193,8 @@ static weft_status job_begin(const struct board_view *view, struct inspected_job
     job->ranks = calloc(view->ranks, sizeof *job->ranks);
     if (!job->ranks)
         return error_memory(error, view->ranks * sizeof *job->ranks, "the ranks of a job");
-    copy_text(job->launcher, sizeof job->launcher, board->launcher, sizeof board->launcher);
-    copy_text(job->name, sizeof job->name, board->run, sizeof board->run);
+    inspection_copy_text(job->launcher, sizeof job->launcher, board->launcher, sizeof board->launcher);
+    inspection_copy_text(job->name, sizeof job->name, board->run, sizeof board->run);
     if (!*job->name)
         snprintf(job->name, sizeof job->name, "job-%08" PRIx64, job->number >> 32);
     const struct passwd *user = getpwuid(view->owner);
@@ -206,7 +206,8 @@ static weft_status job_begin(const struct board_view *view, struct inspected_job
         job->ranks[r].rank = r;
         job->ranks[r].process = board->who[r].process;
         job->ranks[r].state = INSPECTED_SILENT;
-        copy_text(job->ranks[r].host, sizeof job->ranks[r].host, board->who[r].host, sizeof board->who[r].host);
+        inspection_copy_text(job->ranks[r].host, sizeof job->ranks[r].host, board->who[r].host,
+                             sizeof board->who[r].host);
     }
     return WEFT_OK;
 }
@@ -229,8 +230,8 @@ static weft_status read_here(const struct board_view *view, const struct referen
     operation_log_copy(&view->board->log, &log);
     struct timing timing = {.reference = reference, .log = &log};
     rank->process = view->process;
-    weft_status status = read_log(&timing, rank, error);
-    read_process(rank);
+    weft_status status = inspection_read_log(&timing, rank, error);
+    inspection_read_process(rank);
     if (!job->here++ || view->rank == 0)
         read_command(view->process, job->command, sizeof job->command);
     return status;
@@ -250,7 +251,7 @@ static weft_status read_elsewhere(const struct board_view *asker, uint64_t numbe
         operation_log_copy(&answer->log, &log);
         struct timing timing = {reference, &log, asker->board, answer->offset};
         job->ranks[r].uncertainty = (double)answer->round_trip * 0.5e-9;
-        status = read_log(&timing, &job->ranks[r], error);
+        status = inspection_read_log(&timing, &job->ranks[r], error);
     }
     return status;
 }

@@ -16,7 +16,7 @@ struct entry {
     int64_t started;
 };
 
-static int compare_entries(const void *left, const void *right)
+static int inspection_judge_compare_entries(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
     if (a->communicator != b->communicator)
@@ -27,7 +27,7 @@ static int compare_entries(const void *left, const void *right)
 }
 
 /* All ranks' collectives, sorted: by operation, then by time. A rank whose clock is hardly known tells nothing. */
-static struct entry *collect(const struct inspected_job *job, uint32_t *count)
+static struct entry *inspection_judge_collect(const struct inspected_job *job, uint32_t *count)
 {
     uint32_t room = 0;
     for (uint32_t r = 0; r < job->rank_count; r++)
@@ -42,14 +42,14 @@ static struct entry *collect(const struct inspected_job *job, uint32_t *count)
                     (struct entry){operation->communicator, r, operation->sequence, operation->started};
         }
     if (entries)
-        qsort(entries, *count, sizeof *entries, compare_entries);
+        qsort(entries, *count, sizeof *entries, inspection_judge_compare_entries);
     return entries;
 }
 
 weft_status inspection_judge_skew(struct inspected_job *job, struct error *error)
 {
     uint32_t count;
-    struct entry *entries = collect(job, &count);
+    struct entry *entries = inspection_judge_collect(job, &count);
     if (!entries)
         return error_memory(error, job->rank_count * sizeof *entries, "the entries of operations");
     for (uint32_t first = 0, end; first < count; first = end) {
@@ -79,7 +79,7 @@ static uint32_t awaited_by(const struct inspected_job *job, uint32_t rank)
 }
 
 /* Whom `rank` waits for in the end; *cycle if that is one of a circle. */
-static uint32_t follow(const struct inspected_job *job, uint32_t rank, bool *cycle)
+static uint32_t inspection_judge_follow(const struct inspected_job *job, uint32_t rank, bool *cycle)
 {
     *cycle = false;
     for (uint32_t steps = 0; steps < job->rank_count; steps++) {
@@ -215,7 +215,7 @@ weft_status inspection_judge_waits(struct inspected_job *job, struct error *erro
         bool cycle;
         if (awaited_by(job, r) == INSPECTION_NOBODY)
             continue;
-        uint32_t end = follow(job, r, &cycle);
+        uint32_t end = inspection_judge_follow(job, r, &cycle);
         double waited = (double)-job->ranks[r].current->since * 1e-9;
         job->waiting++;
         job->waited = waited > job->waited ? waited : job->waited;

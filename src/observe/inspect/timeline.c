@@ -34,13 +34,13 @@ struct reading {
 
 /* ---- reading ---- */
 
-static weft_status damaged(const struct reading *reading, struct error *error)
+static weft_status timeline_damaged(const struct reading *reading, struct error *error)
 {
     return error_set(error, WEFT_ERROR_DATA, "%s, line %lu: this is no timeline as Weft writes them", reading->path,
                      (unsigned long)reading->line);
 }
 
-static double number(struct reading *reading, const cJSON *object, const char *key)
+static double timeline_number(struct reading *reading, const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     double number = cJSON_IsNumber(value) ? value->valuedouble : 0;
@@ -50,21 +50,21 @@ static double number(struct reading *reading, const cJSON *object, const char *k
     return 0;
 }
 
-static uint64_t count(struct reading *reading, const cJSON *object, const char *key)
+static uint64_t timeline_count(struct reading *reading, const cJSON *object, const char *key)
 {
-    double value = number(reading, object, key);
+    double value = timeline_number(reading, object, key);
     reading->odd |= value < 0;
     return value < 0 ? 0 : (uint64_t)value;
 }
 
-static const char *text(const cJSON *object, const char *key)
+static const char *timeline_text(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
 /* A rank that the file has told of, by its number, or NULL. */
-static struct timeline_rank *rank_of(const struct timeline *timeline, uint32_t number)
+static struct timeline_rank *timeline_rank_of(const struct timeline *timeline, uint32_t number)
 {
     uint32_t first = 0, end = timeline->rank_count;
     while (first < end) {
@@ -94,7 +94,7 @@ static void *add_one(void **array, uint32_t *used, size_t size)
 }
 
 /* The kind's number; UINT32_MAX if memory ran out or there are too many. */
-static uint32_t kind_of(struct timeline *timeline, const char *name, const char *algorithm)
+static uint32_t timeline_kind_of(struct timeline *timeline, const char *name, const char *algorithm)
 {
     struct timeline_kind wanted = {0};
     snprintf(wanted.name, sizeof wanted.name, "%s", name);
@@ -135,19 +135,19 @@ static weft_status read_rank(struct reading *reading, uint32_t number_of_rank, c
 {
     struct timeline *timeline = reading->timeline;
     if (timeline->rank_count && timeline->ranks[timeline->rank_count - 1].rank >= number_of_rank)
-        return damaged(reading, error);
+        return timeline_damaged(reading, error);
     void *ranks = timeline->ranks;
     struct timeline_rank *rank = add_one(&ranks, &timeline->rank_count, sizeof *rank);
     timeline->ranks = ranks;
     if (!rank)
         return error_memory(error, 2 * timeline->rank_count * sizeof *rank, "the ranks of a timeline");
     rank->rank = number_of_rank;
-    snprintf(rank->host, sizeof rank->host, "%s", text(arguments, "host"));
+    snprintf(rank->host, sizeof rank->host, "%s", timeline_text(arguments, "host"));
     text_printable(rank->host);
-    snprintf(rank->machine, sizeof rank->machine, "%s", text(arguments, "machine"));
-    rank->events = count(reading, arguments, "events");
-    rank->lost = count(reading, arguments, "lost");
-    rank->clock_uncertainty = number(reading, arguments, "clock_uncertainty_us") * 1e-6;
+    snprintf(rank->machine, sizeof rank->machine, "%s", timeline_text(arguments, "machine"));
+    rank->events = timeline_count(reading, arguments, "events");
+    rank->lost = timeline_count(reading, arguments, "lost");
+    rank->clock_uncertainty = timeline_number(reading, arguments, "clock_uncertainty_us") * 1e-6;
     return WEFT_OK;
 }
 
@@ -155,7 +155,7 @@ static weft_status read_rank(struct reading *reading, uint32_t number_of_rank, c
 static weft_status read_span(struct reading *reading, struct timeline_rank *own, const cJSON *event,
                              const cJSON *arguments, struct error *error)
 {
-    const char *category = text(event, "cat");
+    const char *category = timeline_text(event, "cat");
     bool operation = strcmp(category, "operation") == 0, near = strcmp(category, "near") == 0;
     if (!operation && !near && strcmp(category, "message") != 0)
         return WEFT_OK;
@@ -163,25 +163,26 @@ static weft_status read_span(struct reading *reading, struct timeline_rank *own,
     if (!span)
         return error_memory(error, reading->room * sizeof *span, "the events of a timeline");
     *span = (struct span){.rank = (uint32_t)(own - reading->timeline->ranks),
-                          .communicator = (uint32_t)count(reading, arguments, "communicator"),
-                          .sequence = count(reading, arguments, "sequence"),
-                          .begin = number(reading, event, "ts") * 1e-6,
+                          .communicator = (uint32_t)timeline_count(reading, arguments, "communicator"),
+                          .sequence = timeline_count(reading, arguments, "sequence"),
+                          .begin = timeline_number(reading, event, "ts") * 1e-6,
                           .category = operation ? 'o'
                                       : near    ? 'n'
                                                 : 'm'};
-    span->end = span->begin + number(reading, event, "dur") * 1e-6;
+    span->end = span->begin + timeline_number(reading, event, "dur") * 1e-6;
     if (!operation)
         return WEFT_OK;
-    span->called = span->begin - number(reading, arguments, "queued_us") * 1e-6;
-    span->kind = kind_of(reading->timeline, text(event, "name"), text(arguments, "algorithm"));
+    span->called = span->begin - timeline_number(reading, arguments, "queued_us") * 1e-6;
+    span->kind =
+        timeline_kind_of(reading->timeline, timeline_text(event, "name"), timeline_text(arguments, "algorithm"));
     if (span->kind == UINT32_MAX && reading->timeline->kind_count == KINDS_MOST)
-        return damaged(reading, error);
+        return timeline_damaged(reading, error);
     if (span->kind == UINT32_MAX)
         return error_memory(error, sizeof(struct timeline_kind), "the kinds of operations of a timeline");
     struct timeline_kind *kind = &reading->timeline->kinds[span->kind];
-    double waited = number(reading, arguments, "waited_us") * 1e-6;
+    double waited = timeline_number(reading, arguments, "waited_us") * 1e-6;
     kind->calls++;
-    kind->bytes += count(reading, arguments, "bytes");
+    kind->bytes += timeline_count(reading, arguments, "bytes");
     kind->time += span->end - span->begin;
     kind->waited += waited;
     own->first = own->operations == 0 || span->begin < own->first ? span->begin : own->first;
@@ -194,21 +195,21 @@ static weft_status read_span(struct reading *reading, struct timeline_rank *own,
 
 static weft_status read_event(struct reading *reading, const cJSON *event, struct error *error)
 {
-    double process = number(reading, event, "pid");
+    double process = timeline_number(reading, event, "pid");
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(event, "args");
     if (!cJSON_IsObject(event) || reading->odd || process < 0 || process >= RANKS_MOST)
-        return damaged(reading, error);
+        return timeline_damaged(reading, error);
     weft_status status = WEFT_OK;
-    if (strcmp(text(event, "name"), "process_name") == 0) {
+    if (strcmp(timeline_text(event, "name"), "process_name") == 0) {
         status = read_rank(reading, (uint32_t)process, arguments, error);
-    } else if (strcmp(text(event, "ph"), "X") == 0) {
-        struct timeline_rank *rank = rank_of(reading->timeline, (uint32_t)process);
-        status = rank ? read_span(reading, rank, event, arguments, error) : damaged(reading, error);
+    } else if (strcmp(timeline_text(event, "ph"), "X") == 0) {
+        struct timeline_rank *rank = timeline_rank_of(reading->timeline, (uint32_t)process);
+        status = rank ? read_span(reading, rank, event, arguments, error) : timeline_damaged(reading, error);
     }
-    return status == WEFT_OK && reading->odd ? damaged(reading, error) : status;
+    return status == WEFT_OK && reading->odd ? timeline_damaged(reading, error) : status;
 }
 
-static weft_status read_lines(struct reading *reading, FILE *file, struct error *error)
+static weft_status timeline_read_lines(struct reading *reading, FILE *file, struct error *error)
 {
     char *line = NULL;
     size_t room = 0;
@@ -219,12 +220,12 @@ static weft_status read_lines(struct reading *reading, FILE *file, struct error 
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == ','))
             line[--length] = '\0';
         if (reading->line == 1 && strncmp(line, "{\"displayTimeUnit\"", 18) != 0)
-            status = damaged(reading, error);
+            status = timeline_damaged(reading, error);
         ended = ended || strcmp(line, "]}") == 0;
         if (reading->line == 1 || length == 0 || ended)
             continue;
         cJSON *event = cJSON_ParseWithLength(line, (size_t)length);
-        status = event ? read_event(reading, event, error) : damaged(reading, error);
+        status = event ? read_event(reading, event, error) : timeline_damaged(reading, error);
         cJSON_Delete(event);
     }
     free(line);
@@ -273,7 +274,7 @@ static void sum_lateness(struct timeline *timeline, const struct span *spans, si
 }
 
 /* Join spans that overlap, in place, of those sorted by begin; how many are left. */
-static size_t join(struct span *spans, size_t count)
+static size_t timeline_join(struct span *spans, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -321,7 +322,7 @@ static void sum_phases(struct timeline_kind *kind, struct span *spans, size_t co
     }
     if (messages == 0 || messages == count)
         return;
-    size_t outer = join(spans, messages), inner = join(spans + messages, count - messages);
+    size_t outer = timeline_join(spans, messages), inner = timeline_join(spans + messages, count - messages);
     kind->outer += length_of(spans, outer);
     kind->inner += length_of(spans + messages, inner);
     kind->overlapped += common(spans + messages, inner, spans, outer);
@@ -361,7 +362,7 @@ static weft_status find_places(struct reading *reading, struct error *error)
     return WEFT_OK;
 }
 
-static void sum_up(struct reading *reading)
+static void timeline_sum_up(struct reading *reading)
 {
     struct timeline *timeline = reading->timeline;
     struct span *spans = reading->spans;
@@ -398,12 +399,12 @@ weft_status timeline_read(const char *path, struct timeline *timeline, struct er
     FILE *file = fopen(path, "r");
     if (!file)
         return error_system(error, "cannot read the timeline '%s'", path);
-    weft_status status = read_lines(&reading, file, error);
+    weft_status status = timeline_read_lines(&reading, file, error);
     fclose(file);
     if (status == WEFT_OK)
         status = find_places(&reading, error);
     if (status == WEFT_OK)
-        sum_up(&reading);
+        timeline_sum_up(&reading);
     free(reading.spans);
     if (status != WEFT_OK) {
         timeline_free(&made);

@@ -8,7 +8,7 @@
 #define SECTOR 512
 
 /* Past the numbers that are there, blanks between them: how many were read, at most `most`. */
-static unsigned read_numbers(const char *text, uint64_t *numbers, unsigned most)
+static unsigned kernel_tables_read_numbers(const char *text, uint64_t *numbers, unsigned most)
 {
     unsigned count = 0;
     while (count < most) {
@@ -23,7 +23,7 @@ static unsigned read_numbers(const char *text, uint64_t *numbers, unsigned most)
     return count;
 }
 
-static uint64_t add(uint64_t left, uint64_t right)
+static uint64_t kernel_tables_add(uint64_t left, uint64_t right)
 {
     return left > UINT64_MAX - right ? UINT64_MAX : left + right;
 }
@@ -34,7 +34,7 @@ static uint64_t multiply(uint64_t number, uint64_t factor)
 }
 
 /* The beginning of the next line, or NULL where this one has no end. */
-static const char *next_line(const char *text)
+static const char *kernel_tables_next_line(const char *text)
 {
     const char *end = strchr(text, '\n');
     return end ? end + 1 : NULL;
@@ -45,14 +45,16 @@ bool kernel_processors_parse(const char *text, struct kernel_processors *process
     enum { USER, NICE, SYSTEM, IDLE, WAITING, INTERRUPT, SOFT_INTERRUPT, STOLEN, FIELDS };
     uint64_t fields[FIELDS] = {0};
     *processors = (struct kernel_processors){0};
-    if (strncmp(text, "cpu ", 4) != 0 || read_numbers(text + 4, fields, FIELDS) < IDLE + 1)
+    if (strncmp(text, "cpu ", 4) != 0 || kernel_tables_read_numbers(text + 4, fields, FIELDS) < IDLE + 1)
         return false;
     processors->busy =
-        add(add(add(fields[USER], fields[NICE]), fields[SYSTEM]), add(fields[INTERRUPT], fields[SOFT_INTERRUPT]));
+        kernel_tables_add(kernel_tables_add(kernel_tables_add(fields[USER], fields[NICE]), fields[SYSTEM]),
+                          kernel_tables_add(fields[INTERRUPT], fields[SOFT_INTERRUPT]));
     processors->idle = fields[IDLE];
     processors->waiting = fields[WAITING];
     processors->stolen = fields[STOLEN];
-    for (const char *line = next_line(text); line && strncmp(line, "cpu", 3) == 0; line = next_line(line))
+    for (const char *line = kernel_tables_next_line(text); line && strncmp(line, "cpu", 3) == 0;
+         line = kernel_tables_next_line(line))
         processors->count++;
     return processors->count > 0;
 }
@@ -60,11 +62,11 @@ bool kernel_processors_parse(const char *text, struct kernel_processors *process
 uint64_t kernel_number_of(const char *text, const char *key, uint64_t missing)
 {
     const size_t length = strlen(key);
-    for (const char *line = text; line; line = next_line(line)) {
+    for (const char *line = text; line; line = kernel_tables_next_line(line)) {
         uint64_t number;
         if (strncmp(line, key, length) != 0 || !strchr(": \t", line[length]) || !line[length])
             continue;
-        if (read_numbers(line + length + (line[length] == ':'), &number, 1) == 1 && strchr(line, '\n'))
+        if (kernel_tables_read_numbers(line + length + (line[length] == ':'), &number, 1) == 1 && strchr(line, '\n'))
             return number;
     }
     return missing;
@@ -99,7 +101,7 @@ static bool parse_interface(const char *line, struct kernel_traffic *interface)
     /* The name may have a colon of its own ("eth0:1"): the last one before a blank or a number ends it. */
     const size_t word = strcspn(line, " \n");
     const char *colon = memrchr(line, ':', word);
-    if (!colon || read_numbers(colon + 1, fields, FIELDS) < FIELDS)
+    if (!colon || kernel_tables_read_numbers(colon + 1, fields, FIELDS) < FIELDS)
         return false;
     interface->in = fields[RECEIVED];
     interface->out = fields[SENT];
@@ -110,7 +112,7 @@ static bool parse_disk(const char *line, struct kernel_traffic *disk)
 {
     enum { READ = 2, WRITTEN = 6, FIELDS };
     uint64_t numbers[2], fields[FIELDS];
-    if (read_numbers(line, numbers, 2) < 2)
+    if (kernel_tables_read_numbers(line, numbers, 2) < 2)
         return false;
     for (int i = 0; i < 2; i++) {
         line += strspn(line, " ");
@@ -118,17 +120,17 @@ static bool parse_disk(const char *line, struct kernel_traffic *disk)
     }
     line += strspn(line, " ");
     const size_t length = strcspn(line, " \n");
-    if (read_numbers(line + length, fields, FIELDS) < FIELDS)
+    if (kernel_tables_read_numbers(line + length, fields, FIELDS) < FIELDS)
         return false;
     disk->in = multiply(fields[READ], SECTOR);
     disk->out = multiply(fields[WRITTEN], SECTOR);
     return take_name(line, length, disk);
 }
 
-static bool take_next(const char **text, bool (*parse)(const char *, struct kernel_traffic *),
-                      struct kernel_traffic *traffic)
+static bool kernel_tables_take_next(const char **text, bool (*parse)(const char *, struct kernel_traffic *),
+                                    struct kernel_traffic *traffic)
 {
-    for (const char *next = next_line(*text); next; next = next_line(*text)) {
+    for (const char *next = kernel_tables_next_line(*text); next; next = kernel_tables_next_line(*text)) {
         const char *line = *text;
         *text = next;
         if (parse(line, traffic))
@@ -139,12 +141,12 @@ static bool take_next(const char **text, bool (*parse)(const char *, struct kern
 
 bool kernel_interface_next(const char **text, struct kernel_traffic *interface)
 {
-    return take_next(text, parse_interface, interface);
+    return kernel_tables_take_next(text, parse_interface, interface);
 }
 
 bool kernel_disk_next(const char **text, struct kernel_traffic *disk)
 {
-    return take_next(text, parse_disk, disk);
+    return kernel_tables_take_next(text, parse_disk, disk);
 }
 
 bool kernel_process_parse(const char *text, struct kernel_process *process)
@@ -170,7 +172,7 @@ bool kernel_process_parse(const char *text, struct kernel_process *process)
     for (int i = 0; i < FIELDS; i++) {
         rest += strspn(rest, " ");
         const bool negative = *rest == '-'; /* some are; none that is of use here */
-        if (read_numbers(rest + negative, &fields[i], 1) != 1)
+        if (kernel_tables_read_numbers(rest + negative, &fields[i], 1) != 1)
             return false;
         fields[i] = negative ? UINT64_MAX : fields[i];
         rest += strcspn(rest, " ");
@@ -182,8 +184,8 @@ bool kernel_process_parse(const char *text, struct kernel_process *process)
         .parent = (int32_t)fields[PARENT],
         .group = (int32_t)fields[GROUP],
         .start = fields[START],
-        .own = add(fields[USER], fields[SYSTEM]),
-        .children = add(fields[CHILDREN_USER], fields[CHILDREN_SYSTEM]),
+        .own = kernel_tables_add(fields[USER], fields[SYSTEM]),
+        .children = kernel_tables_add(fields[CHILDREN_USER], fields[CHILDREN_SYSTEM]),
         .resident = fields[RESIDENT],
     };
     return true;

@@ -135,7 +135,7 @@ static uint64_t boot_clock(void)
 }
 
 /* By what a machine is told from itself after a start, and numbers of processes from those of another container. */
-static uint64_t machine_of(int root)
+static uint64_t process_table_machine_of(int root)
 {
     char boot[64];
     struct stat numbers = {0};
@@ -154,7 +154,7 @@ static bool content_make(struct content *content, size_t size)
     return true;
 }
 
-static bool read_all(int file, char *bytes, size_t size)
+static bool process_table_read_all(int file, char *bytes, size_t size)
 {
     size_t done = 0;
     for (ssize_t got = 1; done < size && got != 0;) {
@@ -167,7 +167,7 @@ static bool read_all(int file, char *bytes, size_t size)
 }
 
 /* The table as it is in the file; false: there is none that is right. */
-static bool load(struct process_table *table)
+static bool process_table_load(struct process_table *table)
 {
     const size_t most = sizeof(struct process_table_head) + PROCESS_TABLE_MOST * sizeof(struct kernel_process);
     struct content *content = &table->content;
@@ -179,8 +179,8 @@ static bool load(struct process_table *table)
     bool right = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
                  (status.st_mode & 077) == 0 && status.st_size >= (off_t)sizeof(struct process_table_head) &&
                  status.st_size <= (off_t)most && content_make(content, (size_t)status.st_size);
-    right = right && read_all(file, content->bytes, content->size) &&
-            process_table_parse(content->bytes, content->size, machine_of(table->root), &content->head,
+    right = right && process_table_read_all(file, content->bytes, content->size) &&
+            process_table_parse(content->bytes, content->size, process_table_machine_of(table->root), &content->head,
                                 &content->processes);
     close(file);
     if (!right)
@@ -206,7 +206,7 @@ struct walk {
     bool sorted;
 };
 
-static int by_number(const void *left, const void *right)
+static int process_table_by_number(const void *left, const void *right)
 {
     const struct kernel_process *a = left, *b = right;
     return (a->process > b->process) - (a->process < b->process);
@@ -215,10 +215,10 @@ static int by_number(const void *left, const void *right)
 static const struct kernel_process *find_known(const struct walk *walk, int32_t number)
 {
     const struct kernel_process key = {.process = number};
-    return walk->before ? bsearch(&key, walk->known, walk->before->count, sizeof key, by_number) : NULL;
+    return walk->before ? bsearch(&key, walk->known, walk->before->count, sizeof key, process_table_by_number) : NULL;
 }
 
-static weft_status take_process(void *context, int directory, const char *number, struct error *error)
+static weft_status process_table_take_process(void *context, int directory, const char *number, struct error *error)
 {
     struct walk *walk = context;
     char path[64], text[TEXT_BYTES];
@@ -236,7 +236,7 @@ static weft_status take_process(void *context, int directory, const char *number
             process->process != wanted)
             return WEFT_OK;
     }
-    walk->sorted = walk->sorted && (walk->head.count == 0 || by_number(process - 1, process) < 0);
+    walk->sorted = walk->sorted && (walk->head.count == 0 || process_table_by_number(process - 1, process) < 0);
     walk->head.count++;
     return WEFT_OK;
 }
@@ -247,14 +247,14 @@ static void sort_processes(struct walk *walk)
     uint64_t kept = 0;
     if (walk->sorted)
         return;
-    qsort(walk->processes, walk->head.count, sizeof *walk->processes, by_number);
+    qsort(walk->processes, walk->head.count, sizeof *walk->processes, process_table_by_number);
     for (uint64_t i = 0; i < walk->head.count; i++)
         if (i == 0 || walk->processes[i].process != walk->processes[kept - 1].process)
             walk->processes[kept++] = walk->processes[i];
     walk->head.count = kept;
 }
 
-static bool write_all(int file, const char *bytes, size_t size)
+static bool process_table_write_all(int file, const char *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -267,10 +267,10 @@ static bool write_all(int file, const char *bytes, size_t size)
 }
 
 /* Have others find it. Nothing is synced: after a power cut it is of no use to anybody. */
-static void publish(const struct process_table *table, const void *bytes, size_t size)
+static void process_table_publish(const struct process_table *table, const void *bytes, size_t size)
 {
     const int file = open(table->next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    const bool whole = file >= 0 && fchmod(file, 0600) == 0 && write_all(file, bytes, size);
+    const bool whole = file >= 0 && fchmod(file, 0600) == 0 && process_table_write_all(file, bytes, size);
     if (file >= 0)
         close(file);
     if (!whole || rename(table->next, table->path) != 0)
@@ -278,13 +278,13 @@ static void publish(const struct process_table *table, const void *bytes, size_t
 }
 
 /* List the machine; what there was before says what is known. False: memory ran out, or there is too much. */
-static bool renew(struct process_table *table)
+static bool process_table_renew(struct process_table *table)
 {
     struct content made;
     const bool known = is_younger(table, 2 * table->interval);
     struct walk walk = {.before = known ? table->content.head : NULL,
                         .known = table->content.processes,
-                        .head = {.machine = machine_of(table->root), .moment = boot_clock()},
+                        .head = {.machine = process_table_machine_of(table->root), .moment = boot_clock()},
                         .room = PROCESS_TABLE_MOST,
                         .sorted = true};
     /* Room for all there can be; only what is written to becomes memory. */
@@ -294,7 +294,7 @@ static bool renew(struct process_table *table)
     walk.head.walks = table->content.size ? table->content.head->walks + 1 : 1;
     memcpy(walk.head.magic, PROCESS_TABLE_MAGIC, sizeof walk.head.magic);
     table->walks++;
-    const weft_status status = process_walk(table->root, take_process, &walk, NULL);
+    const weft_status status = process_walk(table->root, process_table_take_process, &walk, NULL);
     if (status != WEFT_OK) {
         content_free(&made);
         return false;
@@ -304,7 +304,7 @@ static bool renew(struct process_table *table)
     memcpy(made.bytes, &walk.head, sizeof walk.head);
     made.head = made.bytes;
     made.processes = walk.processes;
-    publish(table, made.bytes, sizeof walk.head + walk.head.count * sizeof *walk.processes);
+    process_table_publish(table, made.bytes, sizeof walk.head + walk.head.count * sizeof *walk.processes);
     content_free(&table->content);
     table->content = made;
     return true;
@@ -324,11 +324,11 @@ static int take_lock(const struct process_table *table)
 bool process_table_read(struct process_table *table, const struct kernel_process **processes, uint32_t *count)
 {
     bool renewed = false;
-    load(table);
+    process_table_load(table);
     const int lock = is_younger(table, table->interval / 2) ? -1 : take_lock(table);
     if (lock >= 0) {
-        load(table); /* somebody may have renewed it just now */
-        renewed = !is_younger(table, table->interval / 2) && renew(table);
+        process_table_load(table); /* somebody may have renewed it just now */
+        renewed = !is_younger(table, table->interval / 2) && process_table_renew(table);
         close(lock);
     }
     if (!renewed && !is_younger(table, 2 * table->interval)) {

@@ -99,22 +99,22 @@ static weft_status list_grow(struct process_list *list, struct error *error)
     return WEFT_OK;
 }
 
-static int by_number(const void *left, const void *right)
+static int process_times_by_number(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
     return (a->process.process > b->process.process) - (a->process.process < b->process.process);
 }
 
-static struct entry *find(const struct process_list *list, int32_t number)
+static struct entry *process_times_find(const struct process_list *list, int32_t number)
 {
     const struct entry key = {.process.process = number};
-    return list->count ? bsearch(&key, list->entries, list->count, sizeof key, by_number) : NULL;
+    return list->count ? bsearch(&key, list->entries, list->count, sizeof key, process_times_by_number) : NULL;
 }
 
 /* The same process in another reading: a number may have been given to a new one. */
 static struct entry *find_same(const struct process_list *list, const struct kernel_process *process)
 {
-    struct entry *found = find(list, process->process);
+    struct entry *found = process_times_find(list, process->process);
     return found && found->process.start == process->start ? found : NULL;
 }
 
@@ -123,7 +123,8 @@ static struct entry *find_same(const struct process_list *list, const struct ker
 static const struct kernel_process *step_up(const struct process_list *list, const struct kernel_process *process,
                                             int step)
 {
-    const struct entry *parent = step < ANCESTORS_MOST && process->parent > 0 ? find(list, process->parent) : NULL;
+    const struct entry *parent =
+        step < ANCESTORS_MOST && process->parent > 0 ? process_times_find(list, process->parent) : NULL;
     return parent ? &parent->process : NULL;
 }
 
@@ -146,7 +147,7 @@ static bool is_of_a_set(const struct process_list *list, const struct kernel_pro
 }
 
 /* Read an open file again, from its beginning. */
-static bool read_again(int descriptor, char text[TEXT_BYTES])
+static bool process_times_read_again(int descriptor, char text[TEXT_BYTES])
 {
     const ssize_t length = pread(descriptor, text, TEXT_BYTES - 1, 0);
     text[length > 0 ? length : 0] = '\0';
@@ -165,19 +166,19 @@ static bool read_first(struct process_times *times, int directory, const char *n
     if (*kept < 0)
         return false;
     times->kept++;
-    return read_again(*kept, text);
+    return process_times_read_again(*kept, text);
 }
 
 /*
  * Fill `entry` with the process called `number`; false: there is none. One of no set is read the first time, and then
  * only now and then, by turns: what it uses is of use when it ends, and its parent, of some set, is handed its time.
  */
-static bool read_process(struct process_times *times, int directory, const char *number, const struct process_set *sets,
-                         uint32_t count, struct entry *entry)
+static bool process_times_read_process(struct process_times *times, int directory, const char *number,
+                                       const struct process_set *sets, uint32_t count, struct entry *entry)
 {
     char text[TEXT_BYTES];
     const long wanted = strtol(number, NULL, 10);
-    struct entry *before = find(&times->before, (int32_t)wanted);
+    struct entry *before = process_times_find(&times->before, (int32_t)wanted);
     const bool often = before && is_of_a_set(&times->before, &before->process, sets, count);
     *entry = (struct entry){.descriptor = -1};
     if (before && !often && ((uint32_t)wanted + times->readings) % PROCESS_TABLE_TURNS != 0) {
@@ -188,7 +189,7 @@ static bool read_process(struct process_times *times, int directory, const char 
     if (often && before->descriptor >= 0) {
         entry->descriptor = before->descriptor;
         before->descriptor = -1;
-        found = read_again(entry->descriptor, text);
+        found = process_times_read_again(entry->descriptor, text);
         if (!found) /* it has ended, and its number has been given again */
             forget_descriptor(times, entry);
     }
@@ -217,8 +218,8 @@ static weft_status add_process(void *context, int directory, const char *number,
         return WEFT_OK;
     if (list->count == list->room)
         status = list_grow(list, error);
-    if (status == WEFT_OK &&
-        read_process(reading->times, directory, number, reading->sets, reading->count, &list->entries[list->count]))
+    if (status == WEFT_OK && process_times_read_process(reading->times, directory, number, reading->sets,
+                                                        reading->count, &list->entries[list->count]))
         list->count++;
     return status;
 }
@@ -227,13 +228,13 @@ static void sort_list(struct process_list *list)
 {
     bool sorted = true;
     for (uint32_t i = 1; i < list->count && sorted; i++)
-        sorted = by_number(&list->entries[i - 1], &list->entries[i]) < 0;
+        sorted = process_times_by_number(&list->entries[i - 1], &list->entries[i]) < 0;
     if (!sorted)
-        qsort(list->entries, list->count, sizeof *list->entries, by_number);
+        qsort(list->entries, list->count, sizeof *list->entries, process_times_by_number);
 }
 
 /* All processes of the machine. */
-static weft_status read_all(struct reading *reading, struct error *error)
+static weft_status process_times_read_all(struct reading *reading, struct error *error)
 {
     struct process_times *times = reading->times;
     times->walks++;
@@ -252,7 +253,7 @@ struct numbers {
 };
 
 /* Where `number` is, or belongs. */
-static uint32_t place_of(const struct numbers *numbers, int32_t number)
+static uint32_t process_times_place_of(const struct numbers *numbers, int32_t number)
 {
     uint32_t low = 0, high = numbers->count;
     while (low < high) {
@@ -267,13 +268,13 @@ static uint32_t place_of(const struct numbers *numbers, int32_t number)
 
 static bool numbers_have(const struct numbers *numbers, int32_t number)
 {
-    const uint32_t place = place_of(numbers, number);
+    const uint32_t place = process_times_place_of(numbers, number);
     return place < numbers->count && numbers->items[place] == number;
 }
 
 static weft_status numbers_add(struct numbers *numbers, int32_t number, struct error *error)
 {
-    const uint32_t place = place_of(numbers, number);
+    const uint32_t place = process_times_place_of(numbers, number);
     if (number <= 0 || (place < numbers->count && numbers->items[place] == number))
         return WEFT_OK;
     if (numbers->count == numbers->room) {
@@ -320,8 +321,8 @@ static weft_status choose_below(const struct kernel_process *table, uint32_t cou
 
 /* The processes that the sets are about: those that the table has, those that the reading before had, of which the
  * table, which is older than this moment, may have lost sight, and the first ones themselves. */
-static weft_status choose(struct reading *reading, const struct kernel_process *table, uint32_t count,
-                          struct numbers *chosen, struct error *error)
+static weft_status process_times_choose(struct reading *reading, const struct kernel_process *table, uint32_t count,
+                                        struct numbers *chosen, struct error *error)
 {
     const struct process_list *before = &reading->times->before;
     weft_status status = WEFT_OK;
@@ -342,7 +343,7 @@ static weft_status read_chosen(struct reading *reading, const struct kernel_proc
 {
     struct process_times *times = reading->times;
     struct numbers chosen = {0};
-    weft_status status = choose(reading, table, count, &chosen, error);
+    weft_status status = process_times_choose(reading, table, count, &chosen, error);
     const int directory = status == WEFT_OK ? openat(times->root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     for (uint32_t i = 0; i < chosen.count && directory >= 0 && status == WEFT_OK; i++) {
         char number[16];
@@ -367,7 +368,7 @@ static weft_status read_processes(struct process_times *times, const struct proc
     times->now.count = 0;
     times->newest = times->newest_now;
     if (!times->table || !process_table_read(times->table, &table, &listed))
-        return read_all(&reading, error);
+        return process_times_read_all(&reading, error);
     const weft_status status = read_chosen(&reading, table, listed, error);
     process_table_release(times->table);
     return status;
@@ -386,7 +387,7 @@ static uint64_t read_proportional(int root, int32_t process)
 
 /* ---- reckoning ---- */
 
-static uint64_t add(uint64_t left, uint64_t right)
+static uint64_t process_times_add(uint64_t left, uint64_t right)
 {
     return left > UINT64_MAX - right ? UINT64_MAX : left + right;
 }
@@ -408,7 +409,7 @@ static void note_gone(struct process_times *times)
             struct entry *alive = find_same(&times->now, above);
             if (!alive)
                 continue;
-            alive->gone = add(alive->gone, add(ended->own, ended->children));
+            alive->gone = process_times_add(alive->gone, process_times_add(ended->own, ended->children));
             break;
         }
     }
@@ -426,17 +427,19 @@ static uint64_t increase_of(const struct process_times *times, uint32_t index)
     const struct kernel_process *process = &entry->process, *before = found ? &found->process : &nothing;
     if (!found && process->start < times->newest)
         return 0;
-    return add(less(process->own, before->own), less(less(process->children, before->children), entry->gone));
+    return process_times_add(less(process->own, before->own),
+                             less(less(process->children, before->children), entry->gone));
 }
 
-static void take_process(const struct process_times *times, uint32_t index, bool proportional, struct process_set *set)
+static void process_times_take_process(const struct process_times *times, uint32_t index, bool proportional,
+                                       struct process_set *set)
 {
     const struct kernel_process *process = &times->now.entries[index].process;
     set->processes++;
-    set->resident = add(set->resident, process->resident);
-    set->ticks = add(set->ticks, times->read ? increase_of(times, index) : 0);
+    set->resident = process_times_add(set->resident, process->resident);
+    set->ticks = process_times_add(set->ticks, times->read ? increase_of(times, index) : 0);
     if (proportional)
-        set->proportional = add(set->proportional, read_proportional(times->root, process->process));
+        set->proportional = process_times_add(set->proportional, read_proportional(times->root, process->process));
 }
 
 weft_status process_times_read(struct process_times *times, struct process_set *sets, uint32_t count, bool proportional,
@@ -463,7 +466,7 @@ weft_status process_times_read(struct process_times *times, struct process_set *
         for (; above; above = step_up(&times->now, above, step++))
             for (uint32_t s = 0; s < count; s++)
                 if (is_held(&sets[s], above, step))
-                    take_process(times, i, proportional, &sets[s]);
+                    process_times_take_process(times, i, proportional, &sets[s]);
     }
     times->read = true;
     return WEFT_OK;

@@ -11,17 +11,19 @@
 #define TEXT_BYTES 8192 /* memory.stat has about 1,500 */
 
 /* sys/fs/cgroup/tree/path/name; false if it cannot be read. */
-static bool read_text(int root, const char *tree, const char *path, const char *name, char text[TEXT_BYTES])
+static bool control_group_use_read_text(int root, const char *tree, const char *path, const char *name,
+                                        char text[TEXT_BYTES])
 {
     char file[FILE_PATH_BYTES];
     const int length = snprintf(file, sizeof file, "sys/fs/cgroup/%s/%s/%s", tree, path, name);
     return length > 0 && (size_t)length < sizeof file && file_read_small(root, file, text, TEXT_BYTES) > 0;
 }
 
-static bool read_number(int root, const char *tree, const char *path, const char *name, uint64_t *number)
+static bool control_group_use_read_number(int root, const char *tree, const char *path, const char *name,
+                                          uint64_t *number)
 {
     char text[TEXT_BYTES];
-    if (!read_text(root, tree, path, name, text) || *text < '0' || *text > '9')
+    if (!control_group_use_read_text(root, tree, path, name, text) || *text < '0' || *text > '9')
         return false;
     *number = strtoull(text, NULL, 10);
     return true;
@@ -33,13 +35,14 @@ static void read_time(int root, const char *path, struct control_group_use *use)
     const uint64_t none = UINT64_MAX;
     char text[TEXT_BYTES];
     for (int i = 0; i < 2 && !use->has_time; i++) {
-        const uint64_t microseconds =
-            read_text(root, trees_2[i], path, "cpu.stat", text) ? kernel_number_of(text, "usage_usec", none) : none;
+        const uint64_t microseconds = control_group_use_read_text(root, trees_2[i], path, "cpu.stat", text)
+                                          ? kernel_number_of(text, "usage_usec", none)
+                                          : none;
         use->has_time = microseconds <= UINT64_MAX / 1000;
         use->nanoseconds = use->has_time ? microseconds * 1000 : 0;
     }
     for (int i = 0; i < 2 && !use->has_time; i++)
-        use->has_time = read_number(root, trees_1[i], path, "cpuacct.usage", &use->nanoseconds);
+        use->has_time = control_group_use_read_number(root, trees_1[i], path, "cpuacct.usage", &use->nanoseconds);
 }
 
 static void read_memory(int root, const char *path, struct control_group_use *use)
@@ -50,10 +53,10 @@ static void read_memory(int root, const char *path, struct control_group_use *us
     char text[TEXT_BYTES];
     for (int i = 0; i < 2 && !use->has_memory; i++) {
         uint64_t used;
-        use->has_memory = read_number(root, kinds[i].tree, path, kinds[i].used, &used);
+        use->has_memory = control_group_use_read_number(root, kinds[i].tree, path, kinds[i].used, &used);
         if (!use->has_memory)
             continue;
-        const uint64_t reclaimable = read_text(root, kinds[i].tree, path, "memory.stat", text)
+        const uint64_t reclaimable = control_group_use_read_text(root, kinds[i].tree, path, "memory.stat", text)
                                          ? kernel_number_of(text, kinds[i].reclaimable, 0)
                                          : 0;
         use->memory = used > reclaimable ? used - reclaimable : 0;

@@ -35,7 +35,7 @@ struct cpu_power {
 
 /* ---- finding ---- */
 
-static bool read_text(int root, const char *directory, const char *name, char *text, size_t size)
+static bool cpu_power_read_text(int root, const char *directory, const char *name, char *text, size_t size)
 {
     char path[ZONE_BYTES + 64];
     snprintf(path, sizeof path, CLASS_DIRECTORY "/%.*s/%s", ZONE_BYTES, directory, name);
@@ -46,10 +46,10 @@ static bool read_text(int root, const char *directory, const char *name, char *t
 }
 
 /* errno tells why not. */
-static bool read_number(int root, const char *directory, const char *name, uint64_t *number)
+static bool cpu_power_read_number(int root, const char *directory, const char *name, uint64_t *number)
 {
     char text[32], *end;
-    if (!read_text(root, directory, name, text, sizeof text))
+    if (!cpu_power_read_text(root, directory, name, text, sizeof text))
         return false;
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
@@ -68,7 +68,7 @@ static bool name_zone(int root, const char *directory, char name[MEASURED_PART_B
     unsigned package, part;
     int end = 0;
     char text[MEASURED_PART_BYTES];
-    if (strlen(directory) >= ZONE_BYTES || !read_text(root, directory, "name", text, sizeof text))
+    if (strlen(directory) >= ZONE_BYTES || !cpu_power_read_text(root, directory, "name", text, sizeof text))
         return false;
     if (sscanf(directory, "intel-rapl:%3u%n", &package, &end) == 1 && !directory[end]) {
         measured_name_part(text, name);
@@ -89,7 +89,7 @@ static weft_status take_zone(struct cpu_power *power, const char *directory, str
     if (power->count == ZONES_MOST || !name_zone(power->root, directory, zone.name))
         return WEFT_OK;
     snprintf(zone.directory, sizeof zone.directory, "%s", directory);
-    read_number(power->root, directory, "max_energy_range_uj", &range);
+    cpu_power_read_number(power->root, directory, "max_energy_range_uj", &range);
     zone.range = range && range < UINT64_MAX ? range + 1 : 0;
     struct zone *larger = realloc(power->zones, (power->count + 1) * sizeof *larger);
     if (!larger)
@@ -159,7 +159,7 @@ const char *cpu_power_trouble(const struct cpu_power *power)
 static bool read_zone(struct cpu_power *power, struct zone *zone, uint64_t now, struct counter_step *step)
 {
     uint64_t energy;
-    if (!read_number(power->root, zone->directory, "energy_uj", &energy)) {
+    if (!cpu_power_read_number(power->root, zone->directory, "energy_uj", &energy)) {
         if (!*power->trouble)
             snprintf(power->trouble, sizeof power->trouble,
                      "the processors' energy is counted in /" CLASS_DIRECTORY

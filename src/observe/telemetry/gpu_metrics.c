@@ -42,7 +42,7 @@ struct gpu_metrics {
 
 /* ---- the library ---- */
 
-static const char *reason_of(const struct gpu_metrics *metrics, int result)
+static const char *gpu_metrics_reason_of(const struct gpu_metrics *metrics, int result)
 {
     const char *text = metrics->library.error_string ? metrics->library.error_string(result) : NULL;
     return text ? text : "no reason told";
@@ -100,13 +100,13 @@ static bool start_library(struct gpu_metrics *metrics)
         snprintf(metrics->library_trouble, sizeof metrics->library_trouble,
                  "GPUs are not looked at: NVML cannot be started: %.200s (%d); nvidia-smi may tell more, and a driver "
                  "that was replaced wants a restart",
-                 reason_of(metrics, result), result);
+                 gpu_metrics_reason_of(metrics, result), result);
     return metrics->started;
 }
 
 /* ---- GPUs ---- */
 
-static void take_text(nvml_get_text *get, struct nvml_device *device, char *text, unsigned bytes)
+static void gpu_metrics_take_text(nvml_get_text *get, struct nvml_device *device, char *text, unsigned bytes)
 {
     if (!get || *text)
         return;
@@ -133,8 +133,8 @@ static int find_gpu(struct gpu_metrics *metrics, uint32_t index)
             return result;
         }
     }
-    take_text(metrics->library.name, metrics->devices[index], reading->name, sizeof reading->name);
-    take_text(metrics->library.uuid, metrics->devices[index], reading->uuid, sizeof reading->uuid);
+    gpu_metrics_take_text(metrics->library.name, metrics->devices[index], reading->name, sizeof reading->name);
+    gpu_metrics_take_text(metrics->library.uuid, metrics->devices[index], reading->uuid, sizeof reading->uuid);
     return metrics->devices[index] ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
 }
 
@@ -222,7 +222,7 @@ static void tell_loss(struct gpu_metrics *metrics, uint32_t index, int result)
         return;
     snprintf(metrics->gpu_trouble, sizeof metrics->gpu_trouble, "GPU %u (%s%s%s) cannot be reached: %.100s (%d)%s",
              index, *reading->name ? reading->name : "not known", *reading->uuid ? ", " : "", reading->uuid,
-             reason_of(metrics, result), result,
+             gpu_metrics_reason_of(metrics, result), result,
              is_loss(result) ? "; drain this host, and reset the GPU or restart the host" : "");
 }
 

@@ -111,7 +111,7 @@ void machine_metrics_close(struct machine_metrics *metrics)
 
 /* ---- nodes ---- */
 
-static struct node *find_node(const struct machine_metrics *metrics, uint64_t id)
+static struct node *machine_metrics_find_node(const struct machine_metrics *metrics, uint64_t id)
 {
     for (uint32_t i = 0; i < metrics->node_count; i++)
         if (metrics->nodes[i].id == id)
@@ -119,7 +119,7 @@ static struct node *find_node(const struct machine_metrics *metrics, uint64_t id
     return NULL;
 }
 
-static weft_status make_room(struct machine_metrics *metrics, struct error *error)
+static weft_status machine_metrics_make_room(struct machine_metrics *metrics, struct error *error)
 {
     if (metrics->node_count < metrics->node_room)
         return WEFT_OK;
@@ -136,7 +136,7 @@ static weft_status make_room(struct machine_metrics *metrics, struct error *erro
 
 weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct machine_node *node, struct error *error)
 {
-    if (find_node(metrics, node->id))
+    if (machine_metrics_find_node(metrics, node->id))
         return error_set(error, WEFT_ERROR_ARGUMENT, "node %" PRIu64 " is looked at already", node->id);
     const int32_t group = node->process_group > 0 ? node->process_group : 0;
     const int32_t ancestor = node->ancestor > 0 ? node->ancestor : 0;
@@ -145,7 +145,7 @@ weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct 
                          "node %" PRIu64 " is to be looked at by %s: give one of a process group and a first process, "
                          "or a control group",
                          node->id, group ? "its processes twice" : "nothing");
-    weft_status status = make_room(metrics, error);
+    weft_status status = machine_metrics_make_room(metrics, error);
     if (status != WEFT_OK)
         return status;
     struct node made = {.id = node->id, .processes = {.group = group, .ancestor = ancestor}};
@@ -162,13 +162,13 @@ const struct machine_use *machine_metrics_machine(const struct machine_metrics *
 
 const struct machine_use *machine_metrics_node(const struct machine_metrics *metrics, uint64_t id)
 {
-    const struct node *node = find_node(metrics, id);
+    const struct node *node = machine_metrics_find_node(metrics, id);
     return node ? &node->use : NULL;
 }
 
 /* ---- the machine ---- */
 
-static bool read_table(struct machine_metrics *metrics, const char *path)
+static bool machine_metrics_read_table(struct machine_metrics *metrics, const char *path)
 {
     return file_read_small(metrics->root, path, metrics->text, TEXT_BYTES) > 0;
 }
@@ -178,7 +178,7 @@ static weft_status sample_processors(struct machine_metrics *metrics, uint64_t n
     struct kernel_processors found;
     struct counter_step busy, idle, waiting, stolen;
     struct measured_values *values = &metrics->use.values;
-    if (!read_table(metrics, "proc/stat") || !kernel_processors_parse(metrics->text, &found))
+    if (!machine_metrics_read_table(metrics, "proc/stat") || !kernel_processors_parse(metrics->text, &found))
         return WEFT_OK;
     metrics->use.processors = found.count;
     const bool known = counter_read(&metrics->busy, found.busy, 0, now, &busy);
@@ -205,7 +205,7 @@ static weft_status sample_memory(struct machine_metrics *metrics, struct error *
 {
     struct kernel_memory found;
     struct measured_values *values = &metrics->use.values;
-    if (!read_table(metrics, "proc/meminfo") || !kernel_memory_parse(metrics->text, &found))
+    if (!machine_metrics_read_table(metrics, "proc/meminfo") || !kernel_memory_parse(metrics->text, &found))
         return WEFT_OK;
     weft_status status =
         measured_values_add(values, (double)(found.total - found.available), error, "machine/memory/used");
@@ -322,8 +322,8 @@ static weft_status sample_traffic(struct machine_metrics *metrics, struct traffi
 /* ---- nodes' use ---- */
 
 /* Processors' worth of time, from a counter that ticks every `tick` seconds. */
-static double take_time(const struct machine_metrics *metrics, struct node *node, uint64_t value, double tick,
-                        uint64_t now)
+static double machine_metrics_take_time(const struct machine_metrics *metrics, struct node *node, uint64_t value,
+                                        double tick, uint64_t now)
 {
     struct counter_step step;
     if (!counter_read(&node->time, value, 0, now, &step))
@@ -347,9 +347,9 @@ static weft_status tell_node(struct machine_metrics *metrics, struct node *node,
     if (node->control_group)
         control_group_use_read(metrics->root, node->control_group, &group);
     if (group.has_time)
-        processors = take_time(metrics, node, group.nanoseconds, 1e-9, now);
+        processors = machine_metrics_take_time(metrics, node, group.nanoseconds, 1e-9, now);
     else if (!node->control_group)
-        processors = take_time(metrics, node, node->processes.ticks, metrics->tick, now);
+        processors = machine_metrics_take_time(metrics, node, node->processes.ticks, metrics->tick, now);
     status = measured_values_add(values, processors, error, "node/cpu");
     if (status == WEFT_OK && group.has_memory)
         status = measured_values_add(values, (double)group.memory, error, "node/memory/group");
@@ -398,9 +398,9 @@ weft_status machine_metrics_sample(struct machine_metrics *metrics, uint64_t now
     if (status == WEFT_OK)
         status = sample_memory(metrics, error);
     /* This process's own network, which /sys need not be. */
-    if (status == WEFT_OK && read_table(metrics, "proc/self/net/dev"))
+    if (status == WEFT_OK && machine_metrics_read_table(metrics, "proc/self/net/dev"))
         status = sample_traffic(metrics, &metrics->interfaces, now, &network, kernel_interface_next, error);
-    if (status == WEFT_OK && read_table(metrics, "proc/diskstats"))
+    if (status == WEFT_OK && machine_metrics_read_table(metrics, "proc/diskstats"))
         status = sample_traffic(metrics, &metrics->disks, now, &disk, kernel_disk_next, error);
     if (status == WEFT_OK)
         status = sample_nodes(metrics, proportional, now, error);

@@ -31,7 +31,7 @@ struct machine_watch {
     struct measured_values values;
 };
 
-static void release(struct machine_watch *watch)
+static void machine_watch_release(struct machine_watch *watch)
 {
     machine_metrics_close(watch->machine);
     gpu_metrics_close(watch->gpus);
@@ -44,7 +44,7 @@ static void release(struct machine_watch *watch)
 }
 
 /* What memory does not suffice for is left out. */
-static void sample(struct machine_watch *watch)
+static void machine_watch_sample(struct machine_watch *watch)
 {
     const uint64_t now = clock_now();
     struct cpu_energy energy;
@@ -67,7 +67,7 @@ static void sample(struct machine_watch *watch)
 }
 
 /* False: it is to end. */
-static bool pause_thread(struct machine_watch *watch)
+static bool machine_watch_pause_thread(struct machine_watch *watch)
 {
     const uint64_t until = clock_after(watch->seconds);
     const struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
@@ -79,20 +79,20 @@ static bool pause_thread(struct machine_watch *watch)
     return go_on;
 }
 
-static void *run(void *context)
+static void *machine_watch_run(void *context)
 {
     struct machine_watch *watch = context;
     gpu_metrics_open(NULL, &watch->gpus, NULL); /* which takes its time to load */
     do
-        sample(watch);
-    while (pause_thread(watch));
+        machine_watch_sample(watch);
+    while (machine_watch_pause_thread(watch));
     pthread_mutex_lock(&watch->mutex);
     const bool abandoned = watch->abandoned;
     watch->ended = true;
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->mutex);
     if (abandoned)
-        release(watch);
+        machine_watch_release(watch);
     return NULL;
 }
 
@@ -115,12 +115,12 @@ weft_status machine_watch_start(double seconds, struct machine_watch **watch, st
     if (status == WEFT_OK) {
         pthread_attr_init(&attributes);
         pthread_attr_setstacksize(&attributes, STACK_BYTES);
-        errno = pthread_create(&made->thread, &attributes, run, made);
+        errno = pthread_create(&made->thread, &attributes, machine_watch_run, made);
         status = errno ? error_system(error, "cannot start the thread that watches this machine") : WEFT_OK;
         pthread_attr_destroy(&attributes);
     }
     if (status != WEFT_OK) {
-        release(made);
+        machine_watch_release(made);
         return status;
     }
     *watch = made;
@@ -143,7 +143,7 @@ void machine_watch_stop(struct machine_watch *watch)
     pthread_mutex_unlock(&watch->mutex);
     if (ended) {
         pthread_join(watch->thread, NULL);
-        release(watch);
+        machine_watch_release(watch);
     } else {
         pthread_detach(watch->thread);
     }

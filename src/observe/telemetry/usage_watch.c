@@ -111,7 +111,7 @@ static bool is_full(const struct usage_part *all, double seconds)
     return all->seconds >= seconds * (1 - 1e-9);
 }
 
-static void judge(struct usage_watch *watch, const struct usage_policy *policy)
+static void usage_watch_judge(struct usage_watch *watch, const struct usage_policy *policy)
 {
     const struct usage_part lately = window_all(&watch->lately), for_long = window_all(&watch->for_long);
     if (is_full(&lately, policy->busy_seconds) && lately.sum >= policy->busy_above * lately.seconds)
@@ -138,7 +138,7 @@ enum usage_verdict usage_watch_take(struct usage_watch *watch, const struct usag
         watch->seen_after += watch->verdict != USAGE_FINE ? seconds : 0;
         window_add(&watch->lately, busy / WINDOW_PARTS, sample, seconds);
         window_add(&watch->for_long, policy->idle_seconds / WINDOW_PARTS, sample, seconds);
-        judge(watch, policy);
+        usage_watch_judge(watch, policy);
     }
     return watch->verdict;
 }

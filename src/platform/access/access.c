@@ -41,7 +41,7 @@ weft_status access_open(struct page_cache *cache, const char *path, struct datab
 #define IN_FORCE "(revoked = 0 AND (ends = 0 OR ends > ?2))"
 
 /* Whether a user may have one more; of their tokens that are over, the last ones are kept. */
-static weft_status make_room(struct database *database, const struct token_record *record, struct error *error)
+static weft_status access_make_room(struct database *database, const struct token_record *record, struct error *error)
 {
     struct statement *select = database_prepare(database, "SELECT count(*) FROM tokens WHERE user = ?1 AND " IN_FORCE);
     statement_bind_text(select, record->user);
@@ -64,13 +64,13 @@ static weft_status make_room(struct database *database, const struct token_recor
     return statement_run(forget, error);
 }
 
-static weft_status insert(void *context, const struct token_record *record, struct error *error)
+static weft_status access_insert(void *context, const struct token_record *record, struct error *error)
 {
     struct database *database = context;
     weft_status status = database_begin(database, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = make_room(database, record, error);
+    status = access_make_room(database, record, error);
     if (status != WEFT_OK)
         return database_end(database, status, error);
     struct statement *insert = database_prepare(
@@ -91,7 +91,7 @@ static weft_status insert(void *context, const struct token_record *record, stru
 
 #define TOKEN_COLUMNS "id, user, project, role, administrator, created, ends, revoked, note, hash"
 
-static void read_token(struct statement *row, struct token_record *record)
+static void access_read_token(struct statement *row, struct token_record *record)
 {
     size_t size = 0;
     char role[16];
@@ -112,13 +112,13 @@ static void read_token(struct statement *row, struct token_record *record)
         record->revoked = 1; /* nobody's */
 }
 
-static bool find(void *context, const char *id, struct token_record *record)
+static bool access_find(void *context, const char *id, struct token_record *record)
 {
     struct statement *select = database_prepare(context, "SELECT " TOKEN_COLUMNS " FROM tokens WHERE id = ?");
     statement_bind_text(select, id);
     bool found = statement_next(select);
     if (found)
-        read_token(select, record);
+        access_read_token(select, record);
     return statement_end(select, NULL) == WEFT_OK && found;
 }
 
@@ -141,7 +141,7 @@ static weft_status end_token(void *context, const char *id, int64_t now, struct 
 
 struct token_store access_tokens(struct database *database)
 {
-    return (struct token_store){.insert = insert, .find = find, .revoke = end_token, .context = database};
+    return (struct token_store){.insert = access_insert, .find = access_find, .revoke = end_token, .context = database};
 }
 
 weft_status access_list_tokens(struct database *database, const char *user,
@@ -154,7 +154,7 @@ weft_status access_list_tokens(struct database *database, const char *user,
     statement_bind_text(select, user);
     while (more && statement_next(select)) {
         struct token_record record = {0};
-        read_token(select, &record);
+        access_read_token(select, &record);
         memset(record.hash, 0, sizeof record.hash);
         more = each(context, &record);
     }

@@ -31,7 +31,7 @@ static void draw_secret(char text[SECRET_TEXT])
 }
 
 /* Those that have ended, and the oldest of the token. */
-static weft_status forget(struct database *access, const char *token, int64_t now, struct error *error)
+static weft_status sessions_forget(struct database *access, const char *token, int64_t now, struct error *error)
 {
     struct statement *statement = database_prepare(
         access, "DELETE FROM sessions WHERE ends <= ?2 OR id IN (SELECT id FROM sessions WHERE token = ?1"
@@ -75,7 +75,7 @@ weft_status sessions_begin(struct database *access, const struct identity *who, 
     weft_status status = database_begin(access, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = forget(access, who->token, now, error);
+    status = sessions_forget(access, who->token, now, error);
     if (status == WEFT_OK)
         status = insert_session(access, id, digest, who->token, peer, made->ends, error);
     return database_end(access, status, error);

@@ -52,7 +52,7 @@ weft_status tokens_make(const struct token_store *store, struct token_record *wa
 }
 
 /* Who a token is for; false: it is for nobody any more. */
-static bool admit(const struct token_record *record, int64_t now, struct identity *who)
+static bool tokens_admit(const struct token_record *record, int64_t now, struct identity *who)
 {
     if (record->revoked || (record->ends && now >= record->ends))
         return false;
@@ -66,7 +66,7 @@ static bool admit(const struct token_record *record, int64_t now, struct identit
 bool tokens_still(const struct token_store *store, int64_t now, struct identity *who)
 {
     struct token_record record;
-    return store->find(store->context, who->token, &record) && admit(&record, now, who);
+    return store->find(store->context, who->token, &record) && tokens_admit(&record, now, who);
 }
 
 bool tokens_identify(const struct token_store *store, const char *text, int64_t now, struct identity *who)
@@ -82,7 +82,7 @@ bool tokens_identify(const struct token_store *store, const char *text, int64_t 
     if (strspn(id, "0123456789abcdef") != ID_DIGITS || !store->find(store->context, id, &record))
         return false;
     hash(text, digest);
-    return sodium_memcmp(digest, record.hash, sizeof digest) == 0 && admit(&record, now, who);
+    return sodium_memcmp(digest, record.hash, sizeof digest) == 0 && tokens_admit(&record, now, who);
 }
 
 weft_status tokens_revoke(const struct token_store *store, const char *id, int64_t now, struct error *error)

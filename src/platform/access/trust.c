@@ -28,7 +28,7 @@ static bool find_user(const char *text, uid_t *user)
 }
 
 /* The name of a user, or the number where it has none. */
-static const char *name_of(uid_t user, char name[NAME_BYTES])
+static const char *trust_name_of(uid_t user, char name[NAME_BYTES])
 {
     struct passwd record, *found = NULL;
     char buffer[RECORD_BYTES];
@@ -67,9 +67,9 @@ weft_status trust_server(int descriptor, struct error *error)
     }
     if (owner == 0 || owner == geteuid() || (named && *named && owner == trusted))
         return WEFT_OK;
-    name_of(owner, name);
+    trust_name_of(owner, name);
     return error_set(error, WEFT_ERROR_STATE,
                      "it belongs to user '%s', which is neither root nor you ('%s'). If '%s' is meant to run the Weft "
                      "server, set WEFT_SERVER_USER=%s",
-                     name, name_of(geteuid(), own), name, name);
+                     name, trust_name_of(geteuid(), own), name, name);
 }

@@ -76,7 +76,7 @@ static void record(struct agent *agent, struct journal_record *what)
         fprintf(stderr, "weft agent: %s\n", error.text);
 }
 
-static void note(struct agent *agent, const char *message)
+static void agent_note(struct agent *agent, const char *message)
 {
     record(agent, &(struct journal_record){.kind = JOURNAL_NOTE, .text = message, .size = (uint32_t)strlen(message)});
 }
@@ -119,7 +119,7 @@ static void want_end(struct agent *agent, enum journal_cause cause, int number, 
     /* Whoever reads what a program has printed is told why it ended; of nodes that only wait for others there is no
      * such program, and each of them would say the same. Its last record says it, too. */
     if (agent->order.command.count > 0)
-        note(agent, why);
+        agent_note(agent, why);
 }
 
 static void look_for_stop(struct agent *agent)
@@ -143,7 +143,7 @@ static void look_for_remark(struct agent *agent)
     bool found;
     (void)node_remark_take(agent->directory, message, sizeof message, &found, NULL);
     if (found)
-        note(agent, message);
+        agent_note(agent, message);
 }
 
 static void look_for_fence(struct agent *agent)
@@ -173,10 +173,10 @@ static void look_at_limits(struct agent *agent)
     if (memory || !before.memory_kills) /* a process that was killed says more than one that was not started */
         snprintf(agent->limit, sizeof agent->limit, "%s", message);
     if ((!before.memory_kills && memory) || (!before.forks_denied && agent->limited.forks_denied))
-        note(agent, message);
+        agent_note(agent, message);
 }
 
-static void look(struct agent *agent)
+static void agent_look(struct agent *agent)
 {
     agent->look_at = clock_after(LOOK_SECONDS);
     look_at_limits(agent);
@@ -191,7 +191,7 @@ static void keep_time(struct agent *agent)
     uint64_t now = clock_now();
     char why[128], text[32];
     if (now >= agent->look_at || agent->connections.woken)
-        look(agent);
+        agent_look(agent);
     if (now >= agent->beat_at) {
         agent->beat_at = after(agent->order.heartbeat);
         record(agent, &(struct journal_record){.kind = JOURNAL_HEARTBEAT});
@@ -219,7 +219,7 @@ static void keep_time(struct agent *agent)
 
 /* ---- the loop ---- */
 
-static void reap(struct agent *agent)
+static void agent_reap(struct agent *agent)
 {
     int status;
     pid_t process;
@@ -235,7 +235,7 @@ static void reap(struct agent *agent)
 }
 
 /* What tells agents to end is the system when it shuts down, or the run, where both are one user's. */
-static void hear_end(struct agent *agent, const struct signalfd_siginfo *came)
+static void agent_hear_end(struct agent *agent, const struct signalfd_siginfo *came)
 {
     char why[256];
     snprintf(why, sizeof why, "the run's agent on host %.100s got SIGTERM, by the run itself or its user",
@@ -248,15 +248,15 @@ static void hear_end(struct agent *agent, const struct signalfd_siginfo *came)
                  "its agent got SIGTERM, as when a host is shut down");
 }
 
-static void hear_signals(struct agent *agent)
+static void agent_hear_signals(struct agent *agent)
 {
     struct signalfd_siginfo came[8];
     ssize_t n;
     while ((n = read(agent->signals, came, sizeof came)) > 0)
         for (size_t i = 0; i < (size_t)n / sizeof *came; i++)
             if (came[i].ssi_signo == SIGTERM)
-                hear_end(agent, &came[i]);
-    reap(agent);
+                agent_hear_end(agent, &came[i]);
+    agent_reap(agent);
 }
 
 /* When something is to be done although nothing happens, in milliseconds from now. */
@@ -275,7 +275,7 @@ static int until_next(const struct agent *agent)
     return next <= now ? 0 : (int)((next - now) / 1000000u) + 1;
 }
 
-static void turn(struct agent *agent, int limit)
+static void agent_turn(struct agent *agent, int limit)
 {
     struct pollfd polls[4 + 1 + NODE_CONNECTIONS_MOST];
     const bool reads = node_output_is_due(&agent->output);
@@ -290,7 +290,7 @@ static void turn(struct agent *agent, int limit)
         if (polls[1 + i].revents)
             agent->more |= node_output_read(&agent->output, i);
     if (polls[0].revents)
-        hear_signals(agent);
+        agent_hear_signals(agent);
     if (polls[3].revents)
         node_sampler_take(agent->sampler, record_sample, agent);
     node_connections_turn(&agent->connections, polls + 4);
@@ -346,13 +346,13 @@ static void start_sampler(struct agent *agent)
                                                .ancestor = (int32_t)getpid(),
                                                .seconds = beats < SAMPLE_MOST ? beats : SAMPLE_MOST};
     if (node_sampler_start(&config, &agent->sampler, &error) != WEFT_OK)
-        note(agent, error.text);
+        agent_note(agent, error.text);
 }
 
-static void begin(struct agent *agent)
+static void agent_begin(struct agent *agent)
 {
     struct error error = {0};
-    look(agent);
+    agent_look(agent);
     if (agent->ended)
         return;
     start_sampler(agent);
@@ -373,11 +373,11 @@ static void begin(struct agent *agent)
 }
 
 /* Take what is still in the pipes. */
-static void drain(struct agent *agent)
+static void agent_drain(struct agent *agent)
 {
     uint64_t end = clock_after(DRAIN_SECONDS);
     while ((agent->output.streams[0].descriptor >= 0 || agent->output.streams[1].descriptor >= 0) && clock_now() < end)
-        turn(agent, 20);
+        agent_turn(agent, 20);
 }
 
 /* A program that fails after it has reached a limit has failed because of it. */
@@ -390,7 +390,7 @@ static void blame_limits(struct agent *agent)
         snprintf(agent->why, sizeof agent->why, "%s", agent->limit);
 }
 
-static void finish(struct agent *agent)
+static void agent_finish(struct agent *agent)
 {
     blame_limits(agent);
     struct journal_record exited = {.kind = JOURNAL_EXITED, .text = agent->why, .size = (uint32_t)strlen(agent->why)};
@@ -399,7 +399,7 @@ static void finish(struct agent *agent)
     cgroup_kill(&agent->cgroup, KILL_SECONDS);
     descendants_kill(KILL_SECONDS);
     node_output_hurry(&agent->output);
-    drain(agent);
+    agent_drain(agent);
     node_output_close(&agent->output);
     if (WIFEXITED(agent->status))
         exited.exited.code = (uint32_t)WEXITSTATUS(agent->status);
@@ -422,7 +422,7 @@ static void finish(struct agent *agent)
     node_connections_close(&agent->connections);
 }
 
-static weft_status watch_signals(struct agent *agent, struct error *error)
+static weft_status agent_watch_signals(struct agent *agent, struct error *error)
 {
     sigset_t set;
     signal(SIGPIPE, SIG_IGN);
@@ -491,7 +491,7 @@ static void wipe_secrets(struct texts *secrets)
 }
 
 /* Everything up to the command: the lock first, so that what follows happens once. */
-static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
+static weft_status agent_prepare(struct agent *agent, bool *ours, struct error *error)
 {
     char path[FILE_PATH_BYTES], number[24];
     bool taken, begun;
@@ -499,7 +499,7 @@ static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
     *ours = taken && !begun;
     if (status != WEFT_OK || !*ours)
         return status;
-    if ((status = find_root(agent, error)) != WEFT_OK || (status = watch_signals(agent, error)) != WEFT_OK ||
+    if ((status = find_root(agent, error)) != WEFT_OK || (status = agent_watch_signals(agent, error)) != WEFT_OK ||
         (status = node_order_load(agent->directory, &agent->order, error)) != WEFT_OK ||
         (status = file_join(path, agent->directory, "journal", error)) != WEFT_OK)
         return status;
@@ -535,15 +535,15 @@ int node_agent_main(const char *directory)
     if (!agent)
         return 1;
     agent->directory = directory;
-    weft_status status = prepare(agent, &ours, &error);
+    weft_status status = agent_prepare(agent, &ours, &error);
     if (status == WEFT_OK && ours) {
         node_life_end_older(agent->root, &agent->order.attempt);
-        begin(agent);
+        agent_begin(agent);
         while (!agent->ended) {
-            turn(agent, until_next(agent));
+            agent_turn(agent, until_next(agent));
             keep_time(agent);
         }
-        finish(agent);
+        agent_finish(agent);
     }
     if (status != WEFT_OK)
         fprintf(stderr, "weft agent: %s\n", error.text);

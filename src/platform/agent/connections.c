@@ -37,7 +37,7 @@ static void drop_passed(struct node_connection *connection)
 }
 
 /* Close a connection; its command is told, and its place is kept until that has ended. */
-static void drop(struct node_connection *connection)
+static void connections_drop(struct node_connection *connection)
 {
     drop_passed(connection);
     buffer_free(&connection->in);
@@ -53,7 +53,7 @@ static void drop(struct node_connection *connection)
     connection->used = connection->process > 0;
 }
 
-static void admit(struct node_connections *connections)
+static void connections_admit(struct node_connections *connections)
 {
     int made = accept4(connections->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct ucred peer = {0};
@@ -75,7 +75,7 @@ static void admit(struct node_connections *connections)
 }
 
 /* Say something; who does not read is dropped. */
-static void say(struct node_connection *connection, enum node_frame kind, const struct buffer *payload)
+static void connections_say(struct node_connection *connection, enum node_frame kind, const struct buffer *payload)
 {
     struct buffer frames = {0};
     if (connection->descriptor < 0)
@@ -89,12 +89,12 @@ static void say(struct node_connection *connection, enum node_frame kind, const 
     buffer_free(&frames);
 }
 
-static void refuse(struct node_connection *connection, const char *message, uint32_t code)
+static void connections_refuse(struct node_connection *connection, const char *message, uint32_t code)
 {
     struct buffer payload = {0};
     buffer_put_text(&payload, message);
     buffer_put_u32(&payload, code);
-    say(connection, NODE_REFUSED, &payload);
+    connections_say(connection, NODE_REFUSED, &payload);
     buffer_free(&payload);
 }
 
@@ -108,15 +108,15 @@ static void exec(struct node_connections *connections, struct node_connection *c
         texts_take(&reader, &command) && texts_take(&reader, &environment) && reader.left == 0 && command.count > 0;
     pid_t process = 0;
     if (!good || connection->process > 0 || connection->passed[2] < 0) {
-        refuse(connection, "a command for the node came damaged, without descriptors, or twice", 0);
+        connections_refuse(connection, "a command for the node came damaged, without descriptors, or twice", 0);
     } else if (node_process_start(connections->place, command.items, environment.items, terminal, connection->passed,
                                   &process, &error) != WEFT_OK) {
-        refuse(connection, error.text, error.status == WEFT_ERROR_DATA ? NODE_NOT_RUN : 0);
+        connections_refuse(connection, error.text, error.status == WEFT_ERROR_DATA ? NODE_NOT_RUN : 0);
     } else {
         struct buffer payload = {0};
         connection->process = process;
         buffer_put_u64(&payload, (uint64_t)process);
-        say(connection, NODE_STARTED, &payload);
+        connections_say(connection, NODE_STARTED, &payload);
         buffer_free(&payload);
     }
     drop_passed(connection);
@@ -124,7 +124,8 @@ static void exec(struct node_connections *connections, struct node_connection *c
     texts_free(&environment);
 }
 
-static void obey(struct node_connections *connections, struct node_connection *connection, const struct frame *frame)
+static void connections_obey(struct node_connections *connections, struct node_connection *connection,
+                             const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     if (connection->guest && frame->kind != NODE_EXEC && frame->kind != NODE_SIGNAL)
@@ -162,7 +163,7 @@ static void take_descriptors(struct node_connection *connection, struct msghdr *
     }
 }
 
-static void hear(struct node_connections *connections, struct node_connection *connection)
+static void connections_hear(struct node_connections *connections, struct node_connection *connection)
 {
     union {
         struct cmsghdr header;
@@ -182,11 +183,11 @@ static void hear(struct node_connections *connections, struct node_connection *c
     struct frame frame;
     int found = 0;
     while (n > 0 && (found = frame_peek(&connection->in, NODE_FRAME_MOST, &frame)) == 1) {
-        obey(connections, connection, &frame);
+        connections_obey(connections, connection, &frame);
         frame_drop(&connection->in, &frame);
     }
     if (n <= 0 || found < 0)
-        drop(connection);
+        connections_drop(connection);
 }
 
 void node_connections_watch(const struct node_connections *connections, struct pollfd *polls)
@@ -204,12 +205,12 @@ void node_connections_turn(struct node_connections *connections, const struct po
     for (int i = 0; i < NODE_CONNECTIONS_MOST; i++) {
         struct node_connection *connection = &connections->all[i];
         if (polls[1 + i].revents && connection->used && connection->descriptor >= 0)
-            hear(connections, connection);
+            connections_hear(connections, connection);
         if (connection->kill_at && now >= connection->kill_at && connection->process > 0)
             kill(-connection->process, SIGKILL);
     }
     if (polls[0].revents)
-        admit(connections);
+        connections_admit(connections);
 }
 
 bool node_connections_reap(struct node_connections *connections, pid_t process, int status)
@@ -221,7 +222,7 @@ bool node_connections_reap(struct node_connections *connections, pid_t process, 
         struct buffer payload = {0};
         buffer_put_u32(&payload, WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0);
         buffer_put_u32(&payload, WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0);
-        say(connection, NODE_EXITED, &payload);
+        connections_say(connection, NODE_EXITED, &payload);
         buffer_free(&payload);
         connection->process = 0;
         if (connection->descriptor < 0)
@@ -235,7 +236,7 @@ void node_connections_nudge(struct node_connections *connections)
 {
     for (int i = 0; i < NODE_CONNECTIONS_MOST; i++)
         if (connections->all[i].used && connections->all[i].watches)
-            say(&connections->all[i], NODE_NUDGE, NULL);
+            connections_say(&connections->all[i], NODE_NUDGE, NULL);
 }
 
 bool node_connections_watched(const struct node_connections *connections)
@@ -253,7 +254,7 @@ void node_connections_close(struct node_connections *connections)
         if (!connection->used)
             continue;
         connection->process = 0;
-        drop(connection);
+        connections_drop(connection);
     }
     if (connections->listener >= 0)
         close(connections->listener);

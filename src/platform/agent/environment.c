@@ -15,7 +15,7 @@ struct growing {
 };
 
 /* The entry of this name, of `length` bytes, or NULL. */
-static char **find(const struct growing *growing, const char *name, size_t length)
+static char **agent_environment_find(const struct growing *growing, const char *name, size_t length)
 {
     for (uint32_t i = 0; i < growing->texts->count; i++)
         if (strncmp(growing->texts->items[i], name, length) == 0 && growing->texts->items[i][length] == '=')
@@ -24,16 +24,16 @@ static char **find(const struct growing *growing, const char *name, size_t lengt
 }
 
 /* What a variable is so far, or NULL. */
-static const char *variable(const struct growing *growing, const char *name)
+static const char *agent_environment_variable(const struct growing *growing, const char *name)
 {
-    char **entry = find(growing, name, strlen(name));
+    char **entry = agent_environment_find(growing, name, strlen(name));
     return entry ? *entry + strlen(name) + 1 : NULL;
 }
 
 /* NAME=VALUE, in place of an entry of that name. */
 static void set_entry(struct growing *growing, const char *entry)
 {
-    char **before = find(growing, entry, (size_t)(strchr(entry, '=') - entry));
+    char **before = agent_environment_find(growing, entry, (size_t)(strchr(entry, '=') - entry));
     if (!before) {
         growing->lacking |= !texts_add(growing->texts, entry);
         return;
@@ -57,7 +57,7 @@ static void set(struct growing *growing, const char *name, const char *value)
     free(entry);
 }
 
-static void set_number(struct growing *growing, const char *name, uint64_t value)
+static void agent_environment_set_number(struct growing *growing, const char *name, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, value);
@@ -113,7 +113,7 @@ static bool is_among(const char *directories, const char *directory)
 static void add_own_directory(struct growing *growing, struct node_environment *environment)
 {
     char own[PATH_MAX], standard[256] = "", *path;
-    const char *before = variable(growing, "PATH");
+    const char *before = agent_environment_variable(growing, "PATH");
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length <= 0)
         return;
@@ -130,7 +130,7 @@ static void add_own_directory(struct growing *growing, struct node_environment *
         growing->lacking = true;
         return;
     }
-    char **entry = find(growing, "PATH", strlen("PATH"));
+    char **entry = agent_environment_find(growing, "PATH", strlen("PATH"));
     environment->path = entry ? (uint32_t)(entry - growing->texts->items) : growing->texts->count;
     if (entry) {
         environment->without = *entry;
@@ -156,16 +156,16 @@ weft_status node_environment_make(const struct node_place *place, char *const *m
     for (uint32_t i = 0; place->secrets && i < place->secrets->count; i++)
         set_entry(&growing, place->secrets->items[i]);
     set(&growing, "WEFT_RUN", order->attempt.run);
-    set_number(&growing, "WEFT_ATTEMPT", order->attempt.epoch);
-    set_number(&growing, "WEFT_NODE", order->node);
-    set_number(&growing, "WEFT_NODES", order->nodes);
+    agent_environment_set_number(&growing, "WEFT_ATTEMPT", order->attempt.epoch);
+    agent_environment_set_number(&growing, "WEFT_NODE", order->node);
+    agent_environment_set_number(&growing, "WEFT_NODES", order->nodes);
     set(&growing, "WEFT_NODE_HOSTS", order->hosts);
     set(&growing, "WEFT_SLOTS", order->slots);
     set(&growing, "CUDA_VISIBLE_DEVICES", order->gpus ? order->slots : "");
     if (order->gpus)
         set(&growing, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     snprintf(text, sizeof text, "%.1f", (double)order->grace * 0.8e-3);
-    if (!variable(&growing, "WEFT_GRACE"))
+    if (!agent_environment_variable(&growing, "WEFT_GRACE"))
         set(&growing, "WEFT_GRACE", text);
     set(&growing, "WEFT_NODE_DIRECTORY", place->directory);
     if (file_join(text, place->directory, "metrics", NULL) == WEFT_OK)

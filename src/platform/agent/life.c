@@ -26,7 +26,7 @@
 #define KILL_SECONDS  5.0
 
 /* The process number in a lock; 0 if it is empty. */
-static int64_t read_number(int lock)
+static int64_t life_read_number(int lock)
 {
     char text[24] = "";
     ssize_t n = pread(lock, text, sizeof text - 1, 0);
@@ -50,7 +50,7 @@ static weft_status read_life(const char *directory, enum node_life *life, int64_
         ssize_t n = pread(lock, ended, sizeof ended - 1, 0);
         *life = n <= 0 ? NODE_NOT_BEGUN : strncmp(ended, "ended", 5) == 0 ? NODE_HAS_ENDED : NODE_IS_DEAD;
     }
-    *process = read_number(lock);
+    *process = life_read_number(lock);
     close(lock);
     return WEFT_OK;
 }
@@ -78,7 +78,7 @@ weft_status node_lock_take(const char *directory, int *lock, bool *taken, bool *
     /* Those who only look hold it for some microseconds. */
     for (int attempt = 0; attempt < 200 && !*taken; attempt++) {
         *taken = flock(file, LOCK_EX | LOCK_NB) == 0;
-        if (!*taken && read_number(file) > 0 && attempt > 20)
+        if (!*taken && life_read_number(file) > 0 && attempt > 20)
             break;
         if (!*taken)
             poll(NULL, 0, 1);
@@ -122,8 +122,8 @@ static void kill_rest(const char *directory)
 
 /* End the journal, if it has no end: with JOURNAL_LOST, or, with the order of a run that has killed its agent, with the
  * end of its command. */
-static weft_status write_end(const char *directory, const struct node_order *order, const char *message,
-                             struct error *error)
+static weft_status life_write_end(const char *directory, const struct node_order *order, const char *message,
+                                  struct error *error)
 {
     char path[FILE_PATH_BYTES], killed[256];
     struct journal_writer journal;
@@ -192,7 +192,7 @@ static weft_status bury(const char *directory, const struct node_order *killed, 
     if (status != WEFT_OK || !taken)
         return status;
     kill_rest(directory);
-    status = write_end(directory, killed, message, error);
+    status = life_write_end(directory, killed, message, error);
     if (status == WEFT_OK)
         node_lock_write(lock, "ended\n");
     close(lock);
@@ -237,7 +237,7 @@ weft_status node_agent_gone(const char *directory, bool kill_it, bool *gone, str
         return status;
     kill_rest(directory);
     if (kill_it) { /* whether its journal takes it or not */
-        (void)write_end(directory, NULL, "it was killed, as nothing could be heard of it", NULL);
+        (void)life_write_end(directory, NULL, "it was killed, as nothing could be heard of it", NULL);
         node_lock_write(lock, "ended\n");
     }
     close(lock);

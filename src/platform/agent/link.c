@@ -94,7 +94,7 @@ static weft_status send_all(int descriptor, const struct buffer *frames, struct 
 }
 
 /* Connect, and say one thing. */
-static weft_status say(const char *directory, enum node_frame kind, int *descriptor, struct error *error)
+static weft_status link_say(const char *directory, enum node_frame kind, int *descriptor, struct error *error)
 {
     struct buffer frames = {0};
     int made;
@@ -114,7 +114,7 @@ static weft_status say(const char *directory, enum node_frame kind, int *descrip
 weft_status node_wake(const char *directory, struct error *error)
 {
     int descriptor;
-    weft_status status = say(directory, NODE_WAKE, &descriptor, error);
+    weft_status status = link_say(directory, NODE_WAKE, &descriptor, error);
     if (status == WEFT_OK)
         close(descriptor);
     return status;
@@ -122,7 +122,7 @@ weft_status node_wake(const char *directory, struct error *error)
 
 weft_status node_watch(const char *directory, int *descriptor, struct error *error)
 {
-    return say(directory, NODE_WATCH, descriptor, error);
+    return link_say(directory, NODE_WATCH, descriptor, error);
 }
 
 bool node_watch_take(int descriptor)

@@ -87,7 +87,7 @@ static bool is_sound(const struct node_order *order)
 }
 
 /* What comes before all else: the version, 0 if this is no order, and whose it is. */
-static int read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
+static int agent_order_read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
 {
     static const char *const magics[] = {MAGIC_1, MAGIC_2, MAGIC_3, MAGIC};
     const uint8_t *magic = reader_bytes(reader, sizeof MAGIC - 1);
@@ -109,7 +109,7 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     uint64_t *const numbers[] = {&read.attempt.epoch, &small[0],   &small[1],       &small[2],         &read.grace,
                                  &read.time_limit,    &read.lease, &read.heartbeat, &read.output_bytes};
     char **const texts[] = {&read.directory, &read.host, &read.slots, &read.hosts, &read.user};
-    const int version = read_head(&reader, read.platform);
+    const int version = agent_order_read_head(&reader, read.platform);
     bool good = version > 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u64(&reader);
@@ -199,7 +199,7 @@ weft_status node_order_platform(const char *directory, char platform[NODE_PLATFO
     struct reader reader = {bytes, size > 0 ? (size_t)size : 0, false};
     if (size < 0)
         return WEFT_ERROR_SYSTEM;
-    return read_head(&reader, platform)
+    return agent_order_read_head(&reader, platform)
                ? WEFT_OK
                : error_set(error, WEFT_ERROR_DATA, "%s is damaged, or of another version of Weft", path);
 }

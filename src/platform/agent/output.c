@@ -62,8 +62,8 @@ static bool append_record(struct node_output *output, enum journal_kind kind, ui
 }
 
 /* What comes from a stream is redacted as it is read; lines of the file of metrics are here. */
-static bool append(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank, const char *text,
-                   size_t size)
+static bool agent_output_append(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank,
+                                const char *text, size_t size)
 {
     struct buffer redacted = {0};
     bool any = false;
@@ -76,7 +76,7 @@ static bool append(struct node_output *output, enum journal_kind kind, uint32_t 
     return any;
 }
 
-static bool is_blank(char c)
+static bool agent_output_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -85,7 +85,7 @@ static bool is_blank(char c)
 static size_t blanks_of(const char *line, size_t size)
 {
     size_t blanks = 0;
-    while (blanks < size && is_blank(line[blanks]))
+    while (blanks < size && agent_output_is_blank(line[blanks]))
         blanks++;
     return blanks;
 }
@@ -94,7 +94,7 @@ static size_t blanks_of(const char *line, size_t size)
  * at its end. */
 static bool is_metrics(struct metric_line *metrics, const char *line, size_t *size)
 {
-    while (*size > 0 && is_blank(line[*size - 1]))
+    while (*size > 0 && agent_output_is_blank(line[*size - 1]))
         --*size;
     if (*size < 2 || line[0] != '{' || line[*size - 1] != '}' || !metric_line_read(line, *size, metrics))
         return false;
@@ -136,17 +136,17 @@ static bool take_lines(struct node_output *output, int index)
         bool metrics = index == 0 && !stream->continued && is_metrics(&output->line, text + at + prefix, &inner);
         stream->continued = false;
         if (at > group && (metrics || own != rank || at - group + length > PIECE_BYTES)) {
-            any |= append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
+            any |= agent_output_append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
             group = at;
         }
         if (metrics) {
-            any |= append(output, JOURNAL_METRICS, (uint32_t)index + 1, own, text + at + prefix, inner);
+            any |= agent_output_append(output, JOURNAL_METRICS, (uint32_t)index + 1, own, text + at + prefix, inner);
             group = at + length;
         }
         rank = own;
         at += length;
     }
-    any |= append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
+    any |= agent_output_append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
     buffer_consume(&stream->line, at);
     if (at > 0)
         stream->flush_at = 0; /* what is left is another line, which has not waited yet */
@@ -165,7 +165,7 @@ static bool take_rest(struct node_output *output, int index)
     if (!stream->continued)
         stream->rank = node_output_rank(text, size, &prefix);
     stream->continued = true;
-    bool any = append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, stream->rank, text, size);
+    bool any = agent_output_append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, stream->rank, text, size);
     buffer_consume(&stream->line, size);
     return any;
 }
@@ -183,7 +183,7 @@ static bool take_last(struct node_output *output, int index)
     size_t inner = size - prefix;
     if (!is_metrics(&output->line, text + prefix, &inner))
         return take_rest(output, index);
-    bool any = append(output, JOURNAL_METRICS, (uint32_t)index + 1, rank, text + prefix, inner);
+    bool any = agent_output_append(output, JOURNAL_METRICS, (uint32_t)index + 1, rank, text + prefix, inner);
     buffer_consume(&stream->line, size);
     return any;
 }
@@ -276,7 +276,7 @@ static bool take_metric_lines(struct node_output *output)
             hole++;
         uint32_t rank = node_output_rank(text + hole, length - hole, &prefix);
         prefix += hole;
-        any |= append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
+        any |= agent_output_append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
         buffer_consume(held, length + 1);
     }
     if (buffer_size(held) >= LINE_MOST) /* no line */

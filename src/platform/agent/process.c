@@ -75,7 +75,7 @@ static weft_status make_beginning(const struct node_place *place, char *const *m
 }
 
 /* Send errno and what failed ('f'older, 'l'imits, 'p'rogram, 'u'ser) to the parent, and end. */
-static void give_up(int report, char what)
+static void agent_process_give_up(int report, char what)
 {
     char message[1 + sizeof(int)] = {what};
     int code = errno;
@@ -93,10 +93,10 @@ static void become_user(const struct beginning *beginning, int report, pid_t par
     if (setgroups((size_t)beginning->group_count, beginning->groups) != 0 ||
         setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
         setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0)
-        give_up(report, 'u');
+        agent_process_give_up(report, 'u');
     if (setuid(own) == 0) {
         errno = EPERM;
-        give_up(report, 'u');
+        agent_process_give_up(report, 'u');
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* which another user takes away */
     if (getppid() != parent)
@@ -112,17 +112,18 @@ static void become(const struct node_place *place, char *const *command, const s
     if (terminal)
         ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     if (!node_limits_enter(place->order, place->cgroup, beginning->user != NULL))
-        give_up(report, 'l');
+        agent_process_give_up(report, 'l');
     if (beginning->user)
         become_user(beginning, report, parent);
     node_environment_enter(&beginning->environment);
     if (chdir(place->order->directory) != 0)
-        give_up(report, 'f');
+        agent_process_give_up(report, 'f');
     execvp(command[0], command);
-    give_up(report, 'p');
+    agent_process_give_up(report, 'p');
 }
 
-static weft_status hear_report(const struct node_place *place, const char *program, int report, struct error *error)
+static weft_status agent_process_hear_report(const struct node_place *place, const char *program, int report,
+                                             struct error *error)
 {
     char message[1 + sizeof(int)];
     ssize_t n;
@@ -187,7 +188,7 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
     } else {
         if (!terminal) /* a leader of a group cannot begin a session any more */
             setpgid(child, child);
-        status = hear_report(place, command[0], report[0], error);
+        status = agent_process_hear_report(place, command[0], report[0], error);
         *process = child;
     }
     close(report[0]);

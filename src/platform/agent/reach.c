@@ -17,7 +17,7 @@
 #define LOOK_MS       10
 
 /* The number of the node on `host` in "a:8,b:8", which names the hosts of the nodes in their order; -1: none. */
-static int find_host(const char *hosts, const char *host)
+static int reach_find_host(const char *hosts, const char *host)
 {
     size_t length = strlen(host);
     for (int node = 0; *hosts; node++) {
@@ -33,7 +33,8 @@ static int find_host(const char *hosts, const char *host)
  * The directory of the node on `host`, beside `directory`. The hosts are in the order there, or in the environment where this
  * process is another user's, who cannot read orders.
  */
-static weft_status find_node(const char *directory, const char *host, char found[FILE_PATH_BYTES], struct error *error)
+static weft_status reach_find_node(const char *directory, const char *host, char found[FILE_PATH_BYTES],
+                                   struct error *error)
 {
     struct node_order own = {0};
     char attempt[FILE_PATH_BYTES], name[16];
@@ -41,7 +42,7 @@ static weft_status find_node(const char *directory, const char *host, char found
     weft_status status = node_order_load(directory, &own, error);
     if (status != WEFT_OK && !hosts)
         return status;
-    int node = find_host(status == WEFT_OK ? own.hosts : hosts, host);
+    int node = reach_find_host(status == WEFT_OK ? own.hosts : hosts, host);
     node_order_free(&own);
     if (node < 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "no node of this attempt is on host '%.80s'", host);
@@ -53,7 +54,7 @@ static weft_status find_node(const char *directory, const char *host, char found
     return file_join(found, attempt, name, error);
 }
 
-static char *join(char *const *words)
+static char *reach_join(char *const *words)
 {
     size_t size = 1;
     for (char *const *word = words; *word; word++)
@@ -79,8 +80,8 @@ static bool is_to_begin(const char *directory)
  * All nodes of an attempt are started at once, so the other one's agent may not be there yet. Whether it has begun is
  * looked at first: one that begins in between is found by the next look.
  */
-static weft_status begin(const char *directory, const struct node_exec_order *order, struct node_exec *exec,
-                         struct error *error)
+static weft_status reach_begin(const char *directory, const struct node_exec_order *order, struct node_exec *exec,
+                               struct error *error)
 {
     const uint64_t end = clock_after(BEGIN_SECONDS);
     for (;;) {
@@ -95,7 +96,7 @@ static weft_status begin(const char *directory, const struct node_exec_order *or
 
 int node_reach_main(const char *directory, const char *host, char *const *words)
 {
-    char found[FILE_PATH_BYTES], *line = join(words);
+    char found[FILE_PATH_BYTES], *line = reach_join(words);
     struct error error = {0};
     struct node_exec exec = {.descriptor = -1};
     char *command[] = {"sh", "-c", line, NULL};
@@ -103,10 +104,10 @@ int node_reach_main(const char *directory, const char *host, char *const *words)
                                           .descriptors = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}};
     weft_status status = line ? WEFT_OK : error_memory(&error, 1, "a command");
     if (status == WEFT_OK)
-        status = find_node(directory, host, found, &error);
+        status = reach_find_node(directory, host, found, &error);
     if (status == WEFT_OK) {
         error_clear(&error); /* of an order that could not be read */
-        status = begin(found, &order, &exec, &error);
+        status = reach_begin(found, &order, &exec, &error);
     }
     while (status == WEFT_OK && !exec.ended)
         status = node_exec_hear(&exec, true, &error);

@@ -37,7 +37,7 @@ void redactor_free(struct redactor *redactor)
 }
 
 /* The secret that begins at `text`, or NULL. `*may`: one would, if what follows is right. */
-static const struct redacted *find(const struct redactor *redactor, const char *text, size_t size, bool *may)
+static const struct redacted *redactor_find(const struct redactor *redactor, const char *text, size_t size, bool *may)
 {
     *may = false;
     for (size_t i = 0; redactor->begins[(unsigned char)*text] && i < redactor->count; i++) {
@@ -56,7 +56,7 @@ size_t redactor_take(const struct redactor *redactor, const void *bytes, size_t 
     const char *text = bytes;
     size_t at = 0, plain = 0;
     for (bool may; at < size && redactor->count;) {
-        const struct redacted *secret = find(redactor, text + at, size - at, &may);
+        const struct redacted *secret = redactor_find(redactor, text + at, size - at, &may);
         if (may && !last)
             break;
         if (may) /* the longest one is cut off here: a shorter one may be whole */

@@ -66,7 +66,7 @@ struct node_sampler {
 
 /* ---- records ---- */
 
-static void ring(const struct node_sampler *sampler)
+static void sampler_ring(const struct node_sampler *sampler)
 {
     const uint64_t one = 1;
     (void)!write(sampler->bell, &one, sizeof one); /* it is readable already if this does not go through */
@@ -87,7 +87,7 @@ static bool queue(struct node_sampler *sampler, struct journal_record *record)
         pthread_cond_broadcast(&sampler->changed); /* for who stops it */
     pthread_mutex_unlock(&sampler->mutex);
     if (wanted && first)
-        ring(sampler);
+        sampler_ring(sampler);
     return wanted;
 }
 
@@ -105,7 +105,7 @@ static bool queue_line(struct node_sampler *sampler, struct metric_text *text, u
                                                    .size = (uint32_t)buffer_size(&text->bytes)});
 }
 
-static void note(struct node_sampler *sampler, char told[256], const char *message)
+static void sampler_note(struct node_sampler *sampler, char told[256], const char *message)
 {
     if (!*message || strcmp(told, message) == 0)
         return;
@@ -122,7 +122,7 @@ static void put_exactly(struct node_sampler *sampler, const char *name, double v
 }
 
 /* To six digits: a journal is kept for as long as its run, and gets this every few seconds. */
-static void put(struct node_sampler *sampler, const char *name, double value)
+static void sampler_put(struct node_sampler *sampler, const char *name, double value)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", value);
@@ -196,25 +196,25 @@ static void sample_gpus(struct node_sampler *sampler, uint64_t now)
         meter_gpu(meter, reading, now);
         for (size_t j = 0; j < sizeof values / sizeof *values && !reading->lost; j++) {
             snprintf(name, sizeof name, "gpu/%u/%s", meter->slot, values[j].name);
-            put(sampler, name, values[j].value);
+            sampler_put(sampler, name, values[j].value);
         }
     }
-    note(sampler, sampler->told[0], gpu_metrics_trouble(sampler->gpus));
+    sampler_note(sampler, sampler->told[0], gpu_metrics_trouble(sampler->gpus));
 }
 
 static void put_values(struct node_sampler *sampler, const struct measured_values *values)
 {
     for (uint32_t i = 0; i < values->count; i++)
-        put(sampler, values->values[i].name, values->values[i].value);
+        sampler_put(sampler, values->values[i].name, values->values[i].value);
 }
 
 /* Those that JOURNAL_USAGE tells of are not told twice. */
-static void put_node(struct node_sampler *sampler, const struct machine_use *use)
+static void sampler_put_node(struct node_sampler *sampler, const struct machine_use *use)
 {
     for (uint32_t i = 0; i < use->values.count; i++) {
         const struct measured_value *value = &use->values.values[i];
         if (strcmp(value->name, "node/memory/resident") != 0 && strcmp(value->name, "node/processes") != 0)
-            put(sampler, value->name, value->value);
+            sampler_put(sampler, value->name, value->value);
     }
 }
 
@@ -242,7 +242,7 @@ static void tell_usage(struct node_sampler *sampler, const struct machine_use *u
 }
 
 /* `told`: what it finds is told; the first sample only is what later ones are compared with. */
-static void sample(struct node_sampler *sampler, bool told)
+static void sampler_sample(struct node_sampler *sampler, bool told)
 {
     const uint64_t now = clock_now();
     struct cpu_energy energy = {0};
@@ -253,7 +253,7 @@ static void sample(struct node_sampler *sampler, bool told)
     const struct machine_use *machine = machine_metrics_machine(sampler->machine);
     const struct machine_use *node = machine_metrics_node(sampler->machine, NODE);
     meter_processors(sampler, &energy, machine->seconds, node->seconds);
-    put_node(sampler, node);
+    sampler_put_node(sampler, node);
     sample_gpus(sampler, now);
     put_exactly(sampler, "node/energy", energy_of(sampler));
     put_values(sampler, &machine->values);
@@ -266,7 +266,7 @@ static void sample(struct node_sampler *sampler, bool told)
 
 /* ---- event files ---- */
 
-static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
+static weft_status sampler_take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
 {
     struct node_sampler *sampler = state;
     struct metric_text *text = &sampler->scalars;
@@ -291,30 +291,31 @@ static bool become_reader(struct node_sampler *sampler, struct run_owner_before 
 {
     if (!sampler->has_owner || run_owner_enter(&sampler->owner, before, NULL) == WEFT_OK)
         return true;
-    note(sampler, sampler->told[1], "its event files are not read, as the agent cannot act as the run's account");
+    sampler_note(sampler, sampler->told[1],
+                 "its event files are not read, as the agent cannot act as the run's account");
     return false;
 }
 
-static void become_agent(struct node_sampler *sampler, const struct run_owner_before *before)
+static void sampler_become_agent(struct node_sampler *sampler, const struct run_owner_before *before)
 {
     if (sampler->has_owner)
         run_owner_leave(before);
 }
 
-static void look(struct node_sampler *sampler)
+static void sampler_look(struct node_sampler *sampler)
 {
     struct run_owner_before before;
     if (!sampler->events || !become_reader(sampler, &before))
         return;
-    events_directory_look(sampler->events, take_scalar, sampler, NULL);
-    become_agent(sampler, &before);
+    events_directory_look(sampler->events, sampler_take_scalar, sampler, NULL);
+    sampler_become_agent(sampler, &before);
     queue_line(sampler, &sampler->scalars, JOURNAL_EVENTS);
-    note(sampler, sampler->told[1], events_directory_trouble(sampler->events));
+    sampler_note(sampler, sampler->told[1], events_directory_trouble(sampler->events));
 }
 
 /* ---- the thread ---- */
 
-static void release(struct node_sampler *sampler)
+static void sampler_release(struct node_sampler *sampler)
 {
     machine_metrics_close(sampler->machine);
     gpu_metrics_close(sampler->gpus);
@@ -332,7 +333,7 @@ static void release(struct node_sampler *sampler)
 }
 
 /* False: it is to end. */
-static bool pause_thread(struct node_sampler *sampler, uint64_t until)
+static bool sampler_pause_thread(struct node_sampler *sampler, uint64_t until)
 {
     struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     pthread_mutex_lock(&sampler->mutex);
@@ -349,20 +350,20 @@ static double phase(void)
     return fmod((double)getpid() * 0.6180339887498949, 1.0);
 }
 
-static void *run(void *context)
+static void *sampler_run(void *context)
 {
     struct node_sampler *sampler = context;
     /* These take their time, which the start of a run has not. */
-    sample(sampler, false);
+    sampler_sample(sampler, false);
     if (sampler->has_gpus)
         gpu_metrics_open(sampler->config.nvml, &sampler->gpus, NULL);
     bool go_on = true;
     const double first = sampler->config.seconds * (0.5 + 0.5 * phase());
     for (uint64_t next = clock_after(first); go_on;) {
-        go_on = pause_thread(sampler, next);
+        go_on = sampler_pause_thread(sampler, next);
         next = clock_after(sampler->config.seconds);
-        sample(sampler, true);
-        look(sampler);
+        sampler_sample(sampler, true);
+        sampler_look(sampler);
     }
     pthread_mutex_lock(&sampler->mutex);
     sampler->ended = true;
@@ -405,22 +406,22 @@ static weft_status open_events(struct node_sampler *sampler, struct error *error
     if (status != WEFT_OK)
         return status;
     status = events_directory_open(order->directory, chosen, &sampler->events, error);
-    become_agent(sampler, &before);
+    sampler_become_agent(sampler, &before);
     return status;
 }
 
-static weft_status watch(struct node_sampler *sampler, struct error *error)
+static weft_status sampler_watch(struct node_sampler *sampler, struct error *error)
 {
     const struct machine_node node = {NODE, 0, sampler->config.ancestor, sampler->config.cgroup};
     return machine_metrics_watch(sampler->machine, &node, error);
 }
 
-static weft_status start_thread(struct node_sampler *sampler, struct error *error)
+static weft_status sampler_start_thread(struct node_sampler *sampler, struct error *error)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    const int failure = pthread_create(&sampler->thread, &attributes, run, sampler);
+    const int failure = pthread_create(&sampler->thread, &attributes, sampler_run, sampler);
     pthread_attr_destroy(&attributes);
     errno = failure;
     return failure ? error_system(error, "cannot start the thread that measures a node") : WEFT_OK;
@@ -450,15 +451,15 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
     if (status == WEFT_OK && config->table)
         status = machine_metrics_share(made->machine, config->table, config->seconds, error);
     if (status == WEFT_OK)
-        status = watch(made, error);
+        status = sampler_watch(made, error);
     if (status == WEFT_OK)
         status = cpu_power_open(root, &made->power, error);
     if (status == WEFT_OK)
         status = open_events(made, error);
     if (status == WEFT_OK)
-        status = start_thread(made, error);
+        status = sampler_start_thread(made, error);
     if (status != WEFT_OK) {
-        release(made);
+        sampler_release(made);
         return status;
     }
     *sampler = made;
@@ -511,7 +512,7 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
     }
     if (ended) {
         pthread_join(sampler->thread, NULL);
-        release(sampler);
+        sampler_release(sampler);
         return;
     }
     pthread_mutex_lock(&sampler->mutex); /* its memory is its own now */

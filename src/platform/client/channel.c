@@ -22,7 +22,7 @@ struct channel {
     SSL *ssl; /* NULL: plain */
 };
 
-static weft_status wait_for(struct channel *channel, short what, uint64_t deadline, struct error *error)
+static weft_status client_channel_wait_for(struct channel *channel, short what, uint64_t deadline, struct error *error)
 {
     for (;;) {
         uint64_t now = clock_now();
@@ -47,7 +47,7 @@ static weft_status send_plain(struct channel *channel, const char *bytes, size_t
             bytes += sent;
             size -= (size_t)sent;
         } else if (sent < 0 && errno == EAGAIN) {
-            weft_status status = wait_for(channel, POLLOUT, deadline, error);
+            weft_status status = client_channel_wait_for(channel, POLLOUT, deadline, error);
             if (status != WEFT_OK)
                 return status;
         } else if (errno != EINTR) {
@@ -67,7 +67,7 @@ static weft_status receive_plain(struct channel *channel, void *bytes, size_t ro
             return WEFT_OK;
         }
         if (errno == EAGAIN) {
-            weft_status status = wait_for(channel, POLLIN, deadline, error);
+            weft_status status = client_channel_wait_for(channel, POLLIN, deadline, error);
             if (status != WEFT_OK)
                 return status;
         } else if (errno != EINTR) {
@@ -77,7 +77,7 @@ static weft_status receive_plain(struct channel *channel, void *bytes, size_t ro
 }
 
 /* Send what TLS has written, once. */
-static weft_status flush(struct channel *channel, uint64_t deadline, struct error *error)
+static weft_status client_channel_flush(struct channel *channel, uint64_t deadline, struct error *error)
 {
     char piece[PIECE_BYTES];
     weft_status status = WEFT_OK;
@@ -87,12 +87,13 @@ static weft_status flush(struct channel *channel, uint64_t deadline, struct erro
 }
 
 /* After an operation of TLS returned `result`: OK to do it again with what has come. */
-static weft_status go_on(struct channel *channel, int result, uint64_t deadline, bool *ended, struct error *error)
+static weft_status client_channel_go_on(struct channel *channel, int result, uint64_t deadline, bool *ended,
+                                        struct error *error)
 {
     char piece[PIECE_BYTES], reason[256];
     size_t size = 0;
     int why = SSL_get_error(channel->ssl, result);
-    weft_status status = flush(channel, deadline, error);
+    weft_status status = client_channel_flush(channel, deadline, error);
     if (status != WEFT_OK)
         return status;
     if (why == SSL_ERROR_ZERO_RETURN) {
@@ -129,11 +130,11 @@ static weft_status shake_hands(struct channel *channel, struct tls *tls, const c
     ERR_clear_error();
     for (int result; status == WEFT_OK && (result = SSL_do_handshake(channel->ssl)) != 1;) {
         bool ended = false;
-        status = go_on(channel, result, deadline, &ended, error);
+        status = client_channel_go_on(channel, result, deadline, &ended, error);
         if (status == WEFT_OK && ended)
             status = error_set(error, WEFT_ERROR_NETWORK, "it ended the connection where TLS was to begin");
     }
-    return status == WEFT_OK ? flush(channel, deadline, error) : status;
+    return status == WEFT_OK ? client_channel_flush(channel, deadline, error) : status;
 }
 
 weft_status channel_open(const char *host, uint16_t port, struct tls *tls, double seconds, struct channel **result,
@@ -189,7 +190,8 @@ weft_status channel_write(struct channel *channel, const void *bytes, size_t siz
         int done = SSL_write_ex(channel->ssl, at, piece, &written);
         at += written;
         size -= written;
-        status = done ? flush(channel, deadline, error) : go_on(channel, done, deadline, &ended, error);
+        status = done ? client_channel_flush(channel, deadline, error)
+                      : client_channel_go_on(channel, done, deadline, &ended, error);
         if (status == WEFT_OK && ended)
             status = error_set(error, WEFT_ERROR_NETWORK, "the other end has ended the connection");
     }
@@ -206,7 +208,7 @@ weft_status channel_read(struct channel *channel, void *bytes, size_t room, uint
     *size = 0;
     ERR_clear_error();
     while (status == WEFT_OK && !ended && !SSL_read_ex(channel->ssl, bytes, room, size))
-        status = go_on(channel, 0, deadline, &ended, error);
+        status = client_channel_go_on(channel, 0, deadline, &ended, error);
     return status;
 }
 

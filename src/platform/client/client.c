@@ -47,7 +47,7 @@ static bool is_this_machine(const char *host)
            (inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);
 }
 
-static bool is_plain(const char *text)
+static bool client_is_plain(const char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text <= 0x20 || (unsigned char)*text >= 0x7f)
@@ -87,13 +87,13 @@ static weft_status keep_token_back(const struct client *client, struct error *er
                      client->server);
 }
 
-static weft_status read_token(struct client *client, const struct client_config *config, bool encrypted,
-                              struct error *error)
+static weft_status client_read_token(struct client *client, const struct client_config *config, bool encrypted,
+                                     struct error *error)
 {
     weft_status status = token_file_path(client->token_path, error);
     if (status != WEFT_OK)
         return status;
-    if (config->token && (strlen(config->token) >= sizeof client->token || !is_plain(config->token)))
+    if (config->token && (strlen(config->token) >= sizeof client->token || !client_is_plain(config->token)))
         return error_set(error, WEFT_ERROR_ARGUMENT, "what was given as a token is none");
     if (config->token)
         snprintf(client->token, sizeof client->token, "%s", config->token);
@@ -124,7 +124,7 @@ weft_status client_open(const struct client_config *config, struct client **resu
     snprintf(usual, sizeof usual, "http://%s:%d", HTTP_HOST, HTTP_PORT);
     weft_status status = read_server(client, server && *server ? server : usual, &encrypted, error);
     if (status == WEFT_OK)
-        status = read_token(client, config, encrypted, error);
+        status = client_read_token(client, config, encrypted, error);
     if (status == WEFT_OK && encrypted)
         status = tls_client(authority && *authority ? authority : NULL, &client->tls, error);
     if (status != WEFT_OK) {
@@ -188,7 +188,7 @@ static weft_status connect_now(struct client *client, struct error *error)
 }
 
 /* What went wrong on the way, in a message that names the server. */
-static weft_status tell(const struct client *client, const struct error *why, struct error *error)
+static weft_status client_tell(const struct client *client, const struct error *why, struct error *error)
 {
     if (why->status == WEFT_ERROR_TIMEOUT)
         return error_set(error, why->status, "the Weft server at %s did not answer within %g s", client->server,
@@ -205,7 +205,7 @@ static weft_status send_request(struct client *client, const struct client_reque
     char head[8192];
     size_t size = !request->body ? 0 : request->size ? request->size : strlen(request->body);
     uint64_t deadline = clock_after(client->reply_seconds + (double)size / 1e5);
-    if (!is_plain(request->path) || (request->idempotency_key && !is_plain(request->idempotency_key)))
+    if (!client_is_plain(request->path) || (request->idempotency_key && !client_is_plain(request->idempotency_key)))
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path or key of a request holds a character that it may not");
     int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\n", request->method,
                           request->path, client->host_header);
@@ -252,7 +252,7 @@ static weft_status read_more(struct client *client, double seconds, struct error
 }
 
 /* Read heads until one that is not of a reply to come (1xx). */
-static weft_status read_head(struct client *client, const char *method, struct error *error)
+static weft_status client_read_head(struct client *client, const char *method, struct error *error)
 {
     do {
         const char *end;
@@ -285,8 +285,8 @@ static weft_status read_head(struct client *client, const char *method, struct e
 }
 
 /* The next piece of the body, in the input; *size is 0 when it is whole. */
-static weft_status read_piece(struct client *client, double seconds, const char **piece, size_t *size,
-                              struct error *error)
+static weft_status client_read_piece(struct client *client, double seconds, const char **piece, size_t *size,
+                                     struct error *error)
 {
     *size = 0;
     while (!client->whole && *size == 0) {
@@ -320,13 +320,13 @@ static weft_status read_piece(struct client *client, double seconds, const char 
     return WEFT_OK;
 }
 
-static weft_status read_body(struct client *client, struct client_reply *reply, struct error *error)
+static weft_status client_read_body(struct client *client, struct client_reply *reply, struct error *error)
 {
     size_t room = 0;
     for (;;) {
         const char *piece = NULL;
         size_t size = 0;
-        weft_status status = read_piece(client, client->reply_seconds, &piece, &size, error);
+        weft_status status = client_read_piece(client, client->reply_seconds, &piece, &size, error);
         if (status != WEFT_OK)
             return status;
         if (reply->size + size + 1 > room) {
@@ -346,7 +346,7 @@ static weft_status read_body(struct client *client, struct client_reply *reply, 
 }
 
 /* Send a request and read the head of its reply; once again where that cannot do a thing twice. */
-static weft_status exchange(struct client *client, const struct client_request *request, struct error *error)
+static weft_status client_exchange(struct client *client, const struct client_request *request, struct error *error)
 {
     bool again = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0 ||
                  strcmp(request->method, "PUT") == 0 || strcmp(request->method, "DELETE") == 0 ||
@@ -359,7 +359,7 @@ static weft_status exchange(struct client *client, const struct client_request *
         status = send_request(client, request, &why);
         /* A server that refuses may do so before it has read everything. */
         if (status == WEFT_OK || status == WEFT_ERROR_NETWORK) {
-            weft_status replied = read_head(client, request->method, &answer);
+            weft_status replied = client_read_head(client, request->method, &answer);
             if (replied == WEFT_OK)
                 return WEFT_OK;
             if (status == WEFT_OK) {
@@ -369,13 +369,13 @@ static weft_status exchange(struct client *client, const struct client_request *
         }
         disconnect(client);
         if (status != WEFT_ERROR_NETWORK || !again)
-            return tell(client, &why, error);
+            return client_tell(client, &why, error);
         again = false;
     }
 }
 
 /* The message of a refusal. */
-static weft_status refused(const struct client *client, const struct client_reply *reply, struct error *error)
+static weft_status client_refused(const struct client *client, const struct client_reply *reply, struct error *error)
 {
     const cJSON *message =
         cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(reply->json, "error"), "message");
@@ -396,15 +396,15 @@ static weft_status refused(const struct client *client, const struct client_repl
 }
 
 /* Read the whole body and understand it; what is no success becomes an error. */
-static weft_status finish(struct client *client, struct client_reply *reply, struct error *error)
+static weft_status client_finish(struct client *client, struct client_reply *reply, struct error *error)
 {
     struct error why = {0};
     const char *type = message_header(&client->message, "Content-Type");
     reply->status = client->message.status;
-    weft_status status = read_body(client, reply, &why);
+    weft_status status = client_read_body(client, reply, &why);
     bool keep = status == WEFT_OK && client->message.keep_alive;
     if (status != WEFT_OK)
-        status = tell(client, &why, error);
+        status = client_tell(client, &why, error);
     if (!keep)
         disconnect(client);
     if (status == WEFT_OK && type && strncasecmp(type, "application/json", 16) == 0 && reply->size > 0) {
@@ -413,7 +413,7 @@ static weft_status finish(struct client *client, struct client_reply *reply, str
         status = json_parse(reply->text, reply->size, where, &reply->json, error);
     }
     if (status == WEFT_OK && reply->status >= 300)
-        status = refused(client, reply, error);
+        status = client_refused(client, reply, error);
     if (status != WEFT_OK) {
         unsigned code = reply->status;
         client_reply_free(reply);
@@ -426,8 +426,8 @@ weft_status client_ask(struct client *client, const struct client_request *reque
                        struct error *error)
 {
     memset(reply, 0, sizeof *reply);
-    weft_status status = exchange(client, request, error);
-    return status == WEFT_OK ? finish(client, reply, error) : status;
+    weft_status status = client_exchange(client, request, error);
+    return status == WEFT_OK ? client_finish(client, reply, error) : status;
 }
 
 void client_reply_free(struct client_reply *reply)
@@ -447,16 +447,16 @@ static weft_status read_stream(struct client *client, const struct client_reques
     struct error why = {0};
     size_t size = 1;
     *stopped = false;
-    weft_status status = exchange(client, request, error);
+    weft_status status = client_exchange(client, request, error);
     if (status == WEFT_OK && client->message.status >= 300) {
         struct client_reply reply = {0};
-        return finish(client, &reply, error);
+        return client_finish(client, &reply, error);
     }
     if (status != WEFT_OK)
         return status;
     while (status == WEFT_OK && size > 0 && !*stopped) {
         const char *piece = NULL;
-        status = read_piece(client, quiet_seconds > 0 ? quiet_seconds : 1e8, &piece, &size, &why);
+        status = client_read_piece(client, quiet_seconds > 0 ? quiet_seconds : 1e8, &piece, &size, &why);
         if (status == WEFT_OK && size > 0)
             *stopped = !take(context, piece, size);
     }
@@ -464,7 +464,7 @@ static weft_status read_stream(struct client *client, const struct client_reques
         status =
             error_set(error, status, "nothing came from the Weft server at %s for %g s", client->server, quiet_seconds);
     else if (status != WEFT_OK)
-        tell(client, &why, error);
+        client_tell(client, &why, error);
     if (status != WEFT_OK || *stopped || !client->message.keep_alive)
         disconnect(client);
     return status;
@@ -486,7 +486,7 @@ struct lines {
 };
 
 /* Hand the lines of a piece on. False: no more are wanted. */
-static bool divide(void *context, const char *piece, size_t size)
+static bool client_divide(void *context, const char *piece, size_t size)
 {
     struct lines *lines = context;
     while (size > 0) {
@@ -517,7 +517,7 @@ weft_status client_lines(struct client *client, const struct client_request *req
     bool stopped;
     if (!lines.rest)
         return error_memory(error, LINE_MOST, "lines of a reply");
-    weft_status status = read_stream(client, request, quiet_seconds, divide, &lines, &stopped, error);
+    weft_status status = read_stream(client, request, quiet_seconds, client_divide, &lines, &stopped, error);
     if (status == WEFT_OK && !stopped && lines.size > 0)
         line(context, lines.rest, lines.size);
     free(lines.rest);

@@ -324,14 +324,15 @@ struct hearing {
 };
 
 /* When it happened, by the node's clock; that may be long ago, if nobody was here to hear of it. */
-static int64_t moment_of(const struct hearing *hearing, const struct journal_record *record)
+static int64_t controller_attempt_moment_of(const struct hearing *hearing, const struct journal_record *record)
 {
     const int64_t told = record->time ? controlled_told(hearing->controller, (int64_t)(record->time / 1000)) : 0;
     return told > 0 && told < hearing->now ? told : hearing->now;
 }
 
 /* How a node ended, from its last record. */
-static struct registry_node end_of(const struct hearing *hearing, const struct journal_record *record)
+static struct registry_node controller_attempt_end_of(const struct hearing *hearing,
+                                                      const struct journal_record *record)
 {
     const uint32_t node = hearing->node;
     struct registry_node ended = {.node = node};
@@ -406,13 +407,13 @@ weft_status attempt_end_node(struct controller *controller, struct controlled_ru
     return WEFT_OK;
 }
 
-static weft_status hear_end(struct hearing *hearing, const struct journal_record *record)
+static weft_status controller_attempt_hear_end(struct hearing *hearing, const struct journal_record *record)
 {
     struct controller *controller = hearing->controller;
     struct controlled_run *run = hearing->run;
     struct registry_outcome outcome;
-    struct registry_node ended = end_of(hearing, record);
-    const int64_t moment = moment_of(hearing, record);
+    struct registry_node ended = controller_attempt_end_of(hearing, record);
+    const int64_t moment = controller_attempt_moment_of(hearing, record);
     if (run->first_leads && hearing->node > 0 && ended.how == RUN_EXIT_COMPLETED)
         *ended.detail = '\0'; /* that it was told to end is how it is, and no reason of the run's end */
     weft_status status = WEFT_OK;
@@ -425,7 +426,7 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
 static weft_status hear_start(struct hearing *hearing, const struct journal_record *record)
 {
     struct controlled_run *run = hearing->run;
-    const int64_t moment = moment_of(hearing, record);
+    const int64_t moment = controller_attempt_moment_of(hearing, record);
     struct registry_outcome outcome;
     weft_status status = registry_node_start(hearing->controller->config.registry, run->run, run->epoch, hearing->node,
                                              moment, &outcome, hearing->error);
@@ -450,7 +451,7 @@ static bool hear_record(void *context, const struct journal_record *record)
     if (record->kind == JOURNAL_STARTED)
         hearing->status = hear_start(hearing, record);
     else if (journal_is_end(record->kind))
-        hearing->status = hear_end(hearing, record);
+        hearing->status = controller_attempt_hear_end(hearing, record);
     else if (record->kind == JOURNAL_OUTPUT)
         blame_hear(run, hearing->node, record);
     else if (record->kind == JOURNAL_METRICS)
@@ -506,7 +507,7 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
 
 /* ---- it was under way before ---- */
 
-static bool find_host(const struct controller *controller, const char *name, uint32_t *host)
+static bool controller_attempt_find_host(const struct controller *controller, const char *name, uint32_t *host)
 {
     for (*host = 0; *host < controller->host_count; ++*host)
         if (!strcmp(controller->hosts[*host].name, name))
@@ -533,7 +534,8 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
         status = error_memory(error, run->nodes * sizeof *run->node, "the nodes of an attempt");
     for (uint32_t i = 0; i < count && i < run->nodes && status == WEFT_OK; i++) {
         struct controlled_node *node = &run->node[i];
-        if (!find_host(controller, rows[i].host, &node->host) || !slot_set_read(rows[i].slots, &node->slots)) {
+        if (!controller_attempt_find_host(controller, rows[i].host, &node->host) ||
+            !slot_set_read(rows[i].slots, &node->slots)) {
             status = error_set(error, WEFT_ERROR_STATE,
                                "run %" PRId64 " has slots %s of host '%s', which the state does not know any more: "
                                "start the server with that host",

@@ -60,8 +60,8 @@ static void forget_balances(struct controller *controller, uint32_t project)
     controller->plan_stale = true;
 }
 
-static weft_status look_at(struct controller *controller, const struct controlled_run *run,
-                           struct controlled_funds **funds, struct error *error)
+static weft_status controller_budget_look_at(struct controller *controller, const struct controlled_run *run,
+                                             struct controlled_funds **funds, struct error *error)
 {
     *funds = &controller->funds[run->funds];
     if ((*funds)->fresh)
@@ -120,14 +120,14 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
     struct controlled_project *project = &controller->projects[run->project];
     struct controlled_funds *funds;
     bool by_member;
-    weft_status status = look_at(controller, run, &funds, error);
+    weft_status status = controller_budget_look_at(controller, run, &funds, error);
     if (status != WEFT_OK || !funds->ledger.limited)
         return status;
     bool enough = choose_account(controller, run, funds, 0, &by_member);
     /* It is posted when it suffices, for every posting stays in the ledger. */
     if (!enough && choose_account(controller, run, funds, now, &by_member)) {
         status = post_accrual(controller, run, now, error);
-        if (status != WEFT_OK || (status = look_at(controller, run, &funds, error)) != WEFT_OK)
+        if (status != WEFT_OK || (status = controller_budget_look_at(controller, run, &funds, error)) != WEFT_OK)
             return status;
         enough = choose_account(controller, run, funds, 0, &by_member);
     }
@@ -165,14 +165,14 @@ weft_status budget_look(struct controller *controller, struct controlled_run *ru
     *enough = true;
     if (run->personal)
         return WEFT_OK;
-    weft_status status = look_at(controller, run, &funds, error);
+    weft_status status = controller_budget_look_at(controller, run, &funds, error);
     if (status != WEFT_OK || !funds->ledger.limited)
         return status;
     int64_t most = most_for(controller, run, funds);
     /* Where there is enough, the hour's posting will do: else every start would post next to nothing. */
     if (most < *wanted) {
         status = post_accrual(controller, run, now, error);
-        if (status != WEFT_OK || (status = look_at(controller, run, &funds, error)) != WEFT_OK)
+        if (status != WEFT_OK || (status = controller_budget_look_at(controller, run, &funds, error)) != WEFT_OK)
             return status;
         most = most_for(controller, run, funds);
     }

@@ -99,7 +99,8 @@ void controller_close(struct controller *controller)
 /* ---- a step: hear ---- */
 
 /* The attempt of a run has ended: the scheduler hears what that means. */
-static weft_status settle(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
+static weft_status controller_settle(struct controller *controller, struct controlled_run *run, int64_t now,
+                                     struct error *error)
 {
     struct registry_run found;
     weft_status status = registry_run_get(controller->config.registry, run->run, &found, error);
@@ -180,7 +181,7 @@ static weft_status hear_all(struct controller *controller, int64_t now, struct e
         if (run->started)
             status = attempt_hear(controller, run, now, error);
         if (status == WEFT_OK && !run->to_start)
-            status = settle(controller, run, now, error);
+            status = controller_settle(controller, run, now, error);
     }
     return status;
 }
@@ -231,7 +232,7 @@ static weft_status take_pass(struct controller *controller, int64_t now, struct 
     return status;
 }
 
-static weft_status decide(struct controller *controller, int64_t now, struct error *error)
+static weft_status controller_decide(struct controller *controller, int64_t now, struct error *error)
 {
     bool due = controller->changed || now - controller->passed_at >= PASS_PERIOD || slices_due(controller, now) ||
                (controller->pause_ends && now >= controller->pause_ends);
@@ -269,7 +270,7 @@ static weft_status write_down(struct controller *controller, int64_t now, struct
     if (status == WEFT_OK)
         status = budget_accrue(controller, now, error);
     if (status == WEFT_OK)
-        status = decide(controller, now, error);
+        status = controller_decide(controller, now, error);
     for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++)
         if (controller->runs[i]->promised && !controller->runs[i]->node && !*controller->disk_trouble)
             status = attempt_place(controller, controller->runs[i], now, error);
@@ -321,7 +322,7 @@ static weft_status act_together(struct controller *controller, int64_t now, bool
     return status == WEFT_OK && ended != WEFT_OK ? error_set(error, ended, "%s", failure.text) : status;
 }
 
-static bool is_busy(const struct controller *controller)
+static bool controller_is_busy(const struct controller *controller)
 {
     for (uint32_t i = 0; i < controller->run_count; i++)
         if (controller->runs[i]->node || controller->runs[i]->promised)
@@ -340,7 +341,7 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
     bool queued = scheduler_queued(controller->scheduler) != 0, waits = queued || controller->parked;
     *next = now + (at_once || (controller->changed && waits) ? 0
                    : controller->round                       ? TURN_PERIOD
-                   : is_busy(controller)                     ? STEP_PERIOD
+                   : controller_is_busy(controller)          ? STEP_PERIOD
                    : queued                                  ? PASS_PERIOD
                                                              : IDLE_PERIOD);
     const int64_t accrues = controller->accrued_at + BUDGET_PERIOD;

@@ -20,7 +20,8 @@ static int by_priority(const void *a, const void *b)
     return left->run < right->run ? -1 : left->run > right->run;
 }
 
-static weft_status judge(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
+static weft_status gate_judge(struct controller *controller, struct controlled_run *run, int64_t now,
+                              struct error *error)
 {
     enum controller_wait waits = controller->config.paused           ? CONTROLLER_WAITS_FOR_RESUME
                                  : pause_judge(controller, run, now) ? CONTROLLER_WAITS_FOR_PAUSE
@@ -74,7 +75,7 @@ weft_status gate_all(struct controller *controller, int64_t now, struct error *e
         qsort(waiting, count, sizeof(struct controlled_run *), by_priority);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < count && status == WEFT_OK; i++)
-        status = judge(controller, waiting[i], now, error);
+        status = gate_judge(controller, waiting[i], now, error);
     free(waiting);
     return status;
 }

@@ -147,7 +147,7 @@ static bool takes_runs(const struct controlled_host *host)
     return host->state == REGISTRY_HOST_UP;
 }
 
-static bool is_there(const struct controlled_host *host)
+static bool controller_hosts_is_there(const struct controlled_host *host)
 {
     return !registry_host_is_lost(host->state);
 }
@@ -238,7 +238,7 @@ char *hosts_say(const struct controller *controller, const struct controlled_run
 weft_status hosts_check(const struct controller *controller, uint32_t nodes, uint32_t slots, bool spans,
                         struct error *error)
 {
-    const uint32_t there = most_hosts(controller, slots, spans, is_there);
+    const uint32_t there = most_hosts(controller, slots, spans, controller_hosts_is_there);
     if (there >= nodes)
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -260,7 +260,7 @@ static int64_t processors_of(const struct controlled_host *host)
     return host->processors;
 }
 
-static int64_t memory_of(const struct controlled_host *host)
+static int64_t controller_hosts_memory_of(const struct controlled_host *host)
 {
     return host->memory;
 }
@@ -273,7 +273,8 @@ static const struct controlled_host *falls_short(const struct controller *contro
     for (uint32_t i = 0; i < controller->host_count; i++) {
         const struct controlled_host *host = &controller->hosts[i];
         const int64_t has = share->has(host);
-        if (host->slots < slots || !is_there(host) || !has || has * slots >= share->asked * host->slots)
+        if (host->slots < slots || !controller_hosts_is_there(host) || !has ||
+            has * slots >= share->asked * host->slots)
             continue;
         if (!least || has * least->slots < share->has(least) * host->slots)
             least = host;
@@ -286,7 +287,7 @@ static uint32_t slots_that_suffice(const struct controller *controller, const st
                                    const struct run_specification *asked, uint32_t slots)
 {
     for (; slots <= SLOT_SET_MOST; slots++)
-        if (most_hosts(controller, slots, asked->may_span_pods, is_there) >= (uint32_t)asked->nodes &&
+        if (most_hosts(controller, slots, asked->may_span_pods, controller_hosts_is_there) >= (uint32_t)asked->nodes &&
             !falls_short(controller, share, slots))
             return slots;
     return 0;
@@ -303,7 +304,7 @@ static char *say_amount(bool memory, double amount, char *text, size_t size)
 weft_status hosts_check_share(const struct controller *controller, const struct run_specification *asked,
                               struct error *error)
 {
-    const struct share shares[] = {{asked->processors, processors_of}, {asked->memory, memory_of}};
+    const struct share shares[] = {{asked->processors, processors_of}, {asked->memory, controller_hosts_memory_of}};
     const uint32_t slots = (uint32_t)asked->slots;
     for (int memory = 0; memory < 2; memory++) {
         const struct share *share = &shares[memory];

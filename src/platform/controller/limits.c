@@ -25,7 +25,8 @@ static uint32_t find_class(const struct controller_config *config, const char *n
     return others;
 }
 
-static const struct controller_class *class_of(const struct controller *controller, const struct controlled_run *run)
+static const struct controller_class *controller_limits_class_of(const struct controller *controller,
+                                                                 const struct controlled_run *run)
 {
     return run->limits == CONTROLLED_NONE ? NULL : &controller->config.classes[run->limits];
 }
@@ -35,7 +36,7 @@ void run_limits_apply(const struct controller *controller, const struct registry
     run->limits = find_class(&controller->config, found->class_name);
     run->time_limit = found->time_limit * 1000;
     run->time_slice = found->time_slice * 1000;
-    const struct controller_class *limits = class_of(controller, run);
+    const struct controller_class *limits = controller_limits_class_of(controller, run);
     if (!limits)
         return;
     int64_t longest = limits->time_limit * 1000, slice = limits->time_slice * 1000;
@@ -113,7 +114,7 @@ void run_limits_count(struct controller *controller, const struct controlled_run
 enum controller_wait run_limits_judge(const struct controller *controller, const struct controlled_run *run)
 {
     const struct controlled_owner *owner = &controller->owners[run->owner];
-    const struct controller_class *limits = class_of(controller, run);
+    const struct controller_class *limits = controller_limits_class_of(controller, run);
     uint32_t most = controller->config.personal_runs_most;
     if (run->personal && most && owner->personal_runs >= most)
         return CONTROLLER_WAITS_FOR_PERSONAL;
@@ -125,7 +126,7 @@ enum controller_wait run_limits_judge(const struct controller *controller, const
 char *run_limits_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size)
 {
     const char *owner = controller->owners[run->owner].name;
-    const struct controller_class *limits = class_of(controller, run);
+    const struct controller_class *limits = controller_limits_class_of(controller, run);
     if (run->waits == CONTROLLER_WAITS_FOR_CLASS && limits)
         snprintf(text, size, "waits for its owner's other runs: '%s' may have %u run%s of class '%s' at once", owner,
                  limits->runs_most, limits->runs_most == 1 ? "" : "s", limits->name);
@@ -140,7 +141,7 @@ char *run_limits_say(const struct controller *controller, const struct controlle
 void controller_idle_limits(const struct controller *controller, int64_t number, int64_t *idle_limit, bool *idle_stops)
 {
     const struct controlled_run *run = runs_find(controller, number);
-    const struct controller_class *limits = run ? class_of(controller, run) : NULL;
+    const struct controller_class *limits = run ? controller_limits_class_of(controller, run) : NULL;
     *idle_limit = limits && limits->idle_limit ? limits->idle_limit : IDLE_LIMIT;
     *idle_stops = limits && limits->idle_stops;
 }
@@ -183,7 +184,7 @@ weft_status controller_stop_idle(struct controller *controller, int64_t number, 
 {
     struct database *registry = controller->config.registry;
     struct controlled_run *run = runs_find(controller, number);
-    const struct controller_class *limits = run ? class_of(controller, run) : NULL;
+    const struct controller_class *limits = run ? controller_limits_class_of(controller, run) : NULL;
     *stopped = false;
     if (!run || !run->node || run->to_stop || !limits || !limits->idle_stops)
         return WEFT_OK;

@@ -16,7 +16,7 @@ static struct controller_plan_run entry_of(const struct controller *controller, 
                                         .waits = run->waits};
 }
 
-static int64_t milliseconds(double seconds)
+static int64_t controller_plan_milliseconds(double seconds)
 {
     return (int64_t)(seconds * 1000);
 }
@@ -45,7 +45,8 @@ static weft_status add_queue(struct controller *controller, int64_t now, struct 
             continue;
         struct controller_plan_run *entry = add_waiting(controller, plan, run);
         entry->outlook = outlooks[i];
-        entry->expected_start = isinf(outlooks[i].expected_start) ? 0 : milliseconds(outlooks[i].expected_start);
+        entry->expected_start =
+            isinf(outlooks[i].expected_start) ? 0 : controller_plan_milliseconds(outlooks[i].expected_start);
         if (outlooks[i].awaits != OUTLOOK_NOBODY)
             entry->awaits = controller->by_name[outlooks[i].awaits]->run;
     }
@@ -115,7 +116,8 @@ static weft_status add_pausing(struct controller *controller, int64_t now, struc
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         struct controlled_run *run = controller->by_name[returns[i].run];
         struct controller_plan_run *entry = add_waiting(controller, plan, run);
-        const int64_t expected = isinf(returns[i].expected_start) ? 0 : milliseconds(returns[i].expected_start);
+        const int64_t expected =
+            isinf(returns[i].expected_start) ? 0 : controller_plan_milliseconds(returns[i].expected_start);
         entry->expected_start = expected && expected < run->pause_end ? run->pause_end : expected; /* rounded down */
     }
     free(returns);

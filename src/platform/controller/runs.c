@@ -65,7 +65,7 @@ void runs_free(struct controller *controller)
 }
 
 /* Room for one more run. */
-static weft_status make_room(struct controller *controller, struct error *error)
+static weft_status controller_runs_make_room(struct controller *controller, struct error *error)
 {
     size_t bytes = (controller->run_count + 1) * sizeof(struct controlled_run *);
     struct controlled_run **runs = realloc(controller->runs, bytes);
@@ -75,7 +75,7 @@ static weft_status make_room(struct controller *controller, struct error *error)
     return WEFT_OK;
 }
 
-static void insert(struct controller *controller, struct controlled_run *run)
+static void controller_runs_insert(struct controller *controller, struct controlled_run *run)
 {
     uint32_t at = runs_place(controller, run->run);
     memmove(&controller->runs[at + 1], &controller->runs[at],
@@ -218,8 +218,8 @@ weft_status runs_learn(struct controller *controller, struct error *error)
 }
 
 /* Tell the scheduler of a run: that it waits, or has the hosts of its attempt. */
-static weft_status enter(struct controller *controller, struct controlled_run *run, const struct registry_run *found,
-                         struct error *error)
+static weft_status controller_runs_enter(struct controller *controller, struct controlled_run *run,
+                                         const struct registry_run *found, struct error *error)
 {
     struct scheduler_request request =
         request_of(run->nodes, run->slots, run->priority, run->preemptible, run->personal);
@@ -308,7 +308,8 @@ static weft_status take_up_attempt(struct controller *controller, struct control
 }
 
 /* One that can never be placed. */
-static weft_status refuse(struct controller *controller, int64_t run, const char *why, int64_t now, struct error *error)
+static weft_status controller_runs_refuse(struct controller *controller, int64_t run, const char *why, int64_t now,
+                                          struct error *error)
 {
     struct database *registry = controller->config.registry;
     struct registry_outcome outcome;
@@ -334,7 +335,7 @@ weft_status runs_enter_again(struct controller *controller, struct controlled_ru
     weft_status status = registry_run_get(controller->config.registry, run->run, &found, error);
     if (status != WEFT_OK)
         return status;
-    status = enter(controller, run, &found, &refusal);
+    status = controller_runs_enter(controller, run, &found, &refusal);
     if (status == WEFT_ERROR_ARGUMENT)
         return keep_waiting(run, refusal.text, error);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", refusal.text);
@@ -344,7 +345,7 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
                          int64_t now, struct error *error)
 {
     struct controlled_run *run = calloc(1, sizeof *run);
-    weft_status status = run ? make_room(controller, error) : error_memory(error, sizeof *run, "a run");
+    weft_status status = run ? controller_runs_make_room(controller, error) : error_memory(error, sizeof *run, "a run");
     if (status != WEFT_OK) {
         free(run);
         return status;
@@ -372,18 +373,19 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
     if (status == WEFT_OK && run_state_is_active(found->state))
         status = take_up_attempt(controller, run, found, &refusal);
     if (status == WEFT_OK)
-        status = enter(controller, run, found, &refusal);
+        status = controller_runs_enter(controller, run, found, &refusal);
     if (status == WEFT_ERROR_ARGUMENT && waits && acknowledged)
         status = keep_waiting(run, refusal.text, &refusal);
     if (status == WEFT_OK) {
-        insert(controller, run);
+        controller_runs_insert(controller, run);
         if (run->node)
             progress_take_up(controller, run, &found->progress, now);
         return WEFT_OK;
     }
     free_run(controller, run);
-    return status == WEFT_ERROR_ARGUMENT && waits ? refuse(controller, found->run, refusal.text, now, error)
-                                                  : error_set(error, status, "%s", refusal.text);
+    return status == WEFT_ERROR_ARGUMENT && waits
+               ? controller_runs_refuse(controller, found->run, refusal.text, now, error)
+               : error_set(error, status, "%s", refusal.text);
 }
 
 weft_status controller_submitted(struct controller *controller, int64_t number, int64_t now, struct error *error)

@@ -53,7 +53,7 @@ static bool is_leaving(const struct controlled_run *run)
 }
 
 /* It could give way now: it has its hosts by the scheduler's book and by its own. */
-static bool is_over(const struct controlled_run *run, int64_t now)
+static bool slices_is_over(const struct controlled_run *run, int64_t now)
 {
     return run->node && run->slice_end <= now && run->place == CONTROLLED_ON_HOSTS && !run->promised &&
            !is_leaving(run);
@@ -72,7 +72,7 @@ static int smallest_first(const void *a, const void *b)
 bool slices_due(const struct controller *controller, int64_t now)
 {
     for (uint32_t i = 0; i < controller->run_count; i++)
-        if (controller->runs[i]->slice_end > controller->passed_at && is_over(controller->runs[i], now))
+        if (controller->runs[i]->slice_end > controller->passed_at && slices_is_over(controller->runs[i], now))
             return true;
     return false;
 }
@@ -112,7 +112,7 @@ static void suppose_back(struct supposed *supposed, const struct controlled_run 
     supposed->fixed += is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
 }
 
-static bool fits(struct slices *slices, const struct supposed *supposed, const struct outlook *waits)
+static bool slices_fits(struct slices *slices, const struct supposed *supposed, const struct outlook *waits)
 {
     const struct controlled_run *run = slices->controller->by_name[waits->run];
     if (is_fixed(run) && waits->kept &&
@@ -121,7 +121,7 @@ static bool fits(struct slices *slices, const struct supposed *supposed, const s
     return pool_place(&supposed->pool, waits->gang, waits->run, slices->hosts);
 }
 
-/* The run takes the hosts that fits() has found, as far as they are free in the one or the other. */
+/* The run takes the hosts that slices_fits() has found, as far as they are free in the one or the other. */
 static void suppose_started(struct slices *slices, struct supposed *supposed, const struct outlook *waits)
 {
     const struct controlled_run *run = slices->controller->by_name[waits->run];
@@ -162,7 +162,7 @@ static weft_status give_way(struct slices *slices, struct controlled_run *run, c
 
 /* Who gives way to a run, into slices->gives: so many until it fits, then none of those that it fits without. False if
  * it does not fit whoever leaves. */
-static bool choose(struct slices *slices, const struct outlook *waits)
+static bool slices_choose(struct slices *slices, const struct outlook *waits)
 {
     const struct controlled_run *run = slices->controller->by_name[waits->run];
     bool fit = false;
@@ -170,34 +170,34 @@ static bool choose(struct slices *slices, const struct outlook *waits)
     memset(slices->gives, 0, slices->over_count * sizeof *slices->gives);
     for (; end < slices->over_count && !fit; end++) {
         const struct controlled_run *over = slices->over[end];
-        if (!is_over(over, slices->now) || (run->had_turn && run->had_turn + over->time_slice > slices->now))
+        if (!slices_is_over(over, slices->now) || (run->had_turn && run->had_turn + over->time_slice > slices->now))
             continue;
         suppose_left(&slices->here, over);
         slices->gives[end] = true;
-        fit = fits(slices, &slices->here, waits);
+        fit = slices_fits(slices, &slices->here, waits);
     }
     while (end-- > 0) {
         if (!slices->gives[end])
             continue;
         suppose_back(&slices->here, slices->over[end]);
-        slices->gives[end] = fit && !fits(slices, &slices->here, waits);
+        slices->gives[end] = fit && !slices_fits(slices, &slices->here, waits);
         if (slices->gives[end])
             suppose_left(&slices->here, slices->over[end]);
     }
-    return fit && fits(slices, &slices->here, waits);
+    return fit && slices_fits(slices, &slices->here, waits);
 }
 
 static weft_status make_way(struct slices *slices, const struct outlook *waits, bool *made, struct error *error)
 {
     const struct controlled_run *run = slices->controller->by_name[waits->run];
     weft_status status = WEFT_OK;
-    if (fits(slices, &slices->soon, waits)) { /* by itself */
+    if (slices_fits(slices, &slices->soon, waits)) { /* by itself */
         suppose_started(slices, &slices->soon, waits);
         return WEFT_OK;
     }
     if (failed_before(slices, waits->gang))
         return WEFT_OK;
-    if (!choose(slices, waits)) {
+    if (!slices_choose(slices, waits)) {
         if (!run->had_turn && slices->shape_count < SHAPES)
             slices->shapes[slices->shape_count++] = waits->gang;
         return WEFT_OK;
@@ -214,7 +214,7 @@ static weft_status make_way(struct slices *slices, const struct outlook *waits, 
 }
 
 /* What is, and who could leave. */
-static bool look(struct slices *slices)
+static bool slices_look(struct slices *slices)
 {
     const struct controller *controller = slices->controller;
     const struct pool *pool = scheduler_pool(controller->scheduler);
@@ -229,7 +229,7 @@ static bool look(struct slices *slices)
         if (run->place != CONTROLLED_ON_HOSTS)
             continue;
         slices->here.fixed += is_fixed(run) ? (uint64_t)controlled_size(run) : 0;
-        if (is_over(run, slices->now))
+        if (slices_is_over(run, slices->now))
             slices->over[slices->over_count++] = run;
     }
     slices->soon.fixed = slices->here.fixed;
@@ -248,13 +248,13 @@ weft_status slices_end(struct controller *controller, int64_t now, bool *made, s
     bool any = false;
     *made = false;
     for (uint32_t i = 0; i < controller->run_count && !any; i++)
-        any = is_over(controller->runs[i], now);
+        any = slices_is_over(controller->runs[i], now);
     if (!any || !queued)
         return WEFT_OK;
     struct slices slices = {.controller = controller, .now = now};
     struct outlook *outlooks = malloc(queued * sizeof *outlooks);
     weft_status status = WEFT_OK;
-    if (!outlooks || !look(&slices))
+    if (!outlooks || !slices_look(&slices))
         status = error_memory(error, queued * sizeof *outlooks, "time slices");
     if (status == WEFT_OK)
         status = outlook_all(controller->scheduler, controlled_seconds(now), outlooks, error);

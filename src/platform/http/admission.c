@@ -39,7 +39,7 @@ static struct http_client_count *find_count(struct http_server *server, const ch
 enum room { ROOM, FULL, TOO_MANY_OF_USER, TOO_MANY_OF_ADDRESS };
 
 /* Whether there is room for one more, which the client's count includes already. */
-static enum room find_room(const struct http_connection *connection, bool local, bool own)
+static enum room admission_find_room(const struct http_connection *connection, bool local, bool own)
 {
     const struct http_server *server = connection->server;
     const uint32_t all = server->limits.connections, open = server->connection_count;
@@ -85,9 +85,9 @@ bool http_admit(struct http_connection *connection, int descriptor)
         return false;
     connection->client->count++;
     const bool own = connection->peer_known && (user == 0 || user == geteuid());
-    enum room room = find_room(connection, local, own);
+    enum room room = admission_find_room(connection, local, own);
     if ((room == FULL && end_idle(server, NULL)) || (room == TOO_MANY_OF_USER && end_idle(server, connection->client)))
-        room = find_room(connection, local, own);
+        room = admission_find_room(connection, local, own);
     if (room == ROOM)
         return true;
     http_leave(connection->client);

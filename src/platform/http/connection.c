@@ -54,7 +54,7 @@ void http_connection_close(struct http_connection *connection)
 }
 
 /* Answer with an error that ends the connection: what follows on it cannot be understood or is not wanted. */
-static void refuse(struct http_connection *connection, unsigned status, const char *reason)
+static void connection_refuse(struct http_connection *connection, unsigned status, const char *reason)
 {
     connection->close_after = true;
     http_fail_parameter(connection->request, status, NULL, reason);
@@ -63,10 +63,10 @@ static void refuse(struct http_connection *connection, unsigned status, const ch
 static void refuse_for_room(struct http_connection *connection)
 {
     http_reply_header(connection->request, "Retry-After", "2");
-    refuse(connection, 503, "other requests fill the room for bodies at the moment: try again soon");
+    connection_refuse(connection, 503, "other requests fill the room for bodies at the moment: try again soon");
 }
 
-static bool begin_request(struct http_connection *connection)
+static bool connection_begin_request(struct http_connection *connection)
 {
     if (!connection->request)
         connection->request = http_request_new(connection);
@@ -77,11 +77,11 @@ static bool begin_request(struct http_connection *connection)
 static void refuse_early(struct http_connection *connection, unsigned status, const char *reason)
 {
     connection->close_after = true;
-    if (begin_request(connection))
-        refuse(connection, status, reason);
+    if (connection_begin_request(connection))
+        connection_refuse(connection, status, reason);
 }
 
-static void handle(struct http_connection *connection)
+static void connection_handle(struct http_connection *connection)
 {
     struct http_request *request = connection->request;
     struct http_server *server = connection->server;
@@ -90,13 +90,13 @@ static void handle(struct http_connection *connection)
         request->body_text = (char *)evbuffer_pullup(request->body, -1);
     http_connection_enter(connection, HTTP_HANDLING);
     if (request->body_size > 0 && !request->body_text)
-        refuse(connection, 503, "the server has no memory for the body at the moment");
+        connection_refuse(connection, 503, "the server has no memory for the body at the moment");
     else
         server->application.handle(server->application.context, request);
 }
 
 /* The head was understood: ask the application, and decide about the body. */
-static void begin(struct http_connection *connection)
+static void connection_begin(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     struct http_request *request = connection->request;
@@ -110,14 +110,14 @@ static void begin(struct http_connection *connection)
         return;
     connection->close_after = !message->keep_alive;
     if (!body) {
-        handle(connection);
+        connection_handle(connection);
         return;
     }
     if (message->framing == MESSAGE_LENGTH && message->length > request->body_most) {
         char reason[160];
         snprintf(reason, sizeof reason, "the body has %llu bytes; here it may have %zu",
                  (unsigned long long)message->length, request->body_most);
-        refuse(connection, 413, reason);
+        connection_refuse(connection, 413, reason);
         return;
     }
     if (message->framing == MESSAGE_LENGTH && !http_body_has_room(request, (size_t)message->length)) {
@@ -185,30 +185,30 @@ static bool take_head(struct http_connection *connection)
             refuse_early(connection, 400, "the request ends before its headers do");
         return false;
     }
-    if (!begin_request(connection))
+    if (!connection_begin_request(connection))
         return false;
     struct http_request *request = connection->request;
     struct error error = {0};
     unsigned code = 400;
     request->head = malloc(head_size + 1);
     if (!request->head || evbuffer_remove(input, request->head, head_size) != (int)head_size) {
-        refuse(connection, 503, "the server has no memory for the request at the moment");
+        connection_refuse(connection, 503, "the server has no memory for the request at the moment");
         return false;
     }
     request->head[head_size] = '\0';
     if (memchr(request->head, '\0', head_size))
-        refuse(connection, 400, "the request holds a NUL");
+        connection_refuse(connection, 400, "the request holds a NUL");
     else if (message_read_request(request->head, head_size, &request->message, &code, &error) != WEFT_OK)
-        refuse(connection, code, error.text);
+        connection_refuse(connection, code, error.text);
     else if (!(request->path = strdup(request->message.target)))
-        refuse(connection, 503, "the server has no memory for the request at the moment");
+        connection_refuse(connection, 503, "the server has no memory for the request at the moment");
     if (request->answered)
         return false;
     char *query = strchr(request->path, '?');
     request->query = query ? query + 1 : "";
     if (query)
         *query = '\0';
-    begin(connection);
+    connection_begin(connection);
     return true;
 }
 
@@ -219,7 +219,7 @@ static bool add_to_body(struct http_connection *connection, const char *bytes, s
         char reason[160];
         snprintf(reason, sizeof reason, "the body has more bytes than the %zu that it may have here",
                  request->body_most);
-        refuse(connection, 413, reason);
+        connection_refuse(connection, 413, reason);
         return false;
     }
     if (!http_body_claim(request, size) || evbuffer_add(request->body, bytes, size) != 0) {
@@ -245,7 +245,7 @@ static bool take_chunks(struct http_connection *connection)
         if (result == CHUNKS_END)
             return true;
         if (result == CHUNKS_WRONG) {
-            refuse(connection, 400, "the body's chunks are not written as HTTP/1.1 says");
+            connection_refuse(connection, 400, "the body's chunks are not written as HTTP/1.1 says");
             return false;
         }
     }
@@ -274,9 +274,9 @@ static bool take_body(struct http_connection *connection)
         return false;
     connection->moved += before - evbuffer_get_length(input);
     if (whole)
-        handle(connection);
+        connection_handle(connection);
     else if (connection->input_ended)
-        refuse(connection, 400, "the connection ends before the body does");
+        connection_refuse(connection, 400, "the connection ends before the body does");
     return whole;
 }
 

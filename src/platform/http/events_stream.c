@@ -167,7 +167,8 @@ void events_newest(struct events_stream *events, char id[EVENTS_ID_BYTES])
 }
 
 /* The event that a subscriber is to be told next, held for it; NULL: none. `*missed` is how many are gone before it. */
-static struct event *take_next(struct events_stream *events, struct subscriber *subscriber, uint64_t *missed)
+static struct event *events_stream_take_next(struct events_stream *events, struct subscriber *subscriber,
+                                             uint64_t *missed)
 {
     struct event *event = NULL;
     pthread_mutex_lock(&events->lock);
@@ -195,7 +196,7 @@ static void tell_missed(struct subscriber *subscriber, uint64_t next, uint64_t m
 }
 
 /* Write what there is and fits. */
-static void deliver(void *context)
+static void events_stream_deliver(void *context)
 {
     struct subscriber *subscriber = context;
     struct events_stream *events = subscriber->events;
@@ -203,7 +204,7 @@ static void deliver(void *context)
     while (http_stream_queued(subscriber->request) < QUEUED_MOST) {
         uint64_t missed;
         uint64_t before = subscriber->next;
-        struct event *event = take_next(events, subscriber, &missed);
+        struct event *event = events_stream_take_next(events, subscriber, &missed);
         if (missed > 0) {
             tell_missed(subscriber, before + missed, missed);
             wrote = true;
@@ -230,7 +231,7 @@ static void deliver_all(void *context)
     events->woken = false;
     pthread_mutex_unlock(&events->lock);
     TAILQ_FOREACH(subscriber, &events->subscribers, entry)
-    deliver(subscriber);
+    events_stream_deliver(subscriber);
 }
 
 static void beat(void *context)
@@ -256,7 +257,7 @@ static void close_subscriber(void *context)
 }
 
 /* Where to begin, from an id. False: it is no id of this server's start, or of what is still to come. */
-static bool find_place(struct events_stream *events, const char *id, uint64_t *place)
+static bool events_stream_find_place(struct events_stream *events, const char *id, uint64_t *place)
 {
     size_t length = strlen(events->start);
     char *end = NULL;
@@ -294,17 +295,18 @@ void events_subscribe(struct events_stream *events, struct http_request *request
                                       .filter = filter,
                                       .context = context,
                                       .release = release};
-    bool known = find_place(events, last ? last : after, &subscriber->next);
+    bool known = events_stream_find_place(events, last ? last : after, &subscriber->next);
     TAILQ_INSERT_TAIL(&events->subscribers, subscriber, entry);
     atomic_store(&events->subscriber_count, ++events->count);
     http_reply_header(request, "X-Accel-Buffering", "no"); /* a proxy is to hand events on as they come */
-    http_stream_begin(request, 200, "text/event-stream",
-                      &(struct http_stream_events){
-                          .drained = deliver, .closed = close_subscriber, .idle = beat, .context = subscriber});
+    http_stream_begin(
+        request, 200, "text/event-stream",
+        &(struct http_stream_events){
+            .drained = events_stream_deliver, .closed = close_subscriber, .idle = beat, .context = subscriber});
     http_stream_write(request, greeting, sizeof greeting - 1);
     if (!known)
         tell_missed(subscriber, subscriber->next, 0);
-    deliver(subscriber);
+    events_stream_deliver(subscriber);
 }
 
 struct events_counts events_counts(struct events_stream *events)

@@ -19,7 +19,7 @@ static bool is_token(const char *text, size_t length)
     return length > 0;
 }
 
-static weft_status wrong(unsigned *code, unsigned status, struct error *error, const char *message)
+static weft_status http_message_wrong(unsigned *code, unsigned status, struct error *error, const char *message)
 {
     if (code)
         *code = status;
@@ -27,7 +27,7 @@ static weft_status wrong(unsigned *code, unsigned status, struct error *error, c
 }
 
 /* The next line of `*at`..`end`, ended with a NUL; NULL where it does not end in CR LF or holds a control character. */
-static char *take_line(char **at, char *end)
+static char *http_message_take_line(char **at, char *end)
 {
     char *line = *at, *newline = memchr(line, '\n', (size_t)(end - line));
     if (!newline || newline == line || newline[-1] != '\r')
@@ -43,14 +43,15 @@ static char *take_line(char **at, char *end)
 static weft_status read_headers(char *at, char *end, struct message *message, unsigned *code, struct error *error)
 {
     for (;;) {
-        char *line = take_line(&at, end);
+        char *line = http_message_take_line(&at, end);
         if (!line)
-            return wrong(code, 400, error, "a header line holds a control character or does not end in CR LF");
+            return http_message_wrong(code, 400, error,
+                                      "a header line holds a control character or does not end in CR LF");
         if (!*line)
             break;
         char *colon = strchr(line, ':');
         if (*line == ' ' || *line == '\t' || !colon || !is_token(line, (size_t)(colon - line)))
-            return wrong(code, 400, error, "a header line does not have the form 'Name: value'");
+            return http_message_wrong(code, 400, error, "a header line does not have the form 'Name: value'");
         if (message->header_count == MESSAGE_HEADERS_MOST) {
             if (code)
                 *code = 431;
@@ -62,7 +63,7 @@ static weft_status read_headers(char *at, char *end, struct message *message, un
             *--tail = '\0';
         message->headers[message->header_count++] = (struct message_header){line, value};
     }
-    return at == end ? WEFT_OK : wrong(code, 400, error, "the head does not end with its empty line");
+    return at == end ? WEFT_OK : http_message_wrong(code, 400, error, "the head does not end with its empty line");
 }
 
 const char *message_header(const struct message *message, const char *name)
@@ -112,13 +113,14 @@ static weft_status read_framing(struct message *message, unsigned *code, struct 
     const char *coding = message_header(message, "Transfer-Encoding");
     const char *connection = message_header(message, "Connection");
     if (length && coding)
-        return wrong(code, 400, error, "there are a Content-Length and a Transfer-Encoding: give one of them");
+        return http_message_wrong(code, 400, error,
+                                  "there are a Content-Length and a Transfer-Encoding: give one of them");
     if (count_headers(message, "Content-Length") > 1 || count_headers(message, "Transfer-Encoding") > 1)
-        return wrong(code, 400, error, "Content-Length or Transfer-Encoding is given twice");
+        return http_message_wrong(code, 400, error, "Content-Length or Transfer-Encoding is given twice");
     if (coding && (message->minor == 0 || strcasecmp(coding, "chunked") != 0))
-        return wrong(code, 501, error, "the only Transfer-Encoding understood is 'chunked', in HTTP/1.1");
+        return http_message_wrong(code, 501, error, "the only Transfer-Encoding understood is 'chunked', in HTTP/1.1");
     if (length && !read_length(length, &message->length))
-        return wrong(code, 400, error, "Content-Length is not a number of bytes");
+        return http_message_wrong(code, 400, error, "Content-Length is not a number of bytes");
     if (coding)
         message->framing = MESSAGE_CHUNKED;
     else if (length)
@@ -132,9 +134,9 @@ static weft_status read_framing(struct message *message, unsigned *code, struct 
 static weft_status read_version(const char *text, struct message *message, unsigned *code, struct error *error)
 {
     if (strncmp(text, "HTTP/", 5) != 0)
-        return wrong(code, 400, error, "the first line does not have the form 'METHOD /path HTTP/1.1'");
+        return http_message_wrong(code, 400, error, "the first line does not have the form 'METHOD /path HTTP/1.1'");
     if (strcmp(text, "HTTP/1.1") != 0 && strcmp(text, "HTTP/1.0") != 0)
-        return wrong(code, 505, error, "the versions of HTTP understood are 1.0 and 1.1");
+        return http_message_wrong(code, 505, error, "the versions of HTTP understood are 1.0 and 1.1");
     message->minor = text[7] == '1';
     return WEFT_OK;
 }
@@ -150,7 +152,8 @@ static weft_status read_target(char **target, const char **host, unsigned *code,
     const size_t length = scheme ? strcspn(from + scheme, "/?") : 0;
     *host = NULL;
     if (scheme && (!length || memchr(from + scheme, '@', length)))
-        return wrong(code, 400, error, "the first line names no host between '//' and the path, or a user beside it");
+        return http_message_wrong(code, 400, error,
+                                  "the first line names no host between '//' and the path, or a user beside it");
     if (scheme) {
         *host = memmove(from, from + scheme, length);
         from[length] = '\0';
@@ -158,7 +161,7 @@ static weft_status read_target(char **target, const char **host, unsigned *code,
         if (**target != '/') /* there is room for it: the host has moved */
             *--*target = '/';
     }
-    return **target == '/' ? WEFT_OK : wrong(code, 400, error, "the path does not begin with '/'");
+    return **target == '/' ? WEFT_OK : http_message_wrong(code, 400, error, "the path does not begin with '/'");
 }
 
 static weft_status read_request_line(char *line, const char **host, struct message *message, unsigned *code,
@@ -166,12 +169,12 @@ static weft_status read_request_line(char *line, const char **host, struct messa
 {
     char *target = strchr(line, ' '), *version = target ? strchr(target + 1, ' ') : NULL;
     if (!version || strchr(version + 1, ' ') || strchr(line, '\t') || !is_token(line, (size_t)(target - line)))
-        return wrong(code, 400, error, "the first line does not have the form 'METHOD /path HTTP/1.1'");
+        return http_message_wrong(code, 400, error, "the first line does not have the form 'METHOD /path HTTP/1.1'");
     *target++ = '\0';
     *version++ = '\0';
     for (const char *c = target; *c; c++)
         if ((unsigned char)*c >= 0x7f || *c == '#' || *c == '\\' || *c == '"' || *c == '<' || *c == '>')
-            return wrong(code, 400, error, "the path holds a character that is to be written as %XX");
+            return http_message_wrong(code, 400, error, "the path holds a character that is to be written as %XX");
     weft_status status = read_target(&target, host, code, error);
     if (status != WEFT_OK)
         return status;
@@ -185,9 +188,10 @@ weft_status message_read_request(char *head, size_t size, struct message *messag
     char *at = head, *end = head + size;
     memset(message, 0, sizeof *message);
     message->method = message->target = "";
-    char *line = take_line(&at, end);
+    char *line = http_message_take_line(&at, end);
     if (!line)
-        return wrong(code, 400, error, "the first line holds a control character or does not end in CR LF");
+        return http_message_wrong(code, 400, error,
+                                  "the first line holds a control character or does not end in CR LF");
     const char *host = NULL;
     weft_status status = read_request_line(line, &host, message, code, error);
     if (status == WEFT_OK)
@@ -198,12 +202,12 @@ weft_status message_read_request(char *head, size_t size, struct message *messag
         return status;
     size_t hosts = count_headers(message, "Host");
     if (hosts > 1 || (hosts == 0 && message->minor == 1))
-        return wrong(code, 400, error, "there has to be one Host header");
+        return http_message_wrong(code, 400, error, "there has to be one Host header");
     if (host && hosts && strcasecmp(host, message_header(message, "Host")) != 0)
-        return wrong(code, 400, error, "the first line names another host than the Host header");
+        return http_message_wrong(code, 400, error, "the first line names another host than the Host header");
     const char *expectation = message_header(message, "Expect");
     if (expectation && strcasecmp(expectation, "100-continue") != 0)
-        return wrong(code, 417, error, "the only Expect understood is '100-continue'");
+        return http_message_wrong(code, 417, error, "the only Expect understood is '100-continue'");
     message->expects_continue = expectation && message->minor == 1;
     return WEFT_OK;
 }
@@ -212,10 +216,10 @@ weft_status message_read_reply(char *head, size_t size, bool to_head, struct mes
 {
     char *at = head, *end = head + size;
     memset(message, 0, sizeof *message);
-    char *line = take_line(&at, end);
+    char *line = http_message_take_line(&at, end);
     if (!line || strlen(line) < 12 || line[8] != ' ' || (line[12] && line[12] != ' ') ||
         strspn(line + 9, "0123456789") != 3 || line[9] == '0')
-        return wrong(NULL, 0, error, "the first line does not have the form 'HTTP/1.1 200 OK'");
+        return http_message_wrong(NULL, 0, error, "the first line does not have the form 'HTTP/1.1 200 OK'");
     line[8] = '\0';
     message->status = (unsigned)(line[9] - '0') * 100 + (unsigned)(line[10] - '0') * 10 + (unsigned)(line[11] - '0');
     weft_status status = read_version(line, message, NULL, error);
@@ -343,7 +347,7 @@ enum {
 };
 
 /* One character outside of data. */
-static int step(struct chunks *chunks, char c)
+static int http_message_step(struct chunks *chunks, char c)
 {
     bool control = (unsigned char)c < 0x20 && c != '\t';
     switch (chunks->state) {
@@ -382,7 +386,7 @@ enum chunks_result chunks_read(struct chunks *chunks, const char *bytes, size_t 
 {
     size_t at = 0;
     while (at < size && chunks->state != DATA && chunks->state < ENDED)
-        chunks->state = step(chunks, bytes[at++]);
+        chunks->state = http_message_step(chunks, bytes[at++]);
     *taken = at;
     if (chunks->state >= ENDED)
         return chunks->state == ENDED ? CHUNKS_END : CHUNKS_WRONG;

@@ -9,7 +9,7 @@
 
 #define PATH_MOST 512
 
-static int by_path(const void *path, const void *page)
+static int pages_by_path(const void *path, const void *page)
 {
     return strcmp(path, ((const struct page *)page)->path);
 }
@@ -23,7 +23,7 @@ const struct page *page_find(const char *path)
             return NULL;
         path = index;
     }
-    return bsearch(path, pages_table, pages_table_count, sizeof *pages_table, by_path);
+    return bsearch(path, pages_table, pages_table_count, sizeof *pages_table, pages_by_path);
 }
 
 const struct page *pages_all(size_t *count)

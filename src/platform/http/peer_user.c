@@ -106,7 +106,7 @@ static enum found ask_kernel(int socket, const struct ends *ends, uid_t *user)
 
 /* ---- /proc ---- */
 
-static void write_end(char text[64], const uint32_t *address, size_t words, uint16_t port)
+static void peer_user_write_end(char text[64], const uint32_t *address, size_t words, uint16_t port)
 {
     size_t at = 0;
     for (size_t i = 0; i < words; i++)
@@ -123,9 +123,9 @@ static enum found search_table(const char *path, const struct ends *ends, size_t
     unsigned long inode;
     enum found found = NOTHING;
     FILE *table = fopen(path, "re");
-    write_end(wanted, ends->address, words, ends->port);
-    write_end(wide, ends->other_port ? ends->address : every, words, ends->port);
-    write_end(other, ends->other_address, words, ends->other_port);
+    peer_user_write_end(wanted, ends->address, words, ends->port);
+    peer_user_write_end(wide, ends->other_port ? ends->address : every, words, ends->port);
+    peer_user_write_end(other, ends->other_address, words, ends->other_port);
     while (table && found == NOTHING && fgets(line, sizeof line, table))
         if (sscanf(line, " %*s %63s %63s %x %*s %*s %*s %u %*s %lu", from, to, &state, &owner, &inode) == 5 &&
             (strcmp(from, wanted) == 0 || strcmp(from, wide) == 0) && strcmp(to, other) == 0) {
@@ -137,7 +137,7 @@ static enum found search_table(const char *path, const struct ends *ends, size_t
     return found;
 }
 
-static enum found look(const struct ends *ends, uid_t *user)
+static enum found peer_user_look(const struct ends *ends, uid_t *user)
 {
     int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     enum found found = netlink >= 0 ? ask_kernel(netlink, ends, user) : NOTHING;
@@ -152,7 +152,7 @@ static enum found look(const struct ends *ends, uid_t *user)
 bool peer_user(int descriptor, uid_t *user)
 {
     struct ends ends;
-    return find_ends(descriptor, &ends) && look(&ends, user) == OWNED;
+    return find_ends(descriptor, &ends) && peer_user_look(&ends, user) == OWNED;
 }
 
 bool peer_server(int descriptor, uid_t *user)
@@ -161,13 +161,13 @@ bool peer_server(int descriptor, uid_t *user)
     uid_t listening;
     if (!find_ends(descriptor, &ends))
         return false;
-    enum found found = look(&ends, user);
+    enum found found = peer_user_look(&ends, user);
     if (found != WAITING)
         return found == OWNED;
     const struct ends listener = listener_of(&ends);
-    if (look(&listener, &listening) != OWNED)
-        return look(&ends, user) == OWNED; /* accepted by now, the listener gone */
-    found = look(&ends, user);
+    if (peer_user_look(&listener, &listening) != OWNED)
+        return peer_user_look(&ends, user) == OWNED; /* accepted by now, the listener gone */
+    found = peer_user_look(&ends, user);
     if (found == WAITING) /* all the while, so that is the listener that it waits at */
         *user = listening;
     return found != NOTHING;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static void put(struct prometheus *text, const char *words)
+static void http_prometheus_put(struct prometheus *text, const char *words)
 {
     buffer_put(&text->bytes, words, strlen(words));
 }
@@ -18,11 +18,11 @@ static void put_escaped(struct prometheus *text, const char *words, bool label)
 {
     for (; *words; words++)
         if (*words == '\\')
-            put(text, "\\\\");
+            http_prometheus_put(text, "\\\\");
         else if (*words == '\n')
-            put(text, "\\n");
+            http_prometheus_put(text, "\\n");
         else if (*words == '"' && label)
-            put(text, "\\\"");
+            http_prometheus_put(text, "\\\"");
         else
             buffer_put(&text->bytes, words, 1);
 }
@@ -30,15 +30,15 @@ static void put_escaped(struct prometheus *text, const char *words, bool label)
 void prometheus_family(struct prometheus *text, const char *name, const char *type, const char *help)
 {
     text->family = name;
-    put(text, "# HELP ");
-    put(text, name);
-    put(text, " ");
+    http_prometheus_put(text, "# HELP ");
+    http_prometheus_put(text, name);
+    http_prometheus_put(text, " ");
     put_escaped(text, help, false);
-    put(text, "\n# TYPE ");
-    put(text, name);
-    put(text, " ");
-    put(text, type);
-    put(text, "\n");
+    http_prometheus_put(text, "\n# TYPE ");
+    http_prometheus_put(text, name);
+    http_prometheus_put(text, " ");
+    http_prometheus_put(text, type);
+    http_prometheus_put(text, "\n");
 }
 
 void prometheus_sample(struct prometheus *text, double value, ...)
@@ -46,22 +46,25 @@ void prometheus_sample(struct prometheus *text, double value, ...)
     char number[TEXT_NUMBER_BYTES];
     const char *name, *before = "{";
     va_list labels;
-    put(text, text->family);
+    http_prometheus_put(text, text->family);
     va_start(labels, value);
     while ((name = va_arg(labels, const char *))) {
-        put(text, before);
-        put(text, name);
-        put(text, "=\"");
+        http_prometheus_put(text, before);
+        http_prometheus_put(text, name);
+        http_prometheus_put(text, "=\"");
         put_escaped(text, va_arg(labels, const char *), true);
-        put(text, "\"");
+        http_prometheus_put(text, "\"");
         before = ",";
     }
     va_end(labels);
     if (*before == ',')
-        put(text, "}");
-    put(text, " ");
-    put(text, isfinite(value) ? text_number(value, number) : isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
-    put(text, "\n");
+        http_prometheus_put(text, "}");
+    http_prometheus_put(text, " ");
+    http_prometheus_put(text, isfinite(value) ? text_number(value, number)
+                              : isnan(value)  ? "NaN"
+                              : value > 0     ? "+Inf"
+                                              : "-Inf");
+    http_prometheus_put(text, "\n");
 }
 
 void prometheus_free(struct prometheus *text)

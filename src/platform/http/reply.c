@@ -165,7 +165,7 @@ static bool has_header(struct http_request *request, const char *name)
 }
 
 /* Write the head. `length` is SIZE_MAX where it is not known. */
-static void write_head(struct http_request *request, unsigned status, const char *type, size_t length)
+static void reply_write_head(struct http_request *request, unsigned status, const char *type, size_t length)
 {
     struct http_connection *connection = request->connection;
     struct evbuffer *output = bufferevent_get_output(connection->bufferevent);
@@ -241,7 +241,7 @@ void http_reply_kept(struct http_request *request, unsigned status, const char *
         return;
     }
     struct http_connection *connection = request->connection;
-    write_head(request, status, type, size);
+    reply_write_head(request, status, type, size);
     if (http_request_is_head(request) || status == 204 || status == 304 || size == 0)
         release_now(release, context);
     else
@@ -254,7 +254,7 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
     if (!begin_answer(request, status))
         return;
     struct http_connection *connection = request->connection;
-    write_head(request, status, type, size);
+    reply_write_head(request, status, type, size);
     if (!http_request_is_head(request) && status != 204 && status != 304)
         evbuffer_add(bufferevent_get_output(connection->bufferevent), bytes, size);
     http_connection_enter(connection, HTTP_REPLYING);
@@ -269,7 +269,7 @@ void http_reply_json(struct http_request *request, unsigned status, const struct
         return;
     struct http_connection *connection = request->connection;
     struct evbuffer *output = bufferevent_get_output(connection->bufferevent);
-    write_head(request, text ? status : 500, "application/json", text ? writer->length + 1 : sizeof failed - 1);
+    reply_write_head(request, text ? status : 500, "application/json", text ? writer->length + 1 : sizeof failed - 1);
     if (!http_request_is_head(request)) {
         evbuffer_add(output, text ? text : failed, text ? writer->length : sizeof failed - 1);
         if (text)
@@ -339,7 +339,7 @@ void http_stream_begin(struct http_request *request, unsigned status, const char
     }
     request->chunked = request->message.minor == 1 && !head;
     connection->close_after |= !request->chunked && !head;
-    write_head(request, status, type, SIZE_MAX);
+    reply_write_head(request, status, type, SIZE_MAX);
     request->streaming = true;
     request->asked = clock_now();
     atomic_fetch_add_explicit(&request->server->streams, 1, memory_order_relaxed);

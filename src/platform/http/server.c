@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Whether all addresses of `host` are this machine's own. */
-static bool is_loopback(const char *host)
+static bool http_server_is_loopback(const char *host)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     if (getaddrinfo(host, NULL, &hints, &list) != 0)
@@ -146,7 +146,7 @@ static void end_all(struct http_server *server)
         http_request_free(request);
 }
 
-static void *serve(void *context)
+static void *http_server_serve(void *context)
 {
     struct http_server *server = context;
     event_base_loop(server->base, EVLOOP_NO_EXIT_ON_EMPTY);
@@ -188,7 +188,8 @@ static void complete_limits(struct http_limits *limits)
 }
 
 /* Where it may listen, and with what. */
-static weft_status check(const struct http_config *config, const char *host, bool local, struct error *error)
+static weft_status http_server_check(const struct http_config *config, const char *host, bool local,
+                                     struct error *error)
 {
     if (!config->certificate != !config->key)
         return error_set(error, WEFT_ERROR_ARGUMENT, "TLS takes a certificate and its key: only the %s is given",
@@ -224,8 +225,8 @@ static struct event_base *new_loop(void)
 weft_status http_server_prepare(const struct http_config *config, struct http_server **result, struct error *error)
 {
     const char *host = config->host ? config->host : HTTP_HOST;
-    bool local = is_loopback(host);
-    weft_status status = check(config, host, local, error);
+    bool local = http_server_is_loopback(host);
+    weft_status status = http_server_check(config, host, local, error);
     if (status != WEFT_OK)
         return status;
     struct http_server *server = calloc(1, sizeof *server);
@@ -294,7 +295,7 @@ weft_status http_start(struct http_server *server, struct error *error)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&server->thread, NULL, serve, server);
+    int code = pthread_create(&server->thread, NULL, http_server_serve, server);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     server->running = code == 0;
     return code == 0 ? WEFT_OK

@@ -56,7 +56,7 @@ static const char *type_of(const char *path)
     return "application/octet-stream";
 }
 
-static const struct kept_file *find(const struct static_files *files, const char *path)
+static const struct kept_file *static_files_find(const struct static_files *files, const char *path)
 {
     for (size_t i = 0; i < files->count; i++)
         if (strcmp(files->files[i].path, path) == 0)
@@ -73,7 +73,7 @@ weft_status static_files_add(struct static_files *files, const struct static_fil
                          "'%s' is no path for a page: it begins with one '/', and no part "
                          "of it with a dot",
                          file->path);
-    if (find(files, file->path))
+    if (static_files_find(files, file->path))
         return error_set(error, WEFT_ERROR_ARGUMENT, "the page '%s' is there already", file->path);
     if (files->count == STATIC_FILES_MOST || file->size > STATIC_BYTES_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -121,7 +121,7 @@ static void put_headers(struct http_request *request)
 
 bool static_files_serve(const struct static_files *files, const char *path, struct http_request *request)
 {
-    const struct kept_file *file = find(files, strcmp(path, "/") == 0 ? "/index.html" : path);
+    const struct kept_file *file = static_files_find(files, strcmp(path, "/") == 0 ? "/index.html" : path);
     const char *method = http_request_method(request);
     if (!file)
         return false;
@@ -141,7 +141,7 @@ bool static_files_serve(const struct static_files *files, const char *path, stru
 
 bool static_files_serve_missing(const struct static_files *files, struct http_request *request)
 {
-    const struct kept_file *file = find(files, "/not-found.html");
+    const struct kept_file *file = static_files_find(files, "/not-found.html");
     const char *method = http_request_method(request), *accept = http_request_header(request, "Accept");
     if (!file || !accept || !strstr(accept, "text/html") || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
         return false;

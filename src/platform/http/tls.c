@@ -22,7 +22,7 @@ const char *tls_reason(char *text, size_t room)
     return text;
 }
 
-static weft_status make(const SSL_METHOD *method, struct tls **tls, struct error *error)
+static weft_status tls_make(const SSL_METHOD *method, struct tls **tls, struct error *error)
 {
     struct tls *made = calloc(1, sizeof *made);
     if (!made)
@@ -64,7 +64,7 @@ weft_status tls_server(const char *certificate, const char *key, struct tls **tl
     for (size_t i = 0; i < 2; i++) /* OpenSSL does not say that a file is not there */
         if (access(files[i], R_OK) != 0)
             return error_system(error, "cannot read the %s '%s'", i == 0 ? "certificate" : "key", files[i]);
-    weft_status status = make(TLS_server_method(), &made, error);
+    weft_status status = tls_make(TLS_server_method(), &made, error);
     if (status != WEFT_OK)
         return status;
     if (SSL_CTX_use_certificate_chain_file(made->context, certificate) != 1)
@@ -88,7 +88,7 @@ weft_status tls_client(const char *authority, struct tls **tls, struct error *er
     struct tls *made = NULL;
     char reason[256];
     ERR_clear_error();
-    weft_status status = make(TLS_client_method(), &made, error);
+    weft_status status = tls_make(TLS_client_method(), &made, error);
     if (status != WEFT_OK)
         return status;
     SSL_CTX_set_verify(made->context, SSL_VERIFY_PEER, NULL);

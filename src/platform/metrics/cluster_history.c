@@ -21,25 +21,26 @@ static int64_t taken_on(const char *host, const struct registry_placement *place
     return taken;
 }
 
-static int64_t larger(int64_t left, int64_t right)
+static int64_t cluster_history_larger(int64_t left, int64_t right)
 {
     return left > right ? left : right;
 }
 
-static void count_all(struct cluster_census *census, const struct registry_host *hosts, size_t host_count,
-                      const struct registry_placement *placements, size_t placement_count)
+static void cluster_history_count_all(struct cluster_census *census, const struct registry_host *hosts,
+                                      size_t host_count, const struct registry_placement *placements,
+                                      size_t placement_count)
 {
     int64_t whole = 0; /* slots of wholly free hosts of this Pod */
     for (size_t i = 0; i < host_count; i++) {
         const int64_t taken = taken_on(hosts[i].host, placements, placement_count);
-        const int64_t left = hosts[i].state == REGISTRY_HOST_UP ? larger(hosts[i].slots - taken, 0) : 0;
+        const int64_t left = hosts[i].state == REGISTRY_HOST_UP ? cluster_history_larger(hosts[i].slots - taken, 0) : 0;
         if (i == 0 || strcmp(hosts[i].pod, hosts[i - 1].pod) != 0)
             whole = 0;
         whole += left == hosts[i].slots ? left : 0;
         census->slots += registry_host_is_lost(hosts[i].state) ? 0 : hosts[i].slots;
         census->taken += taken;
         census->idle += left;
-        census->largest_hole = larger(census->largest_hole, larger(left, whole));
+        census->largest_hole = cluster_history_larger(census->largest_hole, cluster_history_larger(left, whole));
     }
 }
 
@@ -55,7 +56,7 @@ weft_status cluster_census(struct database *registry, struct cluster_census *cen
     if (status == WEFT_OK)
         status = registry_waiting_slots(registry, &counted.waiting, error);
     if (status == WEFT_OK) {
-        count_all(&counted, hosts, host_count, placements, placement_count);
+        cluster_history_count_all(&counted, hosts, host_count, placements, placement_count);
         *census = counted;
     }
     free(hosts);
@@ -97,8 +98,9 @@ weft_status cluster_history_add(struct metric_store *store, const struct cluster
 
 /* ---- drawing ---- */
 
-static weft_status draw(struct metric_store *store, enum series series, int64_t from, int64_t to, size_t most,
-                        struct metric_curve *curve, struct error *error)
+static weft_status metrics_cluster_history_draw(struct metric_store *store, enum series series, int64_t from,
+                                                int64_t to, size_t most, struct metric_curve *curve,
+                                                struct error *error)
 {
     const struct metric_query query = {.run = CLUSTER_RUN,
                                        .name = names[series],
@@ -160,7 +162,7 @@ weft_status cluster_history_draw(struct metric_store *store, int64_t from, int64
     for (enum series i = SLOTS; i < SERIES && status == WEFT_OK; i++) {
         struct metric_curve curve = {0};
         struct error none = {0};
-        status = draw(store, i, from, to, most, &curve, &none);
+        status = metrics_cluster_history_draw(store, i, from, to, most, &curve, &none);
         if (status == WEFT_ERROR_DATA) { /* nothing has been counted yet */
             status = WEFT_OK;
             break;

@@ -78,7 +78,7 @@ static weft_status note_behind(struct run_metrics *metrics, const struct metric_
     return WEFT_OK;
 }
 
-static weft_status compare(void *state, const struct registry_dealt *dealt, struct error *error)
+static weft_status run_metrics_compare(void *state, const struct registry_dealt *dealt, struct error *error)
 {
     struct run_metrics *metrics = state;
     const struct metric_source source = {dealt->run, dealt->epoch, dealt->node};
@@ -95,7 +95,7 @@ weft_status run_metrics_open(const struct run_metrics_config *config, struct run
     if (!made)
         return error_memory(error, sizeof *made, "the metrics of runs");
     made->config = *config;
-    const weft_status status = registry_dealt_each(config->registry, compare, made, error);
+    const weft_status status = registry_dealt_each(config->registry, run_metrics_compare, made, error);
     if (status != WEFT_OK) {
         run_metrics_close(made);
         return status;
@@ -148,8 +148,8 @@ static weft_status ask_for_curves(struct run_metrics *metrics, const struct targ
 }
 
 /* Take the points of `metrics->line`, all of those that can be kept, and the number of their record. */
-static weft_status take_line(struct run_metrics *metrics, const struct target *target, uint64_t sequence,
-                             struct error *error)
+static weft_status run_metrics_take_line(struct run_metrics *metrics, const struct target *target, uint64_t sequence,
+                                         struct error *error)
 {
     struct metric_store *store = metrics->config.store;
     const struct metric_line *line = &metrics->line;
@@ -182,7 +182,7 @@ static weft_status take_nothing(struct run_metrics *metrics, const struct metric
 
 /* ---- records ---- */
 
-static void put_value(struct metric_line *line, const char *name, double value)
+static void run_metrics_put_value(struct metric_line *line, const char *name, double value)
 {
     struct metric_value *place = &line->values[line->count++];
     snprintf(place->name, sizeof place->name, METRIC_SYSTEM "node/%s", name);
@@ -192,15 +192,15 @@ static void put_value(struct metric_line *line, const char *name, double value)
 static void line_of_usage(struct metric_line *line, const struct journal_record *record)
 {
     *line = (struct metric_line){.step = (int64_t)(record->time / 1000000u), .time = -1, .rank = -1};
-    put_value(line, "processor_time", (double)record->usage.processor_time * 1e-6);
+    run_metrics_put_value(line, "processor_time", (double)record->usage.processor_time * 1e-6);
     if (record->usage.processes == 0) /* they have ended: so much time they took, and that is all */
         return;
-    put_value(line, "memory/resident", (double)record->usage.memory);
-    put_value(line, "processes", (double)record->usage.processes);
+    run_metrics_put_value(line, "memory/resident", (double)record->usage.memory);
+    run_metrics_put_value(line, "processes", (double)record->usage.processes);
 }
 
 /* The metrics of a record, into metrics->line; false: it has none. */
-static bool read_record(struct run_metrics *metrics, const struct journal_record *record)
+static bool run_metrics_read_record(struct run_metrics *metrics, const struct journal_record *record)
 {
     const bool printed = record->kind == JOURNAL_OUTPUT && record->output.stream == 1;
     if (record->kind == JOURNAL_USAGE) {
@@ -230,14 +230,14 @@ static struct target target_of(const struct metric_line *line, const struct metr
 }
 
 /* Errors: those of a store in trouble. */
-static weft_status take_record(struct run_metrics *metrics, const struct metric_source *source,
-                               const struct journal_record *record, struct error *error)
+static weft_status run_metrics_take_record(struct run_metrics *metrics, const struct metric_source *source,
+                                           const struct journal_record *record, struct error *error)
 {
     const struct run_metrics_config *config = &metrics->config;
-    if (!read_record(metrics, record))
+    if (!run_metrics_read_record(metrics, record))
         return take_nothing(metrics, source, record->sequence, error);
     const struct target target = target_of(&metrics->line, source, record);
-    weft_status status = take_line(metrics, &target, record->sequence, error);
+    weft_status status = run_metrics_take_line(metrics, &target, record->sequence, error);
     if (status == WEFT_OK && target.measured && config->measured)
         config->measured(config->context, source->run, source->attempt, (uint32_t)source->number, record->time,
                          &metrics->line);
@@ -264,7 +264,7 @@ weft_status run_metrics_take(void *context, int64_t run, int64_t epoch, uint32_t
         return WEFT_OK;
     }
     if (status == WEFT_OK)
-        status = take_record(metrics, &source, record, &trouble);
+        status = run_metrics_take_record(metrics, &source, record, &trouble);
     return status == WEFT_OK ? WEFT_OK : note_behind(metrics, &source, record->sequence, error);
 }
 
@@ -278,10 +278,10 @@ struct reading {
     struct error *error;
 };
 
-static bool read_again(void *context, const struct journal_record *record)
+static bool run_metrics_read_again(void *context, const struct journal_record *record)
 {
     struct reading *reading = context;
-    reading->status = take_record(reading->metrics, &reading->source, record, reading->error);
+    reading->status = run_metrics_take_record(reading->metrics, &reading->source, record, reading->error);
     return reading->status == WEFT_OK && --reading->left > 0;
 }
 
@@ -299,7 +299,8 @@ static weft_status catch_up(struct run_metrics *metrics, const struct behind *be
     weft_status status = metric_store_mark(metrics->config.store, &behind->source, &taken, error);
     if (status != WEFT_OK)
         return status;
-    status = engine->poll(engine, &attempt, (uint32_t)behind->source.number, taken, read_again, &reading, &refusal);
+    status = engine->poll(engine, &attempt, (uint32_t)behind->source.number, taken, run_metrics_read_again, &reading,
+                          &refusal);
     *left = reading.left;
     if (reading.status != WEFT_OK)
         return reading.status;

@@ -51,7 +51,7 @@ weft_status run_use_open(const struct run_use_config *config, struct run_use **u
     return WEFT_OK;
 }
 
-static void release(struct watched_run *run)
+static void run_use_release(struct watched_run *run)
 {
     free(run->shares);
     free(run);
@@ -63,14 +63,14 @@ void run_use_close(struct run_use *use)
         return;
     for (struct watched_run *run = use->runs, *next; run; run = next) {
         next = run->next;
-        release(run);
+        run_use_release(run);
     }
     free(use);
 }
 
 /* ---- runs ---- */
 
-static struct watched_run *begin(struct run_use *use, int64_t number, int64_t epoch, double at)
+static struct watched_run *run_use_begin(struct run_use *use, int64_t number, int64_t epoch, double at)
 {
     struct registry_run found;
     if (registry_run_get(use->config.registry, number, &found, NULL) != WEFT_OK || found.nodes < 1 || found.slots < 1)
@@ -101,7 +101,7 @@ static struct watched_run *begin(struct run_use *use, int64_t number, int64_t ep
     return run;
 }
 
-static void forget(struct run_use *use, struct watched_run *gone)
+static void metrics_run_use_forget(struct run_use *use, struct watched_run *gone)
 {
     for (struct watched_run **at = &use->runs; *at; at = &(*at)->next)
         if (*at == gone) {
@@ -110,21 +110,21 @@ static void forget(struct run_use *use, struct watched_run *gone)
         }
     if (use->asked == gone)
         use->asked = gone->next;
-    release(gone);
+    run_use_release(gone);
 }
 
-static struct watched_run *find(struct run_use *use, int64_t number, int64_t epoch, double at)
+static struct watched_run *run_use_find(struct run_use *use, int64_t number, int64_t epoch, double at)
 {
     struct watched_run *run = use->runs;
     while (run && run->run != number)
         run = run->next;
     if (run && run->epoch < epoch) {
-        forget(use, run);
+        metrics_run_use_forget(use, run);
         run = NULL;
     }
     if (run)
         return run->epoch == epoch ? run : NULL; /* of an attempt that is over */
-    return begin(use, number, epoch, at);
+    return run_use_begin(use, number, epoch, at);
 }
 
 /* ---- samples ---- */
@@ -140,7 +140,7 @@ static bool is_gpu_use(const char *name)
 }
 
 /* The share that a node uses of what it holds; NaN: the line does not say. */
-static double share_of(const struct watched_run *run, const struct metric_line *line)
+static double run_use_share_of(const struct watched_run *run, const struct metric_line *line)
 {
     double sum = 0, count = 0;
     for (size_t i = 0; i < line->count; i++) {
@@ -154,7 +154,7 @@ static double share_of(const struct watched_run *run, const struct metric_line *
 }
 
 /* What is known of the nodes at the moment `at`. */
-static void take(struct watched_run *run, const struct usage_policy *policy, double at)
+static void run_use_take(struct watched_run *run, const struct usage_policy *policy, double at)
 {
     for (uint32_t i = 0; i < run->nodes; i++)
         run->shares[i] = run->node[i].at > 0 && at - run->node[i].at <= KNOWN_SECONDS ? run->node[i].share : NAN;
@@ -167,13 +167,13 @@ void run_use_measured(void *context, int64_t number, int64_t epoch, uint32_t nod
 {
     struct run_use *use = context;
     const double at = (double)time * 1e-6;
-    struct watched_run *run = find(use, number, epoch, at);
-    const double share = run && node < run->nodes ? share_of(run, line) : NAN;
+    struct watched_run *run = run_use_find(use, number, epoch, at);
+    const double share = run && node < run->nodes ? run_use_share_of(run, line) : NAN;
     if (isnan(share))
         return;
     run->heard = fmax(run->heard, at);
     run->node[node] = (struct watched_node){share, at};
-    take(run, &run->policy, at);
+    run_use_take(run, &run->policy, at);
 }
 
 /* ---- what was before ---- */
@@ -256,14 +256,14 @@ static void recall(struct run_use *use, struct watched_run *run)
             if (share->count > 0)
                 run->node[node] = (struct watched_node){share->sum / share->count, at};
         }
-        take(run, &policy, at);
+        run_use_take(run, &policy, at);
     }
     free(recalled.shares);
 }
 
 /* ---- verdicts ---- */
 
-static char *say(const struct watched_run *run, char message[RUN_USE_SENTENCE_BYTES])
+static char *metrics_run_use_say(const struct watched_run *run, char message[RUN_USE_SENTENCE_BYTES])
 {
     char held[48];
     const uint64_t all = (uint64_t)run->nodes * run->slots;
@@ -284,7 +284,7 @@ bool run_use_next(struct run_use *use, struct run_use_told *told)
     if (!run)
         return false;
     *told = (struct run_use_told){run->run, run->epoch, run->watch.verdict, ""};
-    say(run, told->message);
+    metrics_run_use_say(run, told->message);
     run->told = run->watch.verdict;
     return true;
 }
@@ -295,7 +295,7 @@ bool run_use_say(const struct run_use *use, int64_t number, int64_t epoch, char 
     while (run && run->run != number)
         run = run->next;
     *message = '\0';
-    return run && run->epoch == epoch && *say(run, message);
+    return run && run->epoch == epoch && *metrics_run_use_say(run, message);
 }
 
 void run_use_end(struct run_use *use, int64_t number, int64_t epoch)
@@ -304,7 +304,7 @@ void run_use_end(struct run_use *use, int64_t number, int64_t epoch)
     while (run && run->run != number)
         run = run->next;
     if (run && run->epoch <= epoch)
-        forget(use, run);
+        metrics_run_use_forget(use, run);
 }
 
 void run_use_forget(struct run_use *use, uint64_t now, double seconds)
@@ -312,6 +312,6 @@ void run_use_forget(struct run_use *use, uint64_t now, double seconds)
     for (struct watched_run *run = use->runs, *next; run; run = next) {
         next = run->next;
         if (run->heard + seconds < (double)now * 1e-6)
-            forget(use, run);
+            metrics_run_use_forget(use, run);
     }
 }

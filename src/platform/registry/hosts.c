@@ -67,9 +67,9 @@ weft_status registry_host_get(struct database *database, const char *host, struc
     return status;
 }
 
-static weft_status add_event(struct database *database, const char *host, const char *what,
-                             enum registry_host_state from, enum registry_host_state to, const char *actor,
-                             const char *detail, int64_t now, struct error *error)
+static weft_status registry_hosts_add_event(struct database *database, const char *host, const char *what,
+                                            enum registry_host_state from, enum registry_host_state to,
+                                            const char *actor, const char *detail, int64_t now, struct error *error)
 {
     char kept[REGISTRY_DETAIL_BYTES];
     struct statement *insert =
@@ -99,12 +99,15 @@ static weft_status set_state(struct database *database, const char *host, enum r
 }
 
 /* Change the state of a host, with its event. */
-static weft_status change(struct database *database, const struct registry_host *host, enum registry_host_state to,
-                          const char *what, const char *actor, const char *detail, int64_t now, struct error *error)
+static weft_status registry_hosts_change(struct database *database, const struct registry_host *host,
+                                         enum registry_host_state to, const char *what, const char *actor,
+                                         const char *detail, int64_t now, struct error *error)
 {
     char kept[REGISTRY_DETAIL_BYTES];
     weft_status status = set_state(database, host->host, to, now, registry_detail(detail, what, kept), error);
-    return status == WEFT_OK ? add_event(database, host->host, what, host->state, to, actor, kept, now, error) : status;
+    return status == WEFT_OK
+               ? registry_hosts_add_event(database, host->host, what, host->state, to, actor, kept, now, error)
+               : status;
 }
 
 bool registry_host_is_lost(enum registry_host_state state)
@@ -123,7 +126,7 @@ static enum registry_host_state state_of(bool lost, enum registry_host_state use
     return lost ? (enum registry_host_state)(use + REGISTRY_HOST_LOST) : use;
 }
 
-static weft_status check(const struct registry_host *host, struct error *error)
+static weft_status registry_hosts_check(const struct registry_host *host, struct error *error)
 {
     weft_status status = platform_name_check(host->host, "the host", error);
     if (status == WEFT_OK)
@@ -142,7 +145,7 @@ weft_status registry_host_put(struct database *database, const struct registry_h
 {
     struct registry_host old = {.state = REGISTRY_HOST_UP};
     bool there = false;
-    weft_status status = check(host, error);
+    weft_status status = registry_hosts_check(host, error);
     if (status == WEFT_OK)
         status = look_up(database, host->host, &old, &there, error);
     if (status != WEFT_OK)
@@ -169,8 +172,8 @@ weft_status registry_host_put(struct database *database, const struct registry_h
     bool same = there && strcmp(old.pod, host->pod) == 0 && old.slots == host->slots &&
                 old.slot_kind == host->slot_kind && old.processors == host->processors && old.memory == host->memory;
     if (status == WEFT_OK && !same)
-        status =
-            add_event(database, host->host, there ? "changed" : "registered", old.state, old.state, "", "", now, error);
+        status = registry_hosts_add_event(database, host->host, there ? "changed" : "registered", old.state, old.state,
+                                          "", "", now, error);
     return status == WEFT_OK ? registry_host_heard(database, host->host, now, error) : status;
 }
 
@@ -205,7 +208,7 @@ weft_status registry_host_heard(struct database *database, const char *host, int
     status = statement_run(update, error);
     if (status != WEFT_OK || !registry_host_is_lost(old.state))
         return status;
-    status = change(database, &old, use_of(old.state), "heard", "", "heard from again", now, error);
+    status = registry_hosts_change(database, &old, use_of(old.state), "heard", "", "heard from again", now, error);
     return status == WEFT_OK && use_of(old.state) != REGISTRY_HOST_UP ? tell_closing(database, &old, error) : status;
 }
 
@@ -215,7 +218,7 @@ weft_status registry_host_lose(struct database *database, const char *host, cons
     struct registry_host old;
     weft_status status = registry_host_get(database, host, &old, error);
     if (status == WEFT_OK && !registry_host_is_lost(old.state))
-        status = change(database, &old, state_of(true, old.state), "lost", "", detail, now, error);
+        status = registry_hosts_change(database, &old, state_of(true, old.state), "lost", "", detail, now, error);
     return status;
 }
 
@@ -226,8 +229,9 @@ weft_status registry_host_drain(struct database *database, const char *host, con
     weft_status status = registry_host_get(database, host, &old, error);
     if (status == WEFT_OK && use_of(old.state) == REGISTRY_HOST_DRAINED)
         status = error_set(error, WEFT_ERROR_STATE, "host '%s' is drained already: %s", host, old.detail);
-    return status == WEFT_OK ? change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_DRAINED),
-                                      "drained", actor, detail, now, error)
+    return status == WEFT_OK ? registry_hosts_change(database, &old,
+                                                     state_of(registry_host_is_lost(old.state), REGISTRY_HOST_DRAINED),
+                                                     "drained", actor, detail, now, error)
                              : status;
 }
 
@@ -238,9 +242,10 @@ weft_status registry_host_resume(struct database *database, const char *host, co
     weft_status status = registry_host_get(database, host, &old, error);
     if (status == WEFT_OK && use_of(old.state) == REGISTRY_HOST_UP)
         status = error_set(error, WEFT_ERROR_STATE, "host '%s' is not drained, nor cordoned", host);
-    return status == WEFT_OK ? change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_UP),
-                                      "resumed", actor, "", now, error)
-                             : status;
+    return status == WEFT_OK
+               ? registry_hosts_change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_UP),
+                                       "resumed", actor, "", now, error)
+               : status;
 }
 
 /* Whether nothing runs there, as far as anybody knows. */
@@ -276,8 +281,9 @@ weft_status registry_host_remove(struct database *database, const char *host, co
     struct statement *remove = database_prepare(database, "DELETE FROM hosts WHERE host = ?");
     statement_bind_text(remove, host);
     status = statement_run(remove, error);
-    return status == WEFT_OK ? add_event(database, host, "removed", old.state, old.state, actor, "", now, error)
-                             : status;
+    return status == WEFT_OK
+               ? registry_hosts_add_event(database, host, "removed", old.state, old.state, actor, "", now, error)
+               : status;
 }
 
 weft_status registry_host_fail(struct database *database, const char *host, const char *detail, int64_t most,
@@ -287,7 +293,7 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
     char reason[REGISTRY_DETAIL_BYTES];
     weft_status status = registry_host_get(database, host, &old, error);
     if (status == WEFT_OK)
-        status = add_event(database, host, "failure", old.state, old.state, "", detail, now, error);
+        status = registry_hosts_add_event(database, host, "failure", old.state, old.state, "", detail, now, error);
     if (status != WEFT_OK)
         return status;
     struct statement *select = database_prepare(
@@ -302,8 +308,9 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
     snprintf(reason, sizeof reason, "failed %" PRId64 " time%s: see `weft nodes events %s`", failures,
              failures == 1 ? "" : "s", host);
     if (cordon)
-        status = change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_CORDONED), "cordoned",
-                        "", reason, now, error);
+        status =
+            registry_hosts_change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_CORDONED),
+                                  "cordoned", "", reason, now, error);
     if (status == WEFT_OK)
         *cordoned = cordon;
     return status;

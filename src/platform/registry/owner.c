@@ -22,7 +22,7 @@
 /* ---- accounts ---- */
 
 /* The entry of an account, and the bytes that it points to, which are to be freed. */
-static weft_status read_entry(const char *account, struct passwd *entry, char **texts, struct error *error)
+static weft_status owner_read_entry(const char *account, struct passwd *entry, char **texts, struct error *error)
 {
     struct passwd *found = NULL;
     *texts = NULL;
@@ -53,7 +53,7 @@ weft_status run_owner_find(const char *account, struct run_owner *owner, struct 
 {
     struct passwd entry;
     char *texts;
-    weft_status status = read_entry(account, &entry, &texts, error);
+    weft_status status = owner_read_entry(account, &entry, &texts, error);
     if (status != WEFT_OK)
         return status;
     if (entry.pw_uid == 0) {

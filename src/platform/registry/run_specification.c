@@ -80,7 +80,7 @@ struct reading {
     struct error *error;
 };
 
-static weft_status refuse(const struct reading *reading, const char *key, const char *what)
+static weft_status run_specification_refuse(const struct reading *reading, const char *key, const char *what)
 {
     return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s is not %s", key, reading->where, what);
 }
@@ -95,10 +95,11 @@ static weft_status refuse_character(const struct reading *reading, const char *k
 
 /* ---- reading ---- */
 
-static weft_status read_text(const struct reading *reading, const struct field *field, const cJSON *item, char *to)
+static weft_status run_specification_read_text(const struct reading *reading, const struct field *field,
+                                               const cJSON *item, char *to)
 {
     if (!cJSON_IsString(item))
-        return refuse(reading, field->key, "a string");
+        return run_specification_refuse(reading, field->key, "a string");
     const char *text = item->valuestring;
     size_t length = strlen(text);
     if (length >= field->size)
@@ -108,9 +109,9 @@ static weft_status read_text(const struct reading *reading, const struct field *
         return refuse_character(reading, field->key, text, false);
     if (field->kind == KIND_DIGITS && length &&
         ((length != 64 && length != (size_t)field->most) || strspn(text, "0123456789abcdef") != length))
-        return refuse(reading, field->key,
-                      field->most ? "40 or 64 hexadecimal digits in small letters"
-                                  : "64 hexadecimal digits in small letters");
+        return run_specification_refuse(reading, field->key,
+                                        field->most ? "40 or 64 hexadecimal digits in small letters"
+                                                    : "64 hexadecimal digits in small letters");
     if (field->kind == KIND_NAME && (length || field->required)) {
         char what[64];
         snprintf(what, sizeof what, "'%s' in %s", field->key, reading->where);
@@ -130,10 +131,11 @@ static weft_status read_integer(const struct reading *reading, const struct fiel
     bool duration = field->kind == KIND_DURATION;
     if (duration && cJSON_IsString(item)) {
         if (text_parse_duration(item->valuestring, field->key, &value, NULL) != WEFT_OK)
-            return refuse(reading, field->key, "a duration such as \"6h\", or seconds");
+            return run_specification_refuse(reading, field->key, "a duration such as \"6h\", or seconds");
     } else if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) < (double)JSON_EXACT) ||
                item->valuedouble != floor(item->valuedouble)) {
-        return refuse(reading, field->key, duration ? "a duration such as \"6h\", or seconds" : "a whole number");
+        return run_specification_refuse(reading, field->key,
+                                        duration ? "a duration such as \"6h\", or seconds" : "a whole number");
     } else {
         value = (int64_t)item->valuedouble;
     }
@@ -146,14 +148,15 @@ static weft_status read_integer(const struct reading *reading, const struct fiel
 }
 
 /* Count `item`'s words and bytes before anything is allocated for them. */
-static weft_status check_words(struct reading *reading, const char *key, const cJSON *item, size_t *count)
+static weft_status run_specification_check_words(struct reading *reading, const char *key, const cJSON *item,
+                                                 size_t *count)
 {
     const cJSON *word;
     *count = 0;
     cJSON_ArrayForEach(word, item)
     {
         if (!cJSON_IsString(word))
-            return refuse(reading, key, "made of strings only");
+            return run_specification_refuse(reading, key, "made of strings only");
         if (!text_is_printable(word->valuestring, true))
             return refuse_character(reading, key, word->valuestring, true);
         if (word->string && !text_is_printable(word->string, false))
@@ -174,12 +177,12 @@ static weft_status read_arguments(struct reading *reading, const char *key, cons
 {
     size_t count;
     if (!cJSON_IsArray(item))
-        return refuse(reading, key, "an array of strings");
-    weft_status status = check_words(reading, key, item, &count);
+        return run_specification_refuse(reading, key, "an array of strings");
+    weft_status status = run_specification_check_words(reading, key, item, &count);
     if (status != WEFT_OK)
         return status;
     if (count == 0 || !*item->child->valuestring)
-        return refuse(reading, key, "a program with its arguments: it is empty");
+        return run_specification_refuse(reading, key, "a program with its arguments: it is empty");
     char **words = reading->to->arguments = calloc(count + 1, sizeof *words);
     if (!words)
         return error_memory(reading->error, count * sizeof *words, "a command");
@@ -198,17 +201,17 @@ static bool is_variable(const char *name)
            name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-static int compare_words(const void *a, const void *b)
+static int run_specification_compare_words(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static weft_status read_environment(struct reading *reading, const char *key, const cJSON *item)
+static weft_status run_specification_read_environment(struct reading *reading, const char *key, const cJSON *item)
 {
     size_t count, done = 0;
     if (!cJSON_IsObject(item))
-        return refuse(reading, key, "an object of strings");
-    weft_status status = check_words(reading, key, item, &count);
+        return run_specification_refuse(reading, key, "an object of strings");
+    weft_status status = run_specification_check_words(reading, key, item, &count);
     if (status != WEFT_OK)
         return status;
     char **words = reading->to->environment = calloc(count + 1, sizeof *words);
@@ -227,7 +230,7 @@ static weft_status read_environment(struct reading *reading, const char *key, co
         done++;
     }
     /* Sorted, so that two specifications can be compared, and so that duplicates are neighbors. */
-    qsort(words, count, sizeof *words, compare_words);
+    qsort(words, count, sizeof *words, run_specification_compare_words);
     for (size_t i = 1; i < count; i++) {
         size_t name = strcspn(words[i], "=") + 1;
         if (strncmp(words[i - 1], words[i], name) == 0)
@@ -249,8 +252,8 @@ static weft_status read_secrets(struct reading *reading, const char *key, const 
     size_t count;
     char name[SECRET_NAME_BYTES];
     if (!cJSON_IsArray(item))
-        return refuse(reading, key, "an array of strings");
-    weft_status status = check_words(reading, key, item, &count);
+        return run_specification_refuse(reading, key, "an array of strings");
+    weft_status status = run_specification_check_words(reading, key, item, &count);
     if (status != WEFT_OK)
         return status;
     if (count > RUN_SECRETS_MOST)
@@ -288,7 +291,7 @@ static weft_status read_choice(const struct reading *reading, const struct field
         const char *before = i == 0 ? "" : field->choices[i + 1] ? ", " : " or ";
         snprintf(wanted + used, sizeof wanted - used, "%s\"%s\"", before, field->choices[i]);
     }
-    return refuse(reading, field->key, wanted);
+    return run_specification_refuse(reading, field->key, wanted);
 }
 
 static weft_status read_field(struct reading *reading, const struct field *field, const cJSON *item)
@@ -298,13 +301,13 @@ static weft_status read_field(struct reading *reading, const struct field *field
     case KIND_NAME:
     case KIND_LINE:
     case KIND_DIGITS:
-        return read_text(reading, field, item, to);
+        return run_specification_read_text(reading, field, item, to);
     case KIND_INTEGER:
     case KIND_DURATION:
         return read_integer(reading, field, item, to);
     case KIND_BOOL:
         if (!cJSON_IsBool(item))
-            return refuse(reading, field->key, "true or false");
+            return run_specification_refuse(reading, field->key, "true or false");
         *(bool *)to = cJSON_IsTrue(item);
         return WEFT_OK;
     case KIND_CHOICE:
@@ -312,7 +315,7 @@ static weft_status read_field(struct reading *reading, const struct field *field
     case KIND_ARGUMENTS:
         return read_arguments(reading, field->key, item);
     case KIND_ENVIRONMENT:
-        return read_environment(reading, field->key, item);
+        return run_specification_read_environment(reading, field->key, item);
     case KIND_SECRETS:
         return read_secrets(reading, field->key, item);
     }
@@ -331,7 +334,7 @@ static weft_status refuse_key(const struct reading *reading, const char *key)
                      nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-static weft_status read_all(struct reading *reading, const cJSON *object)
+static weft_status run_specification_read_all(struct reading *reading, const cJSON *object)
 {
     bool seen[FIELDS] = {false};
     if (!cJSON_IsObject(object))
@@ -371,7 +374,7 @@ weft_status run_specification_read(const cJSON *object, const char *where, struc
 {
     struct run_specification read = {0};
     struct reading reading = {.where = where, .to = &read, .error = error};
-    weft_status status = read_all(&reading, object);
+    weft_status status = run_specification_read_all(&reading, object);
     if (status != WEFT_OK) {
         run_specification_free(&read);
         return status;

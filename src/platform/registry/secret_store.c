@@ -55,7 +55,7 @@ static weft_status make_key(const char *path, struct error *error)
     return status;
 }
 
-static weft_status read_key(const char *directory, unsigned char key[KEY_BYTES], struct error *error)
+static weft_status secret_store_read_key(const char *directory, unsigned char key[KEY_BYTES], struct error *error)
 {
     char path[FILE_PATH_BYTES];
     unsigned char more;
@@ -93,7 +93,7 @@ weft_status secret_store_open(const char *directory, struct error *error)
     if (status == WEFT_OK)
         status = make_key(path, error);
     if (status == WEFT_OK)
-        status = read_key(directory, key, error);
+        status = secret_store_read_key(directory, key, error);
     sodium_memzero(key, sizeof key);
     return status;
 }
@@ -117,7 +117,7 @@ static weft_status check_value(const char *place, const void *value, size_t size
 }
 
 /* Make the directory of an owner, and see that one more secret may be in it. */
-static weft_status make_room(const char *directory, const char *place, struct error *error)
+static weft_status secret_store_make_room(const char *directory, const char *place, struct error *error)
 {
     char path[FILE_PATH_BYTES], owner[SECRET_PLACE_BYTES];
     struct texts names = {0};
@@ -149,11 +149,11 @@ weft_status secret_store_put(const char *directory, const char *place, const voi
     unsigned long long written = 0;
     weft_status status = check_value(place, value, size, error);
     if (status == WEFT_OK)
-        status = make_room(directory, place, error);
+        status = secret_store_make_room(directory, place, error);
     if (status == WEFT_OK)
         status = file_join(path, directory, place, error);
     if (status == WEFT_OK)
-        status = read_key(directory, key, error);
+        status = secret_store_read_key(directory, key, error);
     if (status == WEFT_OK && !(bytes = malloc(FILE_MOST)))
         status = error_memory(error, FILE_MOST, "a secret");
     if (status == WEFT_OK) {
@@ -177,7 +177,7 @@ weft_status secret_store_get(const char *directory, const char *place, char **va
         return error_set(error, WEFT_ERROR_STATE, "there is no secret '%s'", place);
     weft_status status = file_join(path, directory, place, error);
     if (status == WEFT_OK)
-        status = read_key(directory, key, error);
+        status = secret_store_read_key(directory, key, error);
     if (status == WEFT_OK)
         status = file_read(path, FILE_MOST, &bytes, &count, error);
     if (status == WEFT_OK && !(made = calloc(1, count + 1)))
@@ -222,7 +222,7 @@ bool secret_store_has(const char *directory, const char *place)
            file_exists(path);
 }
 
-static int compare_names(const void *one, const void *other)
+static int secret_store_compare_names(const void *one, const void *other)
 {
     return strcmp(*(char *const *)one, *(char *const *)other);
 }
@@ -247,6 +247,6 @@ weft_status secret_store_names(const char *directory, bool of_project, const cha
         return error_memory(error, SECRET_NAME_BYTES, "the names of secrets");
     }
     if (names->count)
-        qsort(names->items, names->count, sizeof *names->items, compare_names);
+        qsort(names->items, names->count, sizeof *names->items, secret_store_compare_names);
     return status;
 }

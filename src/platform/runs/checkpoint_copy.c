@@ -68,8 +68,8 @@ static weft_status copy_bytes(const struct copying *copying, int from, int to, c
  * What the program of a run has put into its directory may be another's file, by a second name: a process that is root
  * would read it, and give it away.
  */
-static weft_status check_holder(const struct copying *copying, const char *name, const struct stat *there,
-                                struct error *error)
+static weft_status checkpoint_copy_check_holder(const struct copying *copying, const char *name,
+                                                const struct stat *there, struct error *error)
 {
     if (geteuid() != 0 || (S_ISREG(there->st_mode) && there->st_uid == copying->holder))
         return WEFT_OK;
@@ -95,14 +95,14 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
                              struct error *error)
 {
     struct stat there = *seen;
-    weft_status status = check_holder(copying, name, &there, error);
+    weft_status status = checkpoint_copy_check_holder(copying, name, &there, error);
     if (status != WEFT_OK || link_file(copying, from, to, name, &there))
         return status;
     int source = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (source < 0 || fstat(source, &there) != 0)
         status = fails(copying, name, error);
     else
-        status = check_holder(copying, name, &there, error);
+        status = checkpoint_copy_check_holder(copying, name, &there, error);
     if (status != WEFT_OK) {
         if (source >= 0)
             close(source);

@@ -34,7 +34,7 @@ bool run_checkpoint_name_is_good(const char *name)
 }
 
 /* The number that follows "step" or "checkpoint" in a name; -1: there is none. */
-static int64_t step_of(const char *name)
+static int64_t checkpoints_step_of(const char *name)
 {
     static const char *const words[] = {"step", "checkpoint"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -51,13 +51,14 @@ static int64_t step_of(const char *name)
     return -1;
 }
 
-static int64_t milliseconds(const struct timespec *time)
+static int64_t checkpoints_milliseconds(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
 }
 
 /* Add the bytes of what is in a directory, `*left` files at most; the newest change of them to `*time`. */
-static void add_bytes(int parent, const char *name, int depth, unsigned *left, struct run_checkpoint *checkpoint)
+static void checkpoints_add_bytes(int parent, const char *name, int depth, unsigned *left,
+                                  struct run_checkpoint *checkpoint)
 {
     int directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *listing = directory >= 0 ? fdopendir(directory) : NULL;
@@ -74,17 +75,17 @@ static void add_bytes(int parent, const char *name, int depth, unsigned *left, s
         --*left;
         if (S_ISREG(there.st_mode)) {
             checkpoint->bytes += (uint64_t)there.st_size;
-            if (milliseconds(&there.st_mtim) > checkpoint->time)
-                checkpoint->time = milliseconds(&there.st_mtim);
+            if (checkpoints_milliseconds(&there.st_mtim) > checkpoint->time)
+                checkpoint->time = checkpoints_milliseconds(&there.st_mtim);
         } else if (S_ISDIR(there.st_mode) && depth < DEPTH_MOST) {
-            add_bytes(directory, entry->d_name, depth + 1, left, checkpoint);
+            checkpoints_add_bytes(directory, entry->d_name, depth + 1, left, checkpoint);
         }
     }
     closedir(listing);
 }
 
 /* The name that a link in the directory has beside it; "" if it leads elsewhere. */
-static void follow(int directory, const char *link, char target[RUN_CHECKPOINT_NAME_BYTES])
+static void checkpoints_follow(int directory, const char *link, char target[RUN_CHECKPOINT_NAME_BYTES])
 {
     ssize_t length = readlinkat(directory, link, target, RUN_CHECKPOINT_NAME_BYTES);
     if (length <= 0 || length >= RUN_CHECKPOINT_NAME_BYTES)
@@ -103,21 +104,21 @@ static int newest_first(const void *left, const void *right)
 }
 
 /* What `name` is, if it is a checkpoint. */
-static bool look_at(int directory, const char *name, struct run_checkpoint *checkpoint)
+static bool checkpoints_look_at(int directory, const char *name, struct run_checkpoint *checkpoint)
 {
     struct stat there;
     unsigned left = FILES_MOST;
     if (!run_checkpoint_name_is_good(name) || fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
         (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
         return false;
-    *checkpoint = (struct run_checkpoint){.step = step_of(name)};
+    *checkpoint = (struct run_checkpoint){.step = checkpoints_step_of(name)};
     snprintf(checkpoint->name, sizeof checkpoint->name, "%s", name);
     if (S_ISDIR(there.st_mode))
-        add_bytes(directory, name, 0, &left, checkpoint);
+        checkpoints_add_bytes(directory, name, 0, &left, checkpoint);
     else
         checkpoint->bytes = (uint64_t)there.st_size;
     if (checkpoint->time == 0) /* a directory's own time changes with what is in it, but also with a copy */
-        checkpoint->time = milliseconds(&there.st_mtim);
+        checkpoint->time = checkpoints_milliseconds(&there.st_mtim);
     return true;
 }
 
@@ -136,7 +137,7 @@ weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list,
             close(directory);
         return status;
     }
-    follow(directory, CHECKPOINT_BEST, best);
+    checkpoints_follow(directory, CHECKPOINT_BEST, best);
     for (struct dirent *entry; used < RUN_CHECKPOINTS_MOST && (entry = readdir(listing));) {
         if (used == room) {
             room = room ? 2 * room : 16;
@@ -148,7 +149,7 @@ weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list,
             }
             found = grown;
         }
-        if (!look_at(directory, entry->d_name, &found[used]))
+        if (!checkpoints_look_at(directory, entry->d_name, &found[used]))
             continue;
         found[used].best = strcmp(best, found[used].name) == 0;
         used++;
@@ -168,7 +169,7 @@ weft_status run_checkpoint_find(const char *path, const char *name, char found[R
     char target[RUN_CHECKPOINT_NAME_BYTES] = "";
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory >= 0 && run_checkpoint_name_is_good(name)) {
-        follow(directory, name, target);
+        checkpoints_follow(directory, name, target);
         if (!*target)
             snprintf(target, sizeof target, "%s", name);
         if (fstatat(directory, target, &there, AT_SYMLINK_NOFOLLOW) != 0 ||

@@ -126,8 +126,8 @@ static weft_status make_own(const struct run_directory_order *order, const char 
     return status == WEFT_OK && !*given ? run_owner_close(own, error) : status;
 }
 
-static weft_status make(const struct run_directories *directories, const struct run_directory_order *order,
-                        struct error *error)
+static weft_status runs_directory_make(const struct run_directories *directories,
+                                       const struct run_directory_order *order, struct error *error)
 {
     char own[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
     bool given;
@@ -158,7 +158,7 @@ static struct job *next_job(struct run_directories *directories)
     return job;
 }
 
-static void *work(void *argument)
+static void *runs_directory_work(void *argument)
 {
     struct run_directories *directories = argument;
     struct job *job;
@@ -175,7 +175,7 @@ static void *work(void *argument)
         struct run_directory_order order = {job->run,        job->parent,  job->project, job->snapshot,
                                             job->checkpoint, job->account, job->owner};
         pthread_mutex_unlock(&directories->lock);
-        make(directories, &order, &job->failure);
+        runs_directory_make(directories, &order, &job->failure);
         pthread_mutex_lock(&directories->lock);
         job->state = JOB_IS_DONE;
         uint64_t one = 1;
@@ -186,7 +186,7 @@ static void *work(void *argument)
 }
 
 /* A thread for one job more, if none is idle and there may be another one. */
-static weft_status start_thread(struct run_directories *directories, struct error *error)
+static weft_status runs_directory_start_thread(struct run_directories *directories, struct error *error)
 {
     sigset_t all, before;
     unsigned waiting = 0;
@@ -196,7 +196,7 @@ static weft_status start_thread(struct run_directories *directories, struct erro
         return WEFT_OK;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&directories->thread[directories->threads], NULL, work, directories);
+    int code = pthread_create(&directories->thread[directories->threads], NULL, runs_directory_work, directories);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code == 0)
         directories->threads++;
@@ -217,7 +217,7 @@ static weft_status add_job(struct run_directories *directories, const struct run
     snprintf(job->checkpoint, sizeof job->checkpoint, "%s", order->checkpoint);
     snprintf(job->account, sizeof job->account, "%s", order->account);
     snprintf(job->owner, sizeof job->owner, "%s", order->owner ? order->owner : "");
-    weft_status status = start_thread(directories, error);
+    weft_status status = runs_directory_start_thread(directories, error);
     if (status != WEFT_OK) {
         free(job);
         return status;
@@ -230,8 +230,8 @@ static weft_status add_job(struct run_directories *directories, const struct run
 }
 
 /* What became of a run's job. */
-static weft_status ask(struct run_directories *directories, const struct run_directory_order *order, bool *made,
-                       struct error *error)
+static weft_status runs_directory_ask(struct run_directories *directories, const struct run_directory_order *order,
+                                      bool *made, struct error *error)
 {
     struct job **at = &directories->jobs, *job;
     while (*at && (*at)->run != order->run)
@@ -266,11 +266,11 @@ weft_status run_directories_make(struct run_directories *directories, const stru
     for (struct job *job = directories->jobs; job; job = job->next)
         asked = asked || job->run == order->run;
     if (asked || !little)
-        status = ask(directories, order, made, error);
+        status = runs_directory_ask(directories, order, made, error);
     pthread_mutex_unlock(&directories->lock);
     if (asked || !little)
         return status;
-    status = make(directories, order, error);
+    status = runs_directory_make(directories, order, error);
     *made = status == WEFT_OK;
     return status;
 }

@@ -52,7 +52,7 @@ char *run_output_cursor(const struct run_output_line *line, char cursor[RUN_OUTP
     return cursor;
 }
 
-static weft_status read_cursor(const char *cursor, struct run_output_line *line, struct error *error)
+static weft_status runs_output_read_cursor(const char *cursor, struct run_output_line *line, struct error *error)
 {
     uint64_t numbers[4];
     const char *at = cursor;
@@ -90,7 +90,7 @@ static uint64_t segment_time(const struct source *source, uint64_t first)
 }
 
 /* The last segment that may hold what the cursor names. */
-static size_t find_segment(const struct source *source, const struct run_output_line *cursor)
+static size_t runs_output_find_segment(const struct source *source, const struct run_output_line *cursor)
 {
     for (size_t i = source->count; i-- > 1;)
         if (cursor->node == source->node ? source->firsts[i] <= cursor->sequence
@@ -148,7 +148,7 @@ static weft_status place_sources(struct paging *paging, const struct run_output_
         if (status != WEFT_OK)
             return status;
         source->frontier = cursor ? cursor->time : paging->forwards ? 0 : UINT64_MAX;
-        source->left = cursor ? find_segment(source, cursor) : paging->forwards ? 0 : source->count - 1;
+        source->left = cursor ? runs_output_find_segment(source, cursor) : paging->forwards ? 0 : source->count - 1;
         source->left += !paging->forwards;
         source->exhausted = source->count == 0;
     }
@@ -157,7 +157,7 @@ static weft_status place_sources(struct paging *paging, const struct run_output_
 
 /* ---- pages ---- */
 
-static int by_time(const void *left, const void *right)
+static int runs_output_by_time(const void *left, const void *right)
 {
     const struct run_output_line *a = left, *b = right;
     if (a->time != b->time)
@@ -169,14 +169,14 @@ static int by_time(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-static void sort(struct run_output_scan *scan)
+static void runs_output_sort(struct run_output_scan *scan)
 {
     if (scan->count > 1)
-        qsort(scan->lines, scan->count, sizeof *scan->lines, by_time);
+        qsort(scan->lines, scan->count, sizeof *scan->lines, runs_output_by_time);
 }
 
 /* Keep the lines [begin, end) of those that are sorted. */
-static void keep(struct paging *paging, size_t begin, size_t end)
+static void runs_output_keep(struct paging *paging, size_t begin, size_t end)
 {
     struct run_output_scan *scan = &paging->scan;
     paging->dropped = paging->dropped || begin > 0 || end < scan->count;
@@ -189,9 +189,9 @@ static void keep(struct paging *paging, size_t begin, size_t end)
 static weft_status trim(struct paging *paging, struct error *error)
 {
     size_t count = paging->scan.count, most = paging->most;
-    sort(&paging->scan);
+    runs_output_sort(&paging->scan);
     if (count > most)
-        keep(paging, paging->forwards ? 0 : count - most, paging->forwards ? most : count);
+        runs_output_keep(paging, paging->forwards ? 0 : count - most, paging->forwards ? most : count);
     return run_output_scan_compact(&paging->scan, error);
 }
 
@@ -237,7 +237,7 @@ static weft_status read_next(struct paging *paging, struct source *source, struc
 }
 
 /* The reading was ended before everything near was seen: what lies beyond `frontier` waits for the next page. */
-static void cut(struct paging *paging, uint64_t frontier)
+static void runs_output_cut(struct paging *paging, uint64_t frontier)
 {
     struct run_output_scan *scan = &paging->scan;
     size_t begin = 0, end = scan->count;
@@ -245,18 +245,18 @@ static void cut(struct paging *paging, uint64_t frontier)
         end--;
     while (!paging->forwards && begin < end && scan->lines[begin].time <= frontier)
         begin++;
-    keep(paging, begin, end);
+    runs_output_keep(paging, begin, end);
 }
 
-static weft_status read_all(struct paging *paging, struct run_output_place *ends, uint64_t *frontier,
-                            struct error *error)
+static weft_status runs_output_read_all(struct paging *paging, struct run_output_place *ends, uint64_t *frontier,
+                                        struct error *error)
 {
     struct source *source;
     *frontier = 0;
     while ((source = nearest(paging)) && !is_complete(paging, source->frontier)) {
         if (paging->scan.read > READ_MOST) {
             *frontier = source->frontier;
-            cut(paging, *frontier);
+            runs_output_cut(paging, *frontier);
             return WEFT_OK;
         }
         weft_status status = read_next(paging, source, ends ? &ends[source - paging->sources] : NULL, error);
@@ -277,7 +277,7 @@ static void limit_text(struct paging *paging)
         if (bytes > TEXT_MOST && kept > 0)
             break;
     }
-    keep(paging, paging->forwards ? 0 : scan->count - kept, paging->forwards ? kept : scan->count);
+    runs_output_keep(paging, paging->forwards ? 0 : scan->count - kept, paging->forwards ? kept : scan->count);
 }
 
 /* Where the next pages begin. */
@@ -306,7 +306,7 @@ weft_status run_output_page(const struct run_output_query *query, const char *cu
     uint64_t frontier = 0;
     if (paging.most > RUN_OUTPUT_LINES_MOST)
         paging.most = RUN_OUTPUT_LINES_MOST;
-    weft_status status = cursor ? read_cursor(cursor, &place, error) : WEFT_OK;
+    weft_status status = cursor ? runs_output_read_cursor(cursor, &place, error) : WEFT_OK;
     if (status == WEFT_OK)
         status = open_sources(query, &paging.sources, &paging.count, error);
     if (status != WEFT_OK)
@@ -317,7 +317,7 @@ weft_status run_output_page(const struct run_output_query *query, const char *cu
     if (status == WEFT_OK)
         status = place_sources(&paging, cursor ? &place : NULL, error);
     if (status == WEFT_OK)
-        status = read_all(&paging, made.ends, &frontier, error);
+        status = runs_output_read_all(&paging, made.ends, &frontier, error);
     if (status == WEFT_OK) {
         limit_text(&paging);
         made.more = paging.dropped || nearest(&paging);
@@ -359,7 +359,7 @@ weft_status run_output_follow(const struct run_output_query *query, const struct
         return error_memory(error, sizeof *made, "watching a run");
     made->query = *query;
     made->has_cursor = cursor != NULL;
-    weft_status status = cursor ? read_cursor(cursor, &made->cursor, error) : WEFT_OK;
+    weft_status status = cursor ? runs_output_read_cursor(cursor, &made->cursor, error) : WEFT_OK;
     if (status == WEFT_OK)
         status = open_sources(query, &made->sources, &made->count, error);
     if (status == WEFT_OK && !(made->places = calloc(made->count, sizeof *made->places))) {
@@ -392,7 +392,7 @@ static weft_status follow_source(struct run_output_follow *follow, uint32_t i, s
         return status;
     if (place->segment == 0)
         *place = (struct run_output_place){
-            source->firsts[follow->has_cursor ? find_segment(source, &follow->cursor) : 0], 0};
+            source->firsts[follow->has_cursor ? runs_output_find_segment(source, &follow->cursor) : 0], 0};
     /* Whether another one follows has to be known before reading: what it follows is complete then. */
     while (at < source->count && source->firsts[at] <= place->segment)
         at++;
@@ -426,7 +426,7 @@ weft_status run_output_follow_next(struct run_output_follow *follow, struct run_
     }
     follow->first = (follow->first + 1) % follow->count;
     if (status == WEFT_OK) {
-        sort(&scan);
+        runs_output_sort(&scan);
         run_output_scan_give(&scan, &made);
         *page = made;
     }

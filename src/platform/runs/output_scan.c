@@ -65,8 +65,8 @@ static bool is_beyond(const struct run_output_scan *scan, const struct run_outpu
 }
 
 /* Add a line, if it is one that is looked for. */
-static weft_status add(struct run_output_scan *scan, const struct run_output_line *line, const char *text, size_t size,
-                       struct error *error)
+static weft_status output_scan_add(struct run_output_scan *scan, const struct run_output_line *line, const char *text,
+                                   size_t size, struct error *error)
 {
     const char *search = scan->query->search;
     if (!is_beyond(scan, line))
@@ -116,7 +116,7 @@ static bool contains(const char *text, size_t size, const char *search)
 }
 
 /* Lines that cannot have what is searched, because their bytes have not, need not be made texts. */
-static bool may_have(const struct run_output_scan *scan, const struct journal_record *record)
+static bool output_scan_may_have(const struct run_output_scan *scan, const struct journal_record *record)
 {
     const char *search = scan->query->search;
     return !search || !*search || memchr(record->text, '\033', record->size) ||
@@ -129,7 +129,8 @@ static weft_status add_output(struct run_output_scan *scan, struct run_output_li
 {
     const struct run_output_query *query = scan->query;
     if ((query->rank != RUN_OUTPUT_ANY && record->output.rank != query->rank) ||
-        (query->stream != RUN_OUTPUT_ANY && record->output.stream != query->stream) || !may_have(scan, record))
+        (query->stream != RUN_OUTPUT_ANY && record->output.stream != query->stream) ||
+        !output_scan_may_have(scan, record))
         return WEFT_OK;
     line->rank = record->output.rank;
     line->stream = record->output.stream;
@@ -140,7 +141,7 @@ static weft_status add_output(struct run_output_scan *scan, struct run_output_li
         at += size + 1;
         if (line->rank != JOURNAL_NO_RANK)
             node_output_rank(text, size, &prefix);
-        status = add(scan, line, text + prefix, size - prefix, error);
+        status = output_scan_add(scan, line, text + prefix, size - prefix, error);
     }
     return status;
 }
@@ -160,7 +161,7 @@ static weft_status add_note(struct run_output_scan *scan, struct run_output_line
         text = message;
     }
     line->rank = JOURNAL_NO_RANK;
-    return add(scan, line, text, size, error);
+    return output_scan_add(scan, line, text, size, error);
 }
 
 static weft_status add_record(struct run_output_scan *scan, uint32_t node, const struct journal_record *record,
@@ -177,8 +178,8 @@ static weft_status add_record(struct run_output_scan *scan, uint32_t node, const
 /* ---- segments ---- */
 
 /* Read up to `most` bytes of a file from `offset` on; `*there` is how many there are. */
-static weft_status load(struct run_output_scan *scan, const char *path, uint64_t offset, size_t most, size_t *got,
-                        uint64_t *there, struct error *error)
+static weft_status output_scan_load(struct run_output_scan *scan, const char *path, uint64_t offset, size_t most,
+                                    size_t *got, uint64_t *there, struct error *error)
 {
     struct stat found;
     *got = 0;
@@ -224,9 +225,10 @@ weft_status run_output_scan(struct run_output_scan *scan, const char *directory,
     *seen = (struct run_output_seen){0};
     weft_status status = journal_segment_path(path, directory, place->segment, error);
     if (status == WEFT_OK)
-        status = load(scan, path, place->offset, most, &got, &there, error);
+        status = output_scan_load(scan, path, place->offset, most, &got, &there, error);
     if (status == WEFT_OK && got < there && journal_get(scan->bytes, got, &record, &used) != JOURNAL_FOUND)
-        status = load(scan, path, place->offset, most > RECORD_MOST ? most : RECORD_MOST, &got, &there, error);
+        status =
+            output_scan_load(scan, path, place->offset, most > RECORD_MOST ? most : RECORD_MOST, &got, &there, error);
     while (status == WEFT_OK && seen->bytes < got && (seen->bytes == 0 || seen->bytes < most) &&
            scan->count < count_most &&
            journal_get(scan->bytes + seen->bytes, got - seen->bytes, &record, &used) == JOURNAL_FOUND) {

@@ -93,8 +93,8 @@ weft_status run_record_save(const struct run_record *record, const char *directo
     return status;
 }
 
-static weft_status copy_text(const cJSON *object, const char *key, const char *where, char *to, size_t size,
-                             struct error *error)
+static weft_status record_copy_text(const cJSON *object, const char *key, const char *where, char *to, size_t size,
+                                    struct error *error)
 {
     const char *value;
     weft_status status = json_get_text(object, key, where, &value, error);
@@ -103,7 +103,7 @@ static weft_status copy_text(const cJSON *object, const char *key, const char *w
     return status;
 }
 
-static weft_status parse(const cJSON *object, const char *where, struct run_record *record, struct error *error)
+static weft_status record_parse(const cJSON *object, const char *where, struct run_record *record, struct error *error)
 {
     const struct {
         const char *key;
@@ -128,7 +128,7 @@ static weft_status parse(const cJSON *object, const char *where, struct run_reco
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts && status == WEFT_OK; i++)
-        status = copy_text(object, texts[i].key, where, texts[i].to, texts[i].size, error);
+        status = record_copy_text(object, texts[i].key, where, texts[i].to, texts[i].size, error);
     for (size_t i = 0; i < sizeof integers / sizeof *integers && status == WEFT_OK; i++)
         status = json_get_integer(object, integers[i].key, where, -JSON_EXACT, JSON_EXACT, integers[i].to, error);
     const char *state = NULL;
@@ -169,7 +169,7 @@ weft_status run_record_load(const char *directory, const char *id, struct run_re
     if ((status = json_read(path, &object, error)) != WEFT_OK)
         return status;
     struct run_record read = {0};
-    status = parse(object, path, &read, error);
+    status = record_parse(object, path, &read, error);
     cJSON_Delete(object);
     if (status != WEFT_OK)
         return status;

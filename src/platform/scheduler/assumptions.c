@@ -19,7 +19,7 @@ bool assume_preemptible(const struct assumptions *assumptions, const struct trac
 }
 
 /* The next of the values that users commonly give. */
-static double round_up(double seconds)
+static double assumptions_round_up(double seconds)
 {
     static const double buckets[] = {15 * MINUTE, 30 * MINUTE, HOUR,    2 * HOUR, 4 * HOUR, 8 * HOUR,
                                      12 * HOUR,   DAY,         2 * DAY, 4 * DAY,  7 * DAY};
@@ -37,9 +37,9 @@ double assume_limit(const struct assumptions *assumptions, const struct trace_jo
     case ASSUME_TRUE_LIMITS:
         return fmax(job->duration, 1);
     case ASSUME_BUCKETED_LIMITS:
-        return round_up(job->duration);
+        return assumptions_round_up(job->duration);
     case ASSUME_DEFAULT_LIMITS:
-        return fmax(round_up(job->duration), DAY);
+        return fmax(assumptions_round_up(job->duration), DAY);
     }
     return 0;
 }

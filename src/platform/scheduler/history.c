@@ -38,7 +38,7 @@ struct history {
     struct parties projects, members;
 };
 
-static unsigned size_of(uint32_t slots)
+static unsigned scheduler_history_size_of(uint32_t slots)
 {
     unsigned size = 0;
     while (size + 1 < SIZES && (1u << size) < slots)
@@ -46,7 +46,7 @@ static unsigned size_of(uint32_t slots)
     return size;
 }
 
-static unsigned bin_of(double seconds)
+static unsigned scheduler_history_bin_of(double seconds)
 {
     if (seconds < FIRST_EDGE)
         return 0;
@@ -107,7 +107,7 @@ static void renew_parties(struct history *history, const struct parties *parties
                      history->edge);
 }
 
-static void renew(struct history *history)
+static void scheduler_history_renew(struct history *history)
 {
     double guess[BINS];
     for (unsigned b = 0; b < BINS; b++)
@@ -128,7 +128,7 @@ struct history *history_new(struct error *error)
     }
     for (unsigned b = 1; b <= BINS; b++)
         history->edge[b] = FIRST_EDGE * pow(10, (double)(b - 1) / BINS_A_TEN);
-    renew(history);
+    scheduler_history_renew(history);
     return history;
 }
 
@@ -190,10 +190,10 @@ struct levels {
     unsigned count;
 };
 
-static weft_status levels_of(struct history *history, struct history_kind kind, struct levels *levels,
-                             struct error *error)
+static weft_status scheduler_history_levels_of(struct history *history, struct history_kind kind, struct levels *levels,
+                                               struct error *error)
 {
-    const unsigned size = size_of(kind.slots);
+    const unsigned size = scheduler_history_size_of(kind.slots);
     struct hazards *project = hazards_of(history, &history->projects, kind.project, NULL, size, error);
     if (!project)
         return WEFT_ERROR_MEMORY;
@@ -205,7 +205,7 @@ static weft_status levels_of(struct history *history, struct history_kind kind, 
     return levels->items[levels->count - 1] ? WEFT_OK : WEFT_ERROR_MEMORY;
 }
 
-static void expose(double *exposure, const double *edge, double seconds)
+static void scheduler_history_expose(double *exposure, const double *edge, double seconds)
 {
     for (unsigned b = 0; b < BINS && edge[b] < seconds; b++)
         exposure[b] += fmin(seconds, edge[b + 1]) - edge[b];
@@ -214,10 +214,10 @@ static void expose(double *exposure, const double *edge, double seconds)
 weft_status history_add(struct history *history, struct history_kind kind, double seconds, struct error *error)
 {
     struct levels levels;
-    weft_status status = levels_of(history, kind, &levels, error);
+    weft_status status = scheduler_history_levels_of(history, kind, &levels, error);
     for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++) {
-        expose(levels.items[i]->exposure, history->edge, seconds);
-        levels.items[i]->ends[bin_of(seconds)]++;
+        scheduler_history_expose(levels.items[i]->exposure, history->edge, seconds);
+        levels.items[i]->ends[scheduler_history_bin_of(seconds)]++;
     }
     return status;
 }
@@ -245,18 +245,18 @@ weft_status history_renew_running(struct history *history, struct history_kind k
                                   struct error *error)
 {
     struct levels levels;
-    weft_status status = levels_of(history, kind, &levels, error);
+    weft_status status = scheduler_history_levels_of(history, kind, &levels, error);
     for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++)
-        expose(levels.items[i]->running, history->edge, seconds);
+        scheduler_history_expose(levels.items[i]->running, history->edge, seconds);
     return status;
 }
 
 void history_renew_end(struct history *history)
 {
-    renew(history);
+    scheduler_history_renew(history);
 }
 
-static struct hazards *known(const struct parties *parties, uint32_t number, unsigned size)
+static struct hazards *scheduler_history_known(const struct parties *parties, uint32_t number, unsigned size)
 {
     return number < parties->count && parties->items[number] ? parties->items[number]->of_size[size] : NULL;
 }
@@ -264,10 +264,10 @@ static struct hazards *known(const struct parties *parties, uint32_t number, uns
 /* What is known best of such a run, with its indices: many sizes of many projects are never asked for. */
 static const struct hazards *best_known(struct history *history, struct history_kind kind)
 {
-    const unsigned size = size_of(kind.slots);
-    struct hazards *best = kind.member ? known(&history->members, kind.member, size) : NULL;
+    const unsigned size = scheduler_history_size_of(kind.slots);
+    struct hazards *best = kind.member ? scheduler_history_known(&history->members, kind.member, size) : NULL;
     if (!best)
-        best = known(&history->projects, kind.project, size);
+        best = scheduler_history_known(&history->projects, kind.project, size);
     if (!best)
         best = &history->of_size[size];
     if (!best->indexed)
@@ -277,10 +277,10 @@ static const struct hazards *best_known(struct history *history, struct history_
 
 double history_cost(struct history *history, struct history_kind kind, double seconds)
 {
-    return best_known(history, kind)->rank[bin_of(seconds)];
+    return best_known(history, kind)->rank[scheduler_history_bin_of(seconds)];
 }
 
 double history_remaining(struct history *history, struct history_kind kind, double seconds)
 {
-    return best_known(history, kind)->left[bin_of(seconds)];
+    return best_known(history, kind)->left[scheduler_history_bin_of(seconds)];
 }

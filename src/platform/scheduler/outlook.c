@@ -104,8 +104,8 @@ static void pass_ending(struct course *course)
 
 /* Go on to where a run finds its slots, by `reserved` at the latest if that is not 0, and let it have them until it
  * ends. When it starts. Who comes later in the queue is taken to start no sooner. */
-static double go_on(const struct scheduler *scheduler, struct course *course, const struct scheduled_run *run,
-                    double reserved, double now)
+static double outlook_go_on(const struct scheduler *scheduler, struct course *course, const struct scheduled_run *run,
+                            double reserved, double now)
 {
     const uint64_t asked = run_slots(run);
     const bool stays = run_stays(run);
@@ -121,7 +121,7 @@ static double go_on(const struct scheduler *scheduler, struct course *course, co
 }
 
 /* How many hosts fit in the place that has the most of them. */
-static uint32_t hosts_that_fit(const struct pool *pool, struct gang gang)
+static uint32_t outlook_hosts_that_fit(const struct pool *pool, struct gang gang)
 {
     uint32_t most = 0;
     for (uint32_t p = 0; p < pool_places(pool, gang); p++) {
@@ -191,8 +191,8 @@ static uint64_t all_slots(const struct pool *pool)
     return slots;
 }
 
-static void look(const struct scheduler *scheduler, double now, struct course *course, const double *ready,
-                 struct outlook *outlooks)
+static void outlook_look(const struct scheduler *scheduler, double now, struct course *course, const double *ready,
+                         struct outlook *outlooks)
 {
     uint64_t before = 0;
     struct gang last = {0};
@@ -203,7 +203,7 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
         struct gang gang = run->request.gang;
         uint64_t asked = run_slots(run);
         if (!gang_equal(gang, last)) {
-            fit = hosts_that_fit(&scheduler->pool, gang);
+            fit = outlook_hosts_that_fit(&scheduler->pool, gang);
             exclusive_fit = exclusive_hosts_that_fit(scheduler, gang);
         }
         last = gang;
@@ -218,7 +218,8 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
                                     .kept = kept_of(scheduler, scheduler->pool.slots),
                                     .fit = exclusive ? exclusive_fit : fit,
                                     .slots_before = before,
-                                    .expected_start = closed ? INFINITY : go_on(scheduler, course, run, reserved, now)};
+                                    .expected_start =
+                                        closed ? INFINITY : outlook_go_on(scheduler, course, run, reserved, now)};
         outlook->awaits = outlook->expected_start == course->now ? course->passed : OUTLOOK_NOBODY;
         outlook->lacking = outlook->fit < gang.nodes ? gang.nodes - outlook->fit : 0;
         if (closed)
@@ -267,7 +268,7 @@ weft_status outlook_all(const struct scheduler *scheduler, double now, struct ou
     double *ready = reserved_ready(scheduler, now, error);
     weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
     if (status == WEFT_OK) {
-        look(scheduler, now, &course, ready, outlooks);
+        outlook_look(scheduler, now, &course, ready, outlooks);
         free(course.endings);
     }
     free(ready);
@@ -283,14 +284,15 @@ weft_status outlook_returns(const struct scheduler *scheduler, double now, struc
     for (uint32_t i = 0; status == WEFT_OK && i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
         if (could_start(scheduler, run))
-            go_on(scheduler, &course, run, ready[scheduler->order[i]], now);
+            outlook_go_on(scheduler, &course, run, ready[scheduler->order[i]], now);
     }
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         const struct scheduled_run *run = &scheduler->runs[returns[i].run];
         while (course.count > 0 && course.endings[0].when <= returns[i].when)
             pass_ending(&course);
         course.now = fmax(course.now, returns[i].when);
-        returns[i].expected_start = could_start(scheduler, run) ? go_on(scheduler, &course, run, 0, now) : INFINITY;
+        returns[i].expected_start =
+            could_start(scheduler, run) ? outlook_go_on(scheduler, &course, run, 0, now) : INFINITY;
     }
     if (status == WEFT_OK)
         free(course.endings);

@@ -7,7 +7,7 @@
 
 /* ---- counts of hosts by free slots ---- */
 
-static void count(struct pool *pool, const struct pool_host *host, int by)
+static void pool_count(struct pool *pool, const struct pool_host *host, int by)
 {
     if (!host->open)
         return;
@@ -55,7 +55,7 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slot
     pool->pod_count++;
     pool->host_count += hosts;
     for (uint32_t i = 0; i < hosts; i++)
-        count(pool, &all[pool->host_count - hosts + i], 1);
+        pool_count(pool, &all[pool->host_count - hosts + i], 1);
     return WEFT_OK;
 }
 
@@ -72,10 +72,10 @@ void pool_open(struct pool *pool, uint32_t host, bool open)
     if (that->open == open)
         return;
     if (!open)
-        count(pool, that, -1);
+        pool_count(pool, that, -1);
     that->open = open;
     if (open)
-        count(pool, that, 1);
+        pool_count(pool, that, 1);
 }
 
 void pool_reserve(struct pool *pool, uint32_t host, uint32_t run)
@@ -83,18 +83,18 @@ void pool_reserve(struct pool *pool, uint32_t host, uint32_t run)
     struct pool_host *that = &pool->hosts[host];
     if (that->reserved_for == run)
         return;
-    count(pool, that, -1);
+    pool_count(pool, that, -1);
     that->reserved_for = run;
     that->exclusive = false;
-    count(pool, that, 1);
+    pool_count(pool, that, 1);
 }
 
 void pool_set_exclusive(struct pool *pool, uint32_t host, bool exclusive)
 {
     struct pool_host *that = &pool->hosts[host];
-    count(pool, that, -1);
+    pool_count(pool, that, -1);
     that->exclusive = exclusive;
-    count(pool, that, 1);
+    pool_count(pool, that, 1);
 }
 
 uint32_t pool_places(const struct pool *pool, struct gang gang)
@@ -118,7 +118,7 @@ const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, st
 /* ---- placing ---- */
 
 /* Whether `run` may have `host` at this stage: reserved hosts of others come second. */
-static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)
+static bool pool_may_have(const struct pool_host *host, uint32_t run, bool at_need)
 {
     return host->open &&
            (host->reserved_for == POOL_NOBODY || host->reserved_for == run || (at_need && !host->exclusive));
@@ -126,7 +126,7 @@ static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)
 
 /* How many hosts of a Pod have `slots` free, and the least that one has. Hosts reserved for `run` itself are among
  * the reserved ones. */
-static uint32_t hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool with_reserved, uint16_t *tightest)
+static uint32_t pool_hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool with_reserved, uint16_t *tightest)
 {
     uint32_t fit = 0;
     *tightest = UINT16_MAX;
@@ -155,7 +155,7 @@ static bool place_in(const struct pool *pool, const struct pool_pod *pod, struct
             continue;
         for (uint32_t i = 0; i < pod->count && found < gang.nodes; i++) {
             const struct pool_host *host = &pool->hosts[pod->first + i];
-            if (host->free == free && host->reserved_for != run && may_have(host, run, at_need))
+            if (host->free == free && host->reserved_for != run && pool_may_have(host, run, at_need))
                 hosts[found++] = pod->first + i;
         }
     }
@@ -176,7 +176,7 @@ bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_
         for (uint32_t p = 0; p < pool->pod_count; p++) {
             const struct pool_pod *pod = &pool->pods[p];
             uint16_t tightest;
-            uint32_t fit = hosts_that_fit(pod, gang.slots, at_need, &tightest);
+            uint32_t fit = pool_hosts_that_fit(pod, gang.slots, at_need, &tightest);
             if (fit < gang.nodes)
                 continue;
             bool better = gang.nodes == 1 ? tightest < best_tightest : fit < best_count;
@@ -206,11 +206,11 @@ void pool_take(struct pool *pool, uint32_t host, uint32_t run, uint16_t slots)
 {
     struct pool_host *that = &pool->hosts[host];
     assert(that->free >= slots && that->occupants < POOL_SLOTS_MOST);
-    count(pool, that, -1);
+    pool_count(pool, that, -1);
     that->free = (uint16_t)(that->free - slots);
     that->occupant[that->occupants] = run;
     that->occupant_slots[that->occupants++] = slots;
-    count(pool, that, 1);
+    pool_count(pool, that, 1);
 }
 
 void pool_give_back(struct pool *pool, uint32_t host, uint32_t run)
@@ -220,7 +220,7 @@ void pool_give_back(struct pool *pool, uint32_t host, uint32_t run)
     while (i < that->occupants && that->occupant[i] != run)
         i++;
     assert(i < that->occupants);
-    count(pool, that, -1);
+    pool_count(pool, that, -1);
     that->free = (uint16_t)(that->free + that->occupant_slots[i]);
     that->occupants--;
     /* In order, so that a pass comes to the same choices whatever was there before. */
@@ -228,5 +228,5 @@ void pool_give_back(struct pool *pool, uint32_t host, uint32_t run)
         that->occupant[i] = that->occupant[i + 1];
         that->occupant_slots[i] = that->occupant_slots[i + 1];
     }
-    count(pool, that, 1);
+    pool_count(pool, that, 1);
 }

@@ -6,7 +6,7 @@
 
 #define LEAST_SHARE 0.25 /* of a share: those who have less stand alike */
 
-static weft_status learn(struct scheduler *scheduler, double now, struct error *error)
+static weft_status priority_learn(struct scheduler *scheduler, double now, struct error *error)
 {
     const double since = now - scheduler->learned_at;
     if (since >= 0 && since < scheduler->policy.learning_period)
@@ -92,7 +92,7 @@ struct keyed {
     uint32_t run;
 };
 
-static int by_key(const void *a, const void *b)
+static int priority_by_key(const void *a, const void *b)
 {
     const struct keyed *left = a, *right = b;
     if (left->key != right->key)
@@ -124,7 +124,7 @@ static weft_status serve_waiting(struct scheduler *scheduler, double now, struct
             served += run->request.gang.nodes * run->request.gang.slots;
         }
     }
-    qsort(wide, count, sizeof *wide, by_key);
+    qsort(wide, count, sizeof *wide, priority_by_key);
     bool within = true;
     for (size_t i = 0; i < count; i++) {
         struct scheduled_run *run = &scheduler->runs[wide[i].run];
@@ -151,7 +151,7 @@ static weft_status serve_personal(struct scheduler *scheduler, double now, struc
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place == RUN_QUEUED && scheduler->runs[i].request.personal)
             personal[count++] = (struct keyed){-run_waited(&scheduler->runs[i], now), i};
-    qsort(personal, count, sizeof *personal, by_key);
+    qsort(personal, count, sizeof *personal, priority_by_key);
     uint64_t before = 0;
     for (size_t i = 0; i < count; i++) {
         struct scheduled_run *run = &scheduler->runs[personal[i].run];
@@ -164,13 +164,13 @@ static weft_status serve_personal(struct scheduler *scheduler, double now, struc
     return WEFT_OK;
 }
 
-static void sort(struct scheduler *scheduler, struct keyed *keys)
+static void scheduler_priority_sort(struct scheduler *scheduler, struct keyed *keys)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place == RUN_QUEUED)
             keys[count++] = (struct keyed){scheduler->runs[i].priority, i};
-    qsort(keys, count, sizeof *keys, by_key);
+    qsort(keys, count, sizeof *keys, priority_by_key);
     for (uint32_t i = 0; i < count; i++)
         scheduler->order[i] = keys[i].run;
 }
@@ -181,14 +181,14 @@ weft_status priority_sort(struct scheduler *scheduler, struct error *error)
     struct keyed *keys = malloc(bytes);
     if (!keys)
         return error_memory(error, bytes, "the queue's order");
-    sort(scheduler, keys);
+    scheduler_priority_sort(scheduler, keys);
     free(keys);
     return WEFT_OK;
 }
 
 weft_status priority_update_all(struct scheduler *scheduler, double now, struct error *error)
 {
-    weft_status status = learn(scheduler, now, error);
+    weft_status status = priority_learn(scheduler, now, error);
     if (status == WEFT_OK)
         status = weigh_projects(scheduler, error);
     if (status == WEFT_OK)

@@ -61,8 +61,8 @@ static double host_ready_at(const struct scheduler *scheduler, const struct pool
 }
 
 /* The hosts of the Pod that is ready soonest, if one ever is. */
-static void choose_hosts(const struct scheduler *scheduler, uint32_t name, bool exclusive, double now,
-                         struct choice *choice)
+static void reservation_choose_hosts(const struct scheduler *scheduler, uint32_t name, bool exclusive, double now,
+                                     struct choice *choice)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     uint32_t nodes = run->request.gang.nodes;
@@ -139,7 +139,7 @@ static bool reservation_try_exclusive(struct scheduler *scheduler, uint32_t name
     const double waited = run_waited(run, now);
     if (now < scheduler->exclusive_next || waited < fmin(policy->patience, policy->exclusive_wait))
         return false;
-    choose_hosts(scheduler, name, true, now, choice);
+    reservation_choose_hosts(scheduler, name, true, now, choice);
     if (choice->ready == NEVER)
         return false;
     const bool drains = must_drain(scheduler, name, choice);
@@ -175,7 +175,7 @@ weft_status reservation_renew_exclusive(struct scheduler *scheduler, double now,
     }
     if (!choice_open(scheduler, &choice, error))
         return WEFT_ERROR_MEMORY;
-    choose_hosts(scheduler, exclusive_run, true, now, &choice);
+    reservation_choose_hosts(scheduler, exclusive_run, true, now, &choice);
     if (choice.ready < NEVER)
         reservation_record(scheduler, exclusive_run, &choice);
     else
@@ -205,7 +205,7 @@ weft_status reservation_renew(struct scheduler *scheduler, double now, struct er
         if (left < run->request.slots && !first)
             break;
         if (!first || !reservation_try_exclusive(scheduler, name, now, &choice))
-            choose_hosts(scheduler, name, false, now, &choice);
+            reservation_choose_hosts(scheduler, name, false, now, &choice);
         reservation_record(scheduler, name, &choice);
         first = false;
         left -= run->request.slots;

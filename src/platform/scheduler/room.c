@@ -340,7 +340,7 @@ static bool find_several(struct room_search *search, const struct question *ques
 /* ---- where to ---- */
 
 /* Settle where each run of the plan moves to: the same tightest holes that were counted. */
-static void settle(struct room_search *search)
+static void room_settle(struct room_search *search)
 {
     const struct scheduler *scheduler = search->scheduler;
     const struct pool *pool = &scheduler->pool;
@@ -382,7 +382,7 @@ bool room_find(struct room_search *search, uint32_t run, enum room_means means, 
         return false;
     for (uint32_t i = 0; i < that->request.gang.nodes; i++)
         search->chosen[search->best.hosts[i]] = true;
-    settle(search);
+    room_settle(search);
     for (uint32_t i = 0; i < that->request.gang.nodes; i++)
         search->chosen[search->best.hosts[i]] = false;
     *plan = search->best;

@@ -167,8 +167,8 @@ static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct 
 }
 
 /* Queue a run that is known to be one that there can be. */
-static weft_status enter(struct scheduler *scheduler, const struct scheduler_request *request, double now,
-                         uint32_t *run, struct error *error)
+static weft_status scheduler_enter(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                                   uint32_t *run, struct error *error)
 {
     uint32_t name = POOL_NOBODY;
     weft_status status = new_name(scheduler, &name, error);
@@ -195,7 +195,7 @@ weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler
                              uint32_t *run, struct error *error)
 {
     weft_status status = scheduler_check(scheduler, request, error);
-    return status == WEFT_OK ? enter(scheduler, request, now, run, error) : status;
+    return status == WEFT_OK ? scheduler_enter(scheduler, request, now, run, error) : status;
 }
 
 /* What a run has of that which is counted apart, after a change `by` of it. */
@@ -208,7 +208,7 @@ static void count_taken(struct scheduler *scheduler, const struct scheduled_run 
         scheduler->fixed_taken += slots;
 }
 
-static void give_back(struct scheduler *scheduler, uint32_t name)
+static void scheduler_give_back(struct scheduler *scheduler, uint32_t name)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     for (uint32_t i = 0; i < run->request.gang.nodes; i++)
@@ -216,7 +216,7 @@ static void give_back(struct scheduler *scheduler, uint32_t name)
     count_taken(scheduler, run, -1);
 }
 
-static void take(struct scheduler *scheduler, uint32_t name)
+static void scheduler_take(struct scheduler *scheduler, uint32_t name)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     for (uint32_t i = 0; i < run->request.gang.nodes; i++)
@@ -246,7 +246,7 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
     weft_status status = past->hosts ? check_past(scheduler, request->gang, past->hosts, error)
                                      : scheduler_check(scheduler, request, error);
     if (status == WEFT_OK)
-        status = enter(scheduler, request, past->since, name, error);
+        status = scheduler_enter(scheduler, request, past->since, name, error);
     if (status != WEFT_OK)
         return status;
     struct scheduled_run *run = &scheduler->runs[*name];
@@ -256,13 +256,13 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
         memcpy(run->hosts, past->hosts, request->gang.nodes * sizeof *past->hosts);
         run->place = RUN_RUNNING;
         scheduler->queued--;
-        take(scheduler, *name);
+        scheduler_take(scheduler, *name);
     }
     return WEFT_OK;
 }
 
 /* What a run has of all slots. */
-static double share_of(const struct scheduler *scheduler, const struct scheduled_run *run)
+static double scheduler_share_of(const struct scheduler *scheduler, const struct scheduled_run *run)
 {
     return (double)run_slots(run) / (double)(scheduler->pool.slots + 1);
 }
@@ -283,7 +283,8 @@ static void reservation_end_exclusive(struct scheduler *scheduler, struct schedu
                                       double seconds)
 {
     if (run->exclusive_share > 0)
-        scheduler->exclusive_next = now + seconds * fmax(0, share_of(scheduler, run) / run->exclusive_share - 1);
+        scheduler->exclusive_next =
+            now + seconds * fmax(0, scheduler_share_of(scheduler, run) / run->exclusive_share - 1);
     run->exclusive_share = 0;
 }
 
@@ -293,7 +294,7 @@ void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
     assert(run->place != RUN_NONE);
     reservation_end_exclusive(scheduler, run, -INFINITY, 0);
     if (run->place == RUN_RUNNING)
-        give_back(scheduler, name);
+        scheduler_give_back(scheduler, name);
     else if (run->place == RUN_QUEUED)
         scheduler->queued--;
     reservation_release_run(scheduler, name);
@@ -320,11 +321,11 @@ weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_
 }
 
 /* From its hosts into the queue. */
-static void stop(struct scheduler *scheduler, uint32_t name, double now)
+static void scheduler_stop(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
-    give_back(scheduler, name);
+    scheduler_give_back(scheduler, name);
     reservation_end_exclusive(scheduler, run, now, run_age(run, now));
     run->attained = run_attained(run, now);
     run->lost = scheduler->policy.restart_cost;
@@ -348,7 +349,7 @@ void scheduler_report_end(struct scheduler *scheduler, uint32_t name, double mom
 
 void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
 {
-    stop(scheduler, name, now);
+    scheduler_stop(scheduler, name, now);
 }
 
 void scheduler_avoid(struct scheduler *scheduler, uint32_t name, uint32_t host)
@@ -393,7 +394,8 @@ void scheduler_set_clock(struct scheduler *scheduler, double by)
 
 /* ---- a pass ---- */
 
-static weft_status decide(struct scheduler *scheduler, struct scheduler_decision decision, struct error *error)
+static weft_status scheduler_decide(struct scheduler *scheduler, struct scheduler_decision decision,
+                                    struct error *error)
 {
     if (scheduler->decision_count == scheduler->decision_room) {
         size_t room = scheduler->decision_room ? 2 * scheduler->decision_room : 64;
@@ -409,12 +411,12 @@ static weft_status decide(struct scheduler *scheduler, struct scheduler_decision
 }
 
 /* From the queue onto its hosts. */
-static void begin(struct scheduler *scheduler, uint32_t name, double now)
+static void scheduler_begin(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
     if (name == scheduler->exclusive_run) {
         run->exclusive_share = scheduler->exclusive_share;
-        scheduler->exclusive_next = share_of(scheduler, run) > run->exclusive_share ? INFINITY : now;
+        scheduler->exclusive_next = scheduler_share_of(scheduler, run) > run->exclusive_share ? INFINITY : now;
     }
     run->waited += run_age(run, now);
     run->place = RUN_RUNNING;
@@ -422,43 +424,43 @@ static void begin(struct scheduler *scheduler, uint32_t name, double now)
     run->ends = INFINITY;
     run->reported_end = -INFINITY;
     scheduler->queued--;
-    take(scheduler, name);
+    scheduler_take(scheduler, name);
     reservation_release_run(scheduler, name);
     priority_update(scheduler, run, now);
 }
 
-static weft_status start(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
+static weft_status scheduler_start(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
 {
-    begin(scheduler, name, now);
+    scheduler_begin(scheduler, name, now);
     struct scheduler_decision decision = {SCHEDULER_START, name, name, scheduler->runs[name].hosts};
-    return decide(scheduler, decision, error);
+    return scheduler_decide(scheduler, decision, error);
 }
 
 /* Carry out a plan: those that are preempted leave, those that move do, then the run starts. */
-static weft_status make_room(struct scheduler *scheduler, uint32_t name, const struct room_plan *plan, double now,
-                             struct error *error)
+static weft_status scheduler_make_room(struct scheduler *scheduler, uint32_t name, const struct room_plan *plan,
+                                       double now, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < plan->departure_count && status == WEFT_OK; i++) {
         uint32_t leaver = plan->departures[i].run, to = plan->departures[i].to;
         struct scheduled_run *run = &scheduler->runs[leaver];
         bool served_by_wait = run->served_by_wait;
-        stop(scheduler, leaver, now);
+        scheduler_stop(scheduler, leaver, now);
         struct scheduler_decision decision = {SCHEDULER_DISPLACE, leaver, name, NULL};
         if (to != POOL_NOBODY) {
             decision.kind = SCHEDULER_MOVE;
             decision.hosts = run->hosts;
             run->hosts[0] = to;
             run->served_by_wait = served_by_wait;
-            begin(scheduler, leaver, now);
+            scheduler_begin(scheduler, leaver, now);
         } else {
             run->preempted++;
             priority_update(scheduler, run, now);
         }
-        status = decide(scheduler, decision, error);
+        status = scheduler_decide(scheduler, decision, error);
     }
     memcpy(scheduler->runs[name].hosts, plan->hosts, scheduler->runs[name].request.gang.nodes * sizeof *plan->hosts);
-    return status == WEFT_OK ? start(scheduler, name, now, error) : status;
+    return status == WEFT_OK ? scheduler_start(scheduler, name, now, error) : status;
 }
 
 /*
@@ -474,7 +476,7 @@ struct pass {
 };
 
 /* Room for a run by moves, or else by preemption. */
-static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
+static bool scheduler_find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
 {
     struct scheduler *scheduler = pass->scheduler;
     const struct scheduler_policy *policy = &scheduler->policy;
@@ -504,7 +506,7 @@ static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
 }
 
 /* Where a run fits: not on hosts that have failed it, if it fits elsewhere. */
-static bool place(struct scheduler *scheduler, uint32_t name)
+static bool scheduler_place(struct scheduler *scheduler, uint32_t name)
 {
     struct scheduled_run *run = &scheduler->runs[name];
     uint32_t closed[SCHEDULER_AVOIDED], count = 0;
@@ -523,7 +525,7 @@ static bool place(struct scheduler *scheduler, uint32_t name)
  * Where a run fits on hosts reserved exclusively for another: it must have ended when these can be empty. The reservations are let
  * go while it is looked for.
  */
-static bool fill(struct pass *pass, uint32_t name)
+static bool scheduler_fill(struct pass *pass, uint32_t name)
 {
     struct scheduler *scheduler = pass->scheduler;
     const struct scheduled_run *run = &scheduler->runs[name];
@@ -537,7 +539,7 @@ static bool fill(struct pass *pass, uint32_t name)
             if (scheduler->pool.hosts[scheduler->reserved[i]].reserved_for == exclusive_run)
                 pool_set_exclusive(&scheduler->pool, scheduler->reserved[i], exclusive);
         if (!exclusive)
-            placed = place(scheduler, name);
+            placed = scheduler_place(scheduler, name);
     }
     if (!placed)
         shapes_add(&pass->filling, run->request.gang);
@@ -560,18 +562,18 @@ static weft_status walk(struct pass *pass, struct error *error)
             continue;
         }
         if (name == scheduler->exclusive_run || !shapes_have(&pass->placing, gang)) {
-            if (place(scheduler, name)) {
-                status = start(scheduler, name, pass->now, error);
+            if (scheduler_place(scheduler, name)) {
+                status = scheduler_start(scheduler, name, pass->now, error);
                 continue;
             }
             shapes_add(&pass->placing, gang);
         }
-        if (fill(pass, name)) {
-            status = start(scheduler, name, pass->now, error);
+        if (scheduler_fill(pass, name)) {
+            status = scheduler_start(scheduler, name, pass->now, error);
             continue;
         }
-        if (find_room(pass, name, &plan)) {
-            status = make_room(scheduler, name, &plan, pass->now, error);
+        if (scheduler_find_room(pass, name, &plan)) {
+            status = scheduler_make_room(scheduler, name, &plan, pass->now, error);
             /* What left may have left more than was needed. */
             shapes_clear(&pass->placing);
             shapes_clear(&pass->filling);

@@ -6,7 +6,7 @@
 #define ROOM_FIRST 64 /* cells */
 
 /* The cell that holds this shape, or the empty one where it belongs. */
-static struct gang *cell_of(struct gang *cells, uint32_t room, struct gang gang)
+static struct gang *shapes_cell_of(struct gang *cells, uint32_t room, struct gang gang)
 {
     const uint64_t key = ((uint64_t)gang.nodes << 17) | ((uint64_t)gang.slots << 1) | gang.spans;
     uint32_t at = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (room - 1);
@@ -15,7 +15,7 @@ static struct gang *cell_of(struct gang *cells, uint32_t room, struct gang gang)
     return &cells[at];
 }
 
-static bool grow(struct shapes *shapes)
+static bool shapes_grow(struct shapes *shapes)
 {
     const uint32_t room = shapes->room ? 2 * shapes->room : ROOM_FIRST;
     struct gang *cells = calloc(room, sizeof *cells);
@@ -23,7 +23,7 @@ static bool grow(struct shapes *shapes)
         return false;
     for (uint32_t i = 0; i < shapes->room; i++)
         if (shapes->cells[i].nodes)
-            *cell_of(cells, room, shapes->cells[i]) = shapes->cells[i];
+            *shapes_cell_of(cells, room, shapes->cells[i]) = shapes->cells[i];
     free(shapes->cells);
     shapes->cells = cells;
     shapes->room = room;
@@ -32,14 +32,14 @@ static bool grow(struct shapes *shapes)
 
 bool shapes_have(const struct shapes *shapes, struct gang gang)
 {
-    return shapes->count && cell_of(shapes->cells, shapes->room, gang)->nodes;
+    return shapes->count && shapes_cell_of(shapes->cells, shapes->room, gang)->nodes;
 }
 
 void shapes_add(struct shapes *shapes, struct gang gang)
 {
-    if (2 * (shapes->count + 1) > shapes->room && !grow(shapes))
+    if (2 * (shapes->count + 1) > shapes->room && !shapes_grow(shapes))
         return;
-    struct gang *cell = cell_of(shapes->cells, shapes->room, gang);
+    struct gang *cell = shapes_cell_of(shapes->cells, shapes->room, gang);
     shapes->count += !cell->nodes;
     *cell = gang;
 }

@@ -45,18 +45,18 @@ struct simulation {
 
 /* ---- running jobs by their end ---- */
 
-static double end_of(const struct job *job)
+static double simulation_end_of(const struct job *job)
 {
     return job->since + job->lost + job->left;
 }
 
-static bool before(const struct job *a, const struct job *b)
+static bool simulation_before(const struct job *a, const struct job *b)
 {
-    double left = end_of(a), right = end_of(b);
+    double left = simulation_end_of(a), right = simulation_end_of(b);
     return left != right ? left < right : a < b;
 }
 
-static void put(struct simulation *simulation, size_t at, struct job *job)
+static void simulation_put(struct simulation *simulation, size_t at, struct job *job)
 {
     simulation->heap[at] = job;
     job->heap = at;
@@ -65,21 +65,21 @@ static void put(struct simulation *simulation, size_t at, struct job *job)
 static void sift(struct simulation *simulation, size_t at)
 {
     struct job *job = simulation->heap[at];
-    for (; at && before(job, simulation->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        put(simulation, at, simulation->heap[(at - 1) / 2]);
+    for (; at && simulation_before(job, simulation->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        simulation_put(simulation, at, simulation->heap[(at - 1) / 2]);
     for (size_t child; (child = 2 * at + 1) < simulation->running; at = child) {
-        if (child + 1 < simulation->running && before(simulation->heap[child + 1], simulation->heap[child]))
+        if (child + 1 < simulation->running && simulation_before(simulation->heap[child + 1], simulation->heap[child]))
             child++;
-        if (!before(simulation->heap[child], job))
+        if (!simulation_before(simulation->heap[child], job))
             break;
-        put(simulation, at, simulation->heap[child]);
+        simulation_put(simulation, at, simulation->heap[child]);
     }
-    put(simulation, at, job);
+    simulation_put(simulation, at, job);
 }
 
 static void heap_add(struct simulation *simulation, struct job *job)
 {
-    put(simulation, simulation->running++, job);
+    simulation_put(simulation, simulation->running++, job);
     sift(simulation, job->heap);
 }
 
@@ -88,13 +88,13 @@ static void heap_remove(struct simulation *simulation, struct job *job)
     struct job *moved = simulation->heap[--simulation->running];
     if (moved == job)
         return;
-    put(simulation, job->heap, moved);
+    simulation_put(simulation, job->heap, moved);
     sift(simulation, moved->heap);
 }
 
 /* ---- what happens to a job ---- */
 
-static uint64_t slots_of(const struct simulation_cluster *cluster)
+static uint64_t simulation_slots_of(const struct simulation_cluster *cluster)
 {
     return (uint64_t)cluster->pods * cluster->hosts * cluster->slots;
 }
@@ -106,7 +106,7 @@ static struct gang gang_of(const struct simulation_cluster *cluster, uint32_t sl
     return (struct gang){.nodes = (slots + cluster->slots - 1) / cluster->slots, .slots = (uint16_t)cluster->slots};
 }
 
-static void tell(struct simulation *simulation, const struct job *job, const char *event)
+static void simulation_tell(struct simulation *simulation, const struct job *job, const char *event)
 {
     if (!simulation->events)
         return;
@@ -121,14 +121,14 @@ static void tell(struct simulation *simulation, const struct job *job, const cha
     fputc('\n', simulation->events);
 }
 
-static double within(const struct simulation *simulation, double from, double to)
+static double simulation_within(const struct simulation *simulation, double from, double to)
 {
     from = fmax(from, simulation->first);
     to = fmin(to, simulation->last);
     return to > from ? to - from : 0;
 }
 
-static void start(struct simulation *simulation, struct job *job, const uint32_t *hosts)
+static void simulation_start(struct simulation *simulation, struct job *job, const uint32_t *hosts)
 {
     simulation->summary->moves += job->preempted && job->since == simulation->now;
     job->waited += simulation->now - job->since;
@@ -137,19 +137,19 @@ static void start(struct simulation *simulation, struct job *job, const uint32_t
     simulation->unused -= job->trace->slots;
     memcpy(job->hosts, hosts, gang_of(&simulation->cluster, job->trace->slots).nodes * sizeof *hosts);
     heap_add(simulation, job);
-    tell(simulation, job, "start");
+    simulation_tell(simulation, job, "start");
 }
 
 static void halt(struct simulation *simulation, struct job *job, const char *event)
 {
     double computing = job->since + job->lost;
-    simulation->useful += within(simulation, computing, simulation->now) * job->trace->slots;
+    simulation->useful += simulation_within(simulation, computing, simulation->now) * job->trace->slots;
     job->left -= fmax(0, simulation->now - computing);
     job->since = simulation->now;
     job->running = false;
     simulation->unused += job->trace->slots;
     heap_remove(simulation, job);
-    tell(simulation, job, event);
+    simulation_tell(simulation, job, event);
 }
 
 static void preempt(struct simulation *simulation, struct job *job, double restart_cost)
@@ -166,11 +166,11 @@ static void preempt(struct simulation *simulation, struct job *job, double resta
 static void pass_time(struct simulation *simulation, double to)
 {
     if (scheduler_queued(simulation->scheduler))
-        simulation->idle += within(simulation, simulation->now, to) * (double)simulation->unused;
+        simulation->idle += simulation_within(simulation, simulation->now, to) * (double)simulation->unused;
     simulation->now = to;
 }
 
-static weft_status submit(struct simulation *simulation, struct job *job, struct error *error)
+static weft_status simulation_submit(struct simulation *simulation, struct job *job, struct error *error)
 {
     struct scheduler_request request = {.project = job->trace->project,
                                         .gang = gang_of(&simulation->cluster, job->trace->slots),
@@ -193,7 +193,7 @@ static weft_status submit(struct simulation *simulation, struct job *job, struct
 static weft_status finish_due(struct simulation *simulation, size_t *ended, struct error *error)
 {
     weft_status status = WEFT_OK;
-    while (status == WEFT_OK && simulation->running && end_of(simulation->heap[0]) <= simulation->now) {
+    while (status == WEFT_OK && simulation->running && simulation_end_of(simulation->heap[0]) <= simulation->now) {
         struct job *job = simulation->heap[0];
         halt(simulation, job, "finish");
         job->ended = simulation->now;
@@ -203,7 +203,8 @@ static weft_status finish_due(struct simulation *simulation, size_t *ended, stru
     return status;
 }
 
-static weft_status decide(struct simulation *simulation, const struct scheduler_policy *policy, struct error *error)
+static weft_status simulation_decide(struct simulation *simulation, const struct scheduler_policy *policy,
+                                     struct error *error)
 {
     const struct scheduler_decision *decisions;
     size_t count;
@@ -222,26 +223,27 @@ static weft_status decide(struct simulation *simulation, const struct scheduler_
         if (decisions[i].kind != SCHEDULER_START)
             preempt(simulation, job, policy->restart_cost);
         if (decisions[i].kind != SCHEDULER_DISPLACE)
-            start(simulation, job, decisions[i].hosts);
+            simulation_start(simulation, job, decisions[i].hosts);
     }
     return WEFT_OK;
 }
 
-static weft_status run(struct simulation *simulation, const struct scheduler_policy *policy, struct error *error)
+static weft_status scheduler_simulation_run(struct simulation *simulation, const struct scheduler_policy *policy,
+                                            struct error *error)
 {
     size_t submitted = 0, ended = 0;
     weft_status status = WEFT_OK;
     while (ended < simulation->trace->count && status == WEFT_OK) {
         double arrival = submitted < simulation->trace->count ? simulation->trace->jobs[submitted].submit : NEVER;
-        double end = simulation->running ? end_of(simulation->heap[0]) : NEVER;
+        double end = simulation->running ? simulation_end_of(simulation->heap[0]) : NEVER;
         double next = scheduler_queued(simulation->scheduler) ? simulation->now + PASS_PERIOD : NEVER;
         pass_time(simulation, fmin(fmin(arrival, end), next));
         status = finish_due(simulation, &ended, error);
         while (status == WEFT_OK && submitted < simulation->trace->count &&
                simulation->trace->jobs[submitted].submit <= simulation->now)
-            status = submit(simulation, &simulation->jobs[submitted++], error);
+            status = simulation_submit(simulation, &simulation->jobs[submitted++], error);
         if (status == WEFT_OK && scheduler_queued(simulation->scheduler))
-            status = decide(simulation, policy, error);
+            status = simulation_decide(simulation, policy, error);
     }
     return status;
 }
@@ -254,7 +256,7 @@ static int ascending(const void *a, const void *b)
     return *left < *right ? -1 : *left > *right;
 }
 
-static weft_status sum_up(struct simulation *simulation, struct error *error)
+static weft_status simulation_sum_up(struct simulation *simulation, struct error *error)
 {
     struct simulation_summary *summary = simulation->summary;
     size_t count = simulation->trace->count;
@@ -283,7 +285,7 @@ static weft_status sum_up(struct simulation *simulation, struct error *error)
     summary->max_wait_h = waits[count - 1];
     summary->bounded_slowdown = slowdown / (double)count;
     summary->large_mean_wait_h = summary->large_jobs ? large / (double)summary->large_jobs : 0;
-    double whole = (double)slots_of(&simulation->cluster) * (simulation->last - simulation->first);
+    double whole = (double)simulation_slots_of(&simulation->cluster) * (simulation->last - simulation->first);
     summary->idle_while_queued = whole > 0 ? simulation->idle / whole : 0;
     summary->utilisation = whole > 0 ? simulation->useful / whole : 0;
     summary->pass_mean_ms /= summary->passes ? (double)summary->passes : 1;
@@ -327,16 +329,16 @@ weft_status simulation_run(const struct trace *trace, const struct simulation_cl
                                     .now = trace->jobs[0].submit,
                                     .first = trace->jobs[0].submit,
                                     .last = trace->jobs[trace->count - 1].submit,
-                                    .unused = slots_of(cluster),
+                                    .unused = simulation_slots_of(cluster),
                                     .events = events,
                                     .summary = &result};
     weft_status status = open(&simulation, policy, error);
     if (status == WEFT_OK && events)
         fputs("time_s,job,event,hosts\n", events);
     if (status == WEFT_OK)
-        status = run(&simulation, policy, error);
+        status = scheduler_simulation_run(&simulation, policy, error);
     if (status == WEFT_OK)
-        status = sum_up(&simulation, error);
+        status = simulation_sum_up(&simulation, error);
     scheduler_free(simulation.scheduler);
     for (size_t i = 0; simulation.jobs && i < trace->count; i++)
         free(simulation.jobs[i].hosts);

@@ -35,7 +35,7 @@ static weft_status bad(const struct reader *reader, struct error *error, const c
 }
 
 /* The bytes end with the last line: no zero is behind them. */
-static bool is_blank(const char *text, size_t length)
+static bool scheduler_trace_is_blank(const char *text, size_t length)
 {
     while (length > 0 && (*text == ' ' || *text == '\t')) {
         text++;
@@ -45,7 +45,7 @@ static bool is_blank(const char *text, size_t length)
 }
 
 /* The next line that is neither empty nor a comment, cut at `separator` (' ': any white space); false at the end. */
-static weft_status next_line(struct reader *reader, char separator, bool *more, struct error *error)
+static weft_status scheduler_trace_next_line(struct reader *reader, char separator, bool *more, struct error *error)
 {
     *more = false;
     while (reader->at < reader->end) {
@@ -58,7 +58,7 @@ static weft_status next_line(struct reader *reader, char separator, bool *more, 
         reader->line++;
         if (length && text[length - 1] == '\r')
             length--;
-        if (is_blank(text, length) || *text == ';' || *text == '#')
+        if (scheduler_trace_is_blank(text, length) || *text == ';' || *text == '#')
             continue;
         if (memchr(text, 0, length))
             return bad(reader, error, "a NUL byte, in what should be text");
@@ -99,8 +99,8 @@ static weft_status check_fields(const struct reader *reader, unsigned count, con
                      reader->line, reader->field_count < count ? "few" : "many", reader->field_count, first, count);
 }
 
-static weft_status number(const struct reader *reader, unsigned field, const char *name, double least, double most,
-                          double *value, struct error *error)
+static weft_status scheduler_trace_number(const struct reader *reader, unsigned field, const char *name, double least,
+                                          double most, double *value, struct error *error)
 {
     if (field >= reader->field_count)
         return bad(reader, error, "it has too few fields");
@@ -135,7 +135,8 @@ static weft_status project_of(struct reader *reader, const char *name, uint32_t 
     return WEFT_OK;
 }
 
-static weft_status append(struct trace *trace, size_t *room, const struct trace_job *job, struct error *error)
+static weft_status scheduler_trace_append(struct trace *trace, size_t *room, const struct trace_job *job,
+                                          struct error *error)
 {
     if (trace->count == *room) {
         size_t more = *room ? 2 * *room : 1024;
@@ -172,23 +173,23 @@ static weft_status parse_csv(struct reader *reader, struct trace *trace, struct 
     size_t room = 0;
     bool more;
     weft_status status;
-    while ((status = next_line(reader, ',', &more, error)) == WEFT_OK && more) {
+    while ((status = scheduler_trace_next_line(reader, ',', &more, error)) == WEFT_OK && more) {
         struct trace_job job = {.name = trace->count + 1, .line = reader->line};
         double slots;
         status = check_fields(reader, columns, "the header", error);
         if (status == WEFT_OK)
-            status = number(reader, column[0], names[0], 0, SECONDS_MOST, &job.submit, error);
+            status = scheduler_trace_number(reader, column[0], names[0], 0, SECONDS_MOST, &job.submit, error);
         if (status == WEFT_OK)
-            status = number(reader, column[1], names[1], 0, SECONDS_MOST, &job.duration, error);
+            status = scheduler_trace_number(reader, column[1], names[1], 0, SECONDS_MOST, &job.duration, error);
         if (status == WEFT_OK)
-            status = number(reader, column[2], names[2], 1, SLOTS_MOST, &slots, error);
+            status = scheduler_trace_number(reader, column[2], names[2], 1, SLOTS_MOST, &slots, error);
         if (status == WEFT_OK && slots != floor(slots))
             status = bad(reader, error, "num_gpus is no whole number");
         if (status == WEFT_OK && column[3] < reader->field_count)
             status = project_of(reader, reader->fields[column[3]], &job.project, error);
         if (status == WEFT_OK) {
             job.slots = (uint32_t)slots;
-            status = append(trace, &room, &job, error);
+            status = scheduler_trace_append(trace, &room, &job, error);
         }
         if (status != WEFT_OK)
             break;
@@ -204,19 +205,21 @@ static weft_status parse_swf(struct reader *reader, struct trace *trace, struct 
     bool more = true;
     const unsigned first = reader->field_count;
     weft_status status = first <= SWF_FIELDS ? WEFT_OK : check_fields(reader, SWF_FIELDS, "the format", error);
-    for (; status == WEFT_OK && more; status = status == WEFT_OK ? next_line(reader, ' ', &more, error) : status) {
+    for (; status == WEFT_OK && more;
+         status = status == WEFT_OK ? scheduler_trace_next_line(reader, ' ', &more, error) : status) {
         double name = 0, submit = 0, run = 0, used = 0, requested = 0;
         status = check_fields(reader, first, "the first job", error);
         if (status == WEFT_OK)
-            status = number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
+            status = scheduler_trace_number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
         if (status == WEFT_OK)
-            status = number(reader, SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit, error);
+            status = scheduler_trace_number(reader, SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit, error);
         if (status == WEFT_OK)
-            status = number(reader, SWF_RUN, "the run time", -1, SECONDS_MOST, &run, error);
+            status = scheduler_trace_number(reader, SWF_RUN, "the run time", -1, SECONDS_MOST, &run, error);
         if (status == WEFT_OK)
-            status = number(reader, SWF_USED, "the processors used", -1, SLOTS_MOST, &used, error);
+            status = scheduler_trace_number(reader, SWF_USED, "the processors used", -1, SLOTS_MOST, &used, error);
         if (status == WEFT_OK)
-            status = number(reader, SWF_REQUESTED, "the processors requested", -1, SLOTS_MOST, &requested, error);
+            status = scheduler_trace_number(reader, SWF_REQUESTED, "the processors requested", -1, SLOTS_MOST,
+                                            &requested, error);
         double slots = used > 0 ? used : requested;
         if (status != WEFT_OK)
             break;
@@ -228,7 +231,7 @@ static weft_status parse_swf(struct reader *reader, struct trace *trace, struct 
         if (SWF_USER < reader->field_count)
             status = project_of(reader, reader->fields[SWF_USER], &job.project, error);
         if (status == WEFT_OK)
-            status = append(trace, &room, &job, error);
+            status = scheduler_trace_append(trace, &room, &job, error);
     }
     return status;
 }
@@ -247,7 +250,7 @@ weft_status trace_parse(const char *path, const char *text, size_t size, struct 
     struct reader reader = {.path = path, .at = text + mark, .end = text + size};
     struct trace read = {0};
     bool more;
-    weft_status status = next_line(&reader, ',', &more, error);
+    weft_status status = scheduler_trace_next_line(&reader, ',', &more, error);
     if (status == WEFT_OK && !more)
         status = error_set(error, WEFT_ERROR_DATA, "%s: there is nothing in it", path);
     if (status == WEFT_OK && reader.field_count > 1) {
@@ -255,7 +258,7 @@ weft_status trace_parse(const char *path, const char *text, size_t size, struct 
     } else if (status == WEFT_OK) {
         reader.at = text + mark; /* the first line again, cut at white space */
         reader.line = 0;
-        status = next_line(&reader, ' ', &more, error);
+        status = scheduler_trace_next_line(&reader, ' ', &more, error);
         if (status == WEFT_OK)
             status = parse_swf(&reader, &read, error);
     }

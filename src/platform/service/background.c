@@ -38,7 +38,7 @@ static void free_task(struct task *task)
 }
 
 /* On the HTTP server's thread. */
-static void answer(void *context)
+static void background_answer(void *context)
 {
     struct task *task = context;
     if (task->done)
@@ -51,13 +51,13 @@ static void answer(void *context)
     free_task(task);
 }
 
-static void finish(struct task *task)
+static void background_finish(struct task *task)
 {
-    if (!task->call || !http_post(task->background->server, &task->posted, answer, task))
+    if (!task->call || !http_post(task->background->server, &task->posted, background_answer, task))
         free_task(task);
 }
 
-static struct task *take(struct background *background)
+static struct task *background_take(struct background *background)
 {
     struct task *task;
     pthread_mutex_lock(&background->lock);
@@ -71,20 +71,20 @@ static struct task *take(struct background *background)
     return task;
 }
 
-static void *serve(void *context)
+static void *background_serve(void *context)
 {
     struct task *task;
-    while ((task = take(context))) {
+    while ((task = background_take(context))) {
         if (task->call)
             task->status = task->work(task->call, &task->answer, &task->error);
         else
             task->function(task->context);
-        finish(task);
+        background_finish(task);
     }
     return NULL;
 }
 
-static bool add(struct background *background, const struct task *wanted)
+static bool background_add(struct background *background, const struct task *wanted)
 {
     struct task *task = calloc(1, sizeof *task);
     if (!task)
@@ -109,13 +109,13 @@ static bool add(struct background *background, const struct task *wanted)
 
 void background_do(struct background *background, struct route_call *call, background_work *work, background_done *done)
 {
-    if (!add(background, &(struct task){.call = call, .work = work, .done = done}))
+    if (!background_add(background, &(struct task){.call = call, .work = work, .done = done}))
         http_fail(call->request, 503, "the server has too much of this to do at the moment: ask again later");
 }
 
 bool background_run(struct background *background, void (*function)(void *context), void *context)
 {
-    return add(background, &(struct task){.function = function, .context = context});
+    return background_add(background, &(struct task){.function = function, .context = context});
 }
 
 weft_status background_open(struct http_server *server, unsigned threads, unsigned waiting_most,
@@ -133,7 +133,7 @@ weft_status background_open(struct http_server *server, unsigned threads, unsign
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = 0;
     while (code == 0 && made->threads < threads && made->threads < BACKGROUND_THREADS_MOST)
-        if ((code = pthread_create(&made->thread[made->threads], NULL, serve, made)) == 0)
+        if ((code = pthread_create(&made->thread[made->threads], NULL, background_serve, made)) == 0)
             made->threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
@@ -158,7 +158,7 @@ void background_stop(struct background *background)
     for (struct task *task = background->first, *next; task; task = next) {
         next = task->next;
         task->status = error_set(&task->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again when it is back");
-        finish(task);
+        background_finish(task);
     }
     background->first = NULL;
     background->last = &background->first;

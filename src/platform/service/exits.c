@@ -43,7 +43,7 @@ static weft_status overwrite(const char *path, uint64_t number, const char *reco
     return status;
 }
 
-static weft_status write_record(struct exits *exits, bool paused, unsigned count, struct error *error)
+static weft_status exits_write_record(struct exits *exits, bool paused, unsigned count, struct error *error)
 {
     char records[RECORDS * RECORD_BYTES] = {0};
     const uint64_t number = exits->number + 1;
@@ -60,13 +60,13 @@ static weft_status write_record(struct exits *exits, bool paused, unsigned count
 static void write_or_complain(struct exits *exits)
 {
     struct error error = {0};
-    if (write_record(exits, exits->paused, exits->count, &error) != WEFT_OK)
+    if (exits_write_record(exits, exits->paused, exits->count, &error) != WEFT_OK)
         complain(&exits->trouble, "cannot record unclean exits of the server", &error);
     else
         complain_no_more(&exits->trouble, "unclean exits of the server are recorded again");
 }
 
-static void add(struct exits *exits, int64_t time)
+static void exits_add(struct exits *exits, int64_t time)
 {
     if (exits->count == EXITS_KEPT)
         memmove(exits->times, exits->times + 1, --exits->count * sizeof *exits->times);
@@ -86,7 +86,7 @@ static uint64_t record_number(const char record[RECORD_BYTES + 1])
 }
 
 /* Returns whether a server ran. */
-static bool take_record(struct exits *exits, char *record)
+static bool exits_take_record(struct exits *exits, char *record)
 {
     bool was_running = false;
     char word[16], *rest, *line;
@@ -99,14 +99,14 @@ static bool take_record(struct exits *exits, char *record)
         else if (strcmp(word, "paused") == 0)
             exits->paused = value != 0;
         else if (strcmp(word, "unclean") == 0)
-            add(exits, value);
+            exits_add(exits, value);
     }
     return was_running;
 }
 
 /* Read what the last server left; without a record that is whole there are no exits. Returns whether the last exit was
  * unclean. */
-static bool read_record(struct exits *exits)
+static bool exits_read_record(struct exits *exits)
 {
     char *content, newest[RECORD_BYTES + 1] = {0};
     size_t size;
@@ -123,9 +123,9 @@ static bool read_record(struct exits *exits)
         }
     }
     free(content);
-    const bool unclean = exits->number && take_record(exits, newest);
+    const bool unclean = exits->number && exits_take_record(exits, newest);
     if (unclean && stat(exits->path, &found) == 0)
-        add(exits, (int64_t)found.st_mtim.tv_sec * 1000 + found.st_mtim.tv_nsec / 1000000);
+        exits_add(exits, (int64_t)found.st_mtim.tv_sec * 1000 + found.st_mtim.tv_nsec / 1000000);
     return unclean;
 }
 
@@ -156,7 +156,7 @@ weft_status exits_begin(struct exits *exits, const char *directory, int64_t most
     weft_status status = file_join(exits->path, directory, "exits", error);
     if (status != WEFT_OK)
         return status;
-    const bool unclean = read_record(exits);
+    const bool unclean = exits_read_record(exits);
     exits->running = true;
     exits->paused = most && (exits->paused || (unclean && recent(exits) >= most));
     if (exits->paused)
@@ -182,7 +182,7 @@ const char *exits_why(const struct exits *exits)
 
 weft_status exits_resume(struct exits *exits, struct error *error)
 {
-    weft_status status = write_record(exits, false, 0, error);
+    weft_status status = exits_write_record(exits, false, 0, error);
     if (status != WEFT_OK)
         return status;
     exits->count = 0;

@@ -70,7 +70,7 @@ static weft_status read_bytes(const struct yaml_value *value, const struct key *
     return WEFT_OK;
 }
 
-static weft_status read_value(const struct yaml_value *value, const struct key *key, struct error *error)
+static weft_status policy_read_value(const struct yaml_value *value, const struct key *key, struct error *error)
 {
     switch (key->kind) {
     case KIND_WHOLE:
@@ -88,8 +88,8 @@ static weft_status read_value(const struct yaml_value *value, const struct key *
 }
 
 /* `value` is none of these: the one that may be meant, or all. */
-static weft_status unknown(const struct yaml_value *value, const char *where, const char *const *names, size_t count,
-                           struct error *error)
+static weft_status policy_unknown(const struct yaml_value *value, const char *where, const char *const *names,
+                                  size_t count, struct error *error)
 {
     const char *nearest = text_nearest(value->key, names, count);
     char all[512];
@@ -118,15 +118,15 @@ static weft_status read_map(const struct yaml_value *map, const struct key *keys
         while (key < keys + count && strcmp(key->name, value->key) != 0)
             key++;
         if (key == keys + count)
-            return unknown(value, "here is", names, count, error);
-        weft_status status = read_value(value, key, error);
+            return policy_unknown(value, "here is", names, count, error);
+        weft_status status = policy_read_value(value, key, error);
         if (status != WEFT_OK)
             return status;
     }
     return WEFT_OK;
 }
 
-static weft_status read_class(const struct yaml_value *map, struct service_policy *policy, struct error *error)
+static weft_status policy_read_class(const struct yaml_value *map, struct service_policy *policy, struct error *error)
 {
     int64_t runs = 0;
     struct error refusal = {0};
@@ -158,11 +158,11 @@ static weft_status read_classes(const struct yaml_value *classes, struct service
     if (classes->kind != YAML_MAP || !classes->child)
         return yaml_value_fail(classes, error, "classes must be a map of at least one class and its limits");
     for (const struct yaml_value *map = classes->child; map && status == WEFT_OK; map = map->next)
-        status = read_class(map, policy, error);
+        status = policy_read_class(map, policy, error);
     return status;
 }
 
-static weft_status read_root(const struct yaml_value *root, struct service_policy *policy, struct error *error)
+static weft_status policy_read_root(const struct yaml_value *root, struct service_policy *policy, struct error *error)
 {
     static const char *const names[] = {"personal", "failures", "disk", "classes", "grace", "budget_least", "keep"};
     const struct key personal[] = {{"share", KIND_SHARE, 0, 0, &policy->personal_share},
@@ -184,7 +184,7 @@ static weft_status read_root(const struct yaml_value *root, struct service_polic
         while (key < own + OWN_KEYS && strcmp(key->name, value->key) != 0)
             key++;
         if (key < own + OWN_KEYS)
-            status = read_value(value, key, error);
+            status = policy_read_value(value, key, error);
         else if (strcmp(value->key, "personal") == 0)
             status = read_map(value, personal, sizeof personal / sizeof *personal, error);
         else if (strcmp(value->key, "failures") == 0)
@@ -194,7 +194,7 @@ static weft_status read_root(const struct yaml_value *root, struct service_polic
         else if (strcmp(value->key, "classes") == 0)
             status = read_classes(value, policy, error);
         else
-            status = unknown(value, "a policy has", names, sizeof names / sizeof *names, error);
+            status = policy_unknown(value, "a policy has", names, sizeof names / sizeof *names, error);
     }
     return status;
 }
@@ -228,7 +228,7 @@ weft_status policy_parse(const char *text, size_t size, const char *where, struc
     weft_status status = yaml_tree_parse(text, size, where, &tree, error);
     if (status != WEFT_OK)
         return status;
-    status = read_root(yaml_tree_root(tree), policy, error);
+    status = policy_read_root(yaml_tree_root(tree), policy, error);
     yaml_tree_free(tree);
     return status;
 }

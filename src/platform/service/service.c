@@ -115,7 +115,7 @@ static bool is_user(struct service *service, struct identity *who)
     return true;
 }
 
-static bool identify(void *context, const char *token, struct identity *who)
+static bool service_identify(void *context, const char *token, struct identity *who)
 {
     struct service *service = context;
     struct token_store store = access_tokens(service->access);
@@ -253,7 +253,8 @@ static weft_status open_engine(const struct service *service, const struct servi
     return engine_local_open(&local, engine, error);
 }
 
-static weft_status open_writer(struct service *service, const struct service_config *config, struct error *error)
+static weft_status service_open_writer(struct service *service, const struct service_config *config,
+                                       struct error *error)
 {
     struct database *registry = NULL;
     struct engine *engine;
@@ -298,7 +299,7 @@ static weft_status open_router(struct service *service, struct error *error)
 {
     struct router_config config = {.access = {.tokens = service->tokens,
                                               .local = {.most = ROLE_MANAGER, .administrator = true},
-                                              .identify = identify,
+                                              .identify = service_identify,
                                               .identify_session = identify_session,
                                               .still = still,
                                               .role_of = role_of,
@@ -321,7 +322,7 @@ static weft_status open_router(struct service *service, struct error *error)
 /* The directory of the state, which is this user's alone to write to: whoever else can may have programs started as this
  * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs
  * belong to are let through it later. */
-static weft_status open_directory(struct service *service, const char *directory, struct error *error)
+static weft_status service_open_directory(struct service *service, const char *directory, struct error *error)
 {
     struct stat found;
     const bool is_new = stat(directory, &found) != 0;
@@ -388,7 +389,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = open_server(made, config, error);
     if (status == WEFT_OK)
-        status = open_directory(made, config->directory, error);
+        status = service_open_directory(made, config->directory, error);
     if (status == WEFT_OK)
         status = disk_space_open(made->directory, config->policy->disk_reserve, &made->space, error);
     if (status == WEFT_OK)
@@ -396,7 +397,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = open_access(made, error);
     if (status == WEFT_OK)
-        status = open_writer(made, config, error);
+        status = service_open_writer(made, config, error);
     if (status == WEFT_OK)
         status = accounts_close_directory(made->directory, error);
     if (status == WEFT_OK)

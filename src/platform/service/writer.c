@@ -295,7 +295,7 @@ void writer_close(struct writer *writer)
 
 /* ---- works ---- */
 
-static void ring(struct writer *writer)
+static void writer_ring(struct writer *writer)
 {
     uint64_t one = 1;
     if (write(writer->bell, &one, sizeof one) < 0 && errno != EAGAIN)
@@ -309,7 +309,7 @@ static void free_work(struct work *work)
 }
 
 /* On the HTTP server's thread. */
-static void answer(void *context)
+static void writer_answer(void *context)
 {
     struct work *work = context;
     unsigned status = work->call->route->status ? work->call->route->status : 200;
@@ -325,14 +325,14 @@ static void answer(void *context)
 }
 
 /* Have the call answered; where the HTTP server is stopping, nobody waits for that any more. */
-static void finish(struct writer *writer, struct work *work)
+static void writer_finish(struct writer *writer, struct work *work)
 {
-    if (!http_post(writer->server, &work->posted, answer, work))
+    if (!http_post(writer->server, &work->posted, writer_answer, work))
         free_work(work);
 }
 
 /* False: it is stopping, and has not taken the work. */
-static bool give(struct writer *writer, struct work *work)
+static bool writer_give(struct writer *writer, struct work *work)
 {
     pthread_mutex_lock(&writer->mutex);
     bool taken = !writer->stopping;
@@ -342,7 +342,7 @@ static bool give(struct writer *writer, struct work *work)
     }
     pthread_mutex_unlock(&writer->mutex);
     if (taken)
-        ring(writer);
+        writer_ring(writer);
     return taken;
 }
 
@@ -352,7 +352,7 @@ bool writer_post(struct writer *writer, writer_task *task, void *context)
     if (work) {
         work->task = task;
         work->context = context;
-        if (give(writer, work))
+        if (writer_give(writer, work))
             return true;
     }
     free(work);
@@ -372,7 +372,7 @@ void writer_do_then(struct writer *writer, struct route_call *call, writer_work 
         work->function = function;
         work->done = done;
         json_begin(&work->answer, JSON_LINE);
-        if (give(writer, work))
+        if (writer_give(writer, work))
             return;
     }
     http_fail(call->request, 503, "the server is %s", work ? "stopping" : "out of memory at the moment");
@@ -431,7 +431,7 @@ static void do_works(struct writer *writer, struct work *works)
         if (works->task)
             free(works);
         else
-            finish(writer, works);
+            writer_finish(writer, works);
         works = next;
     }
 }
@@ -465,7 +465,7 @@ static void heed_clock(struct writer *writer)
 
 /* One step of the controller, or an attempt to open one. Returns in how many milliseconds from its beginning the next
  * is due: whatever becomes of the clock meanwhile. */
-static int64_t step(struct writer *writer)
+static int64_t writer_step(struct writer *writer)
 {
     struct error error = {0};
     int64_t now = writer_now(), next = now + RETRY_PERIOD;
@@ -504,7 +504,7 @@ static bool wait_for_something(struct writer *writer, int64_t milliseconds, bool
     return polled[1].revents || polled[2].revents;
 }
 
-static bool is_stopping(struct writer *writer)
+static bool writer_is_stopping(struct writer *writer)
 {
     pthread_mutex_lock(&writer->mutex);
     bool stopping = writer->stopping;
@@ -523,12 +523,12 @@ static int64_t rested_at(int64_t began, int64_t ended, bool asked)
     return ended + rest;
 }
 
-static void *keep(void *context)
+static void *writer_keep(void *context)
 {
     struct writer *writer = context;
     int64_t due = 0, began = 0, ended = 0; /* milliseconds of clock_now() */
     bool told = false, asked = true;       /* something may have changed since the last step */
-    while (!is_stopping(writer)) {
+    while (!writer_is_stopping(writer)) {
         bool more;
         heed_clock(writer);
         const int64_t disk_due = disk_watch_look(&writer->disk, !writer->controller, clock_milliseconds());
@@ -539,7 +539,7 @@ static void *keep(void *context)
         int64_t now = clock_milliseconds(), rested = rested_at(began, ended, asked);
         if (now >= due || ((told || asked) && now >= rested)) {
             began = now;
-            due = began + step(writer);
+            due = began + writer_step(writer);
             ended = clock_milliseconds();
             told = asked = false;
         }
@@ -563,7 +563,7 @@ weft_status writer_start(struct writer *writer, struct http_server *server, stru
     weft_status status = disk_use_start(writer->disk.use, error);
     if (status != WEFT_OK)
         return status;
-    int failure = pthread_create(&writer->thread, NULL, keep, writer);
+    int failure = pthread_create(&writer->thread, NULL, writer_keep, writer);
     if (failure) {
         errno = failure;
         return error_system(error, "cannot start the writer's thread");
@@ -581,7 +581,7 @@ void writer_stop(struct writer *writer)
     pthread_mutex_lock(&writer->mutex);
     writer->stopping = true;
     pthread_mutex_unlock(&writer->mutex);
-    ring(writer);
+    writer_ring(writer);
     pthread_join(writer->thread, NULL);
     writer->started = false;
     do {
@@ -593,7 +593,7 @@ void writer_stop(struct writer *writer)
                 continue;
             }
             works->status = error_set(&works->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again later");
-            finish(writer, works);
+            writer_finish(writer, works);
         }
     } while (more);
 }

@@ -24,7 +24,7 @@ struct collecting {
     struct buffer needed; /* hashes of the objects that lists name, in digits; sorted */
 };
 
-static int64_t milliseconds(const struct timespec *time)
+static int64_t collect_milliseconds(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
 }
@@ -32,10 +32,11 @@ static int64_t milliseconds(const struct timespec *time)
 /* Neither written nor marked (snapshot_mark()) since then. */
 static bool is_old(const struct collecting *collecting, const struct stat *there)
 {
-    return milliseconds(&there->st_mtim) < collecting->before && milliseconds(&there->st_atim) < collecting->before;
+    return collect_milliseconds(&there->st_mtim) < collecting->before &&
+           collect_milliseconds(&there->st_atim) < collecting->before;
 }
 
-static int by_bytes(const void *left, const void *right)
+static int collect_by_bytes(const void *left, const void *right)
 {
     return memcmp(left, right, SHA256_BYTES);
 }
@@ -108,7 +109,7 @@ static weft_status look_at_object(struct collecting *collecting, const char *inn
     int length = snprintf(text, sizeof text, "%s%s", first, name);
     size_t count = buffer_size(&collecting->needed) / SHA256_BYTES;
     if (length == SHA256_TEXT_BYTES - 1 && sha256_parse(text, hash) && count > 0 &&
-        bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, by_bytes))
+        bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, collect_by_bytes))
         return WEFT_OK;
     if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !is_old(collecting, &there) ||
         unlinkat(directory, name, 0) != 0)
@@ -118,8 +119,8 @@ static weft_status look_at_object(struct collecting *collecting, const char *inn
     return WEFT_OK;
 }
 
-static weft_status look_at_directory(struct collecting *collecting, const char *inner, int directory, const char *name,
-                                     struct error *error)
+static weft_status collect_look_at_directory(struct collecting *collecting, const char *inner, int directory,
+                                             const char *name, struct error *error)
 {
     char path[16];
     if (strlen(name) != 2)
@@ -136,9 +137,9 @@ weft_status snapshot_collect(const char *store, int64_t before, bool (*named)(vo
     weft_status status = each_name(&collecting, "snapshots", look_at_snapshot, error);
     size_t count = buffer_size(&collecting.needed) / SHA256_BYTES;
     if (count > 1)
-        qsort(buffer_begin(&collecting.needed), count, SHA256_BYTES, by_bytes);
+        qsort(buffer_begin(&collecting.needed), count, SHA256_BYTES, collect_by_bytes);
     if (status == WEFT_OK)
-        status = each_name(&collecting, "objects", look_at_directory, error);
+        status = each_name(&collecting, "objects", collect_look_at_directory, error);
     buffer_free(&collecting.needed);
     return status;
 }

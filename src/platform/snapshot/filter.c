@@ -89,9 +89,9 @@ static weft_status read_setting(const char *path, struct ignore *ignore, struct 
 
 /* ---- directories ---- */
 
-static weft_status push(struct snapshot_filter *filter, int directory, const char *shown, size_t base, bool ours,
-                        weft_status (*check)(void *, int, const char *, struct error *), void *context,
-                        struct error *error)
+static weft_status filter_push(struct snapshot_filter *filter, int directory, const char *shown, size_t base, bool ours,
+                               weft_status (*check)(void *, int, const char *, struct error *), void *context,
+                               struct error *error)
 {
     struct level level = {.base = base};
     size_t length = strlen(shown) + sizeof "/" OUR_FILE;
@@ -133,7 +133,7 @@ static weft_status read_above(struct snapshot_filter *filter, const char *top, s
         int directory = open(*path ? path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (directory < 0)
             continue;
-        status = push(filter, directory, path, end > size ? end - size : 0, false, NULL, NULL, error);
+        status = filter_push(filter, directory, path, end > size ? end - size : 0, false, NULL, NULL, error);
         close(directory);
     }
     return status;
@@ -242,7 +242,7 @@ weft_status snapshot_filter_enter(struct snapshot_filter *filter, int directory,
                                   void *context, struct error *error)
 {
     size_t base = before_bytes(filter) + strlen(path) + (*path != '\0');
-    return push(filter, directory, path, base, true, check, context, error);
+    return filter_push(filter, directory, path, base, true, check, context, error);
 }
 
 void snapshot_filter_leave(struct snapshot_filter *filter)

@@ -19,7 +19,7 @@
 extern char **environ;
 
 /* Read up to `room` - 1 bytes of what comes until `deadline`, and the number of all bytes; -1: it took too long. */
-static long read_all(int descriptor, char *text, size_t room, uint64_t deadline)
+static long git_state_read_all(int descriptor, char *text, size_t room, uint64_t deadline)
 {
     char more[4096];
     size_t kept = 0;
@@ -58,7 +58,7 @@ static long run_git(char *const *arguments, char *text, size_t room)
     int refused = posix_spawnp(&process, "git", &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(pipes[1]);
-    long size = refused ? -1 : read_all(pipes[0], text, room, clock_after(LIMIT_SECONDS));
+    long size = refused ? -1 : git_state_read_all(pipes[0], text, room, clock_after(LIMIT_SECONDS));
     close(pipes[0]);
     if (refused)
         return -1;

@@ -33,7 +33,7 @@ struct ignore_rule {
 /* ---- patterns ---- */
 
 /* The classes of a set and the function that tells their letters. */
-static bool is_blank(int letter)
+static bool ignore_is_blank(int letter)
 {
     return letter == ' ' || letter == '\t';
 }
@@ -52,7 +52,7 @@ static bool class_has(const char *name, size_t length, unsigned letter, bool *kn
     bool graph = c > ' ' && c < 127;
     const bool has[] = {digit || lower || upper,
                         lower || upper,
-                        is_blank(c),
+                        ignore_is_blank(c),
                         c < ' ' || c == 127,
                         digit,
                         graph,
@@ -72,7 +72,7 @@ static void set_put(struct token *token, unsigned low, unsigned high)
 }
 
 /* Read "[:NAME:]" at `*at`, and go on to its ']'. 1: done; 0: it is none; -1: no such class. */
-static int read_class(const char *text, size_t size, size_t *at, struct token *token)
+static int ignore_read_class(const char *text, size_t size, size_t *at, struct token *token)
 {
     size_t begin = *at + 2, end = begin;
     bool known = false;
@@ -108,7 +108,7 @@ static bool read_set(const char *text, size_t size, size_t *at, struct token *to
             continue;
         }
         if (letter == '[' && i + 1 < size && text[i + 1] == ':')
-            class = read_class(text, size, &i, token);
+            class = ignore_read_class(text, size, &i, token);
         if (class < 0 || (letter == '\\' && ++i == size))
             return false;
         if (class == 0)
@@ -183,8 +183,8 @@ static size_t trimmed(const char *text, size_t size)
     return kept;
 }
 
-static weft_status add_line(struct ignore *ignore, const char *text, size_t size, const char *where, size_t line,
-                            struct error *error)
+static weft_status ignore_add_line(struct ignore *ignore, const char *text, size_t size, const char *where, size_t line,
+                                   struct error *error)
 {
     struct ignore_rule rule = {0};
     size = strnlen(text, size); /* what follows a NUL is not looked at, as in git */
@@ -239,7 +239,7 @@ weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, con
     for (size_t at = size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; at < size; line++) {
         const char *end = memchr(text + at, '\n', size - at);
         size_t length = end ? (size_t)(end - (text + at)) : size - at;
-        weft_status status = add_line(ignore, text + at, length, where, line, error);
+        weft_status status = ignore_add_line(ignore, text + at, length, where, line, error);
         if (status != WEFT_OK)
             return status;
         at += length + 1;
@@ -263,7 +263,7 @@ void ignore_free(struct ignore *ignore)
  * Whether the tokens fit all of `path`. `reached[i]` says whether the tokens so far can end before letter i; one pass
  * over it for each token, so no pattern takes long.
  */
-static bool fits(const struct ignore_rule *rule, const char *path, size_t length)
+static bool ignore_fits(const struct ignore_rule *rule, const char *path, size_t length)
 {
     bool reached[POSITIONS];
     memset(reached, 0, length + 1);
@@ -322,7 +322,7 @@ enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, b
             continue;
         const char *subject = rule->anchored ? path : name;
         size_t size = rule->anchored ? length : length - (size_t)(name - path);
-        if (cannot_fit(rule, subject, size) || !fits(rule, subject, size))
+        if (cannot_fit(rule, subject, size) || !ignore_fits(rule, subject, size))
             continue;
         if (which)
             *which = i;

@@ -42,7 +42,7 @@ int snapshot_path_compare(const char *left, const char *right)
 
 /* ---- reading ---- */
 
-static weft_status refuse(const struct snapshot_list *list, const char *what, struct error *error)
+static weft_status snapshot_list_refuse(const struct snapshot_list *list, const char *what, struct error *error)
 {
     return error_set(error, WEFT_ERROR_DATA, "%s is no list of a snapshot, or damaged: %s at byte %zu", list->where,
                      what, list->at);
@@ -53,13 +53,13 @@ weft_status snapshot_list_open(struct snapshot_list *list, const char *bytes, si
 {
     *list = (struct snapshot_list){.bytes = bytes, .size = size, .where = where};
     if (size < sizeof MAGIC - 1 || memcmp(bytes, MAGIC, sizeof MAGIC - 1) != 0)
-        return refuse(list, "it does not begin as one", error);
+        return snapshot_list_refuse(list, "it does not begin as one", error);
     list->at = sizeof MAGIC - 1;
     return WEFT_OK;
 }
 
 /* The text at the reader's place that ends with NUL; NULL if none does. */
-static const char *take_text(struct snapshot_list *list)
+static const char *snapshot_list_take_text(struct snapshot_list *list)
 {
     const char *text = list->bytes + list->at;
     const char *end = memchr(text, 0, list->size - list->at);
@@ -125,19 +125,20 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
     const char *text = list->bytes + begin;
     read.kind = text[0];
     if (!strchr("dfxpql", read.kind) || !read.kind || list->size - begin < 2 || text[1] != ' ')
-        return refuse(list, "an entry of no known kind", error);
+        return snapshot_list_refuse(list, "an entry of no known kind", error);
     list->at += 2;
     if (snapshot_entry_is_file(&read) && !take_content(list, &read))
-        return refuse(list, "a file without hash and size", error);
-    if (read.kind == 'l' && (!(read.target = take_text(list)) || !*read.target || strlen(read.target) > PATH_MOST))
-        return refuse(list, "a link that points nowhere", error);
-    read.path = take_text(list);
+        return snapshot_list_refuse(list, "a file without hash and size", error);
+    if (read.kind == 'l' &&
+        (!(read.target = snapshot_list_take_text(list)) || !*read.target || strlen(read.target) > PATH_MOST))
+        return snapshot_list_refuse(list, "a link that points nowhere", error);
+    read.path = snapshot_list_take_text(list);
     if (!read.path || !is_proper(read.path))
-        return refuse(list, "a path that is not one within a directory", error);
+        return snapshot_list_refuse(list, "a path that is not one within a directory", error);
     if (list->before && snapshot_path_compare(list->before, read.path) >= 0)
-        return refuse(list, "a path that is not behind the one before it", error);
+        return snapshot_list_refuse(list, "a path that is not behind the one before it", error);
     if (!has_directory(list, read.path))
-        return refuse(list, "a path in a directory that is not there", error);
+        return snapshot_list_refuse(list, "a path in a directory that is not there", error);
     if (read.kind == 'd')
         memcpy(list->directory, read.path, strlen(read.path) + 1);
     list->before = read.path;

@@ -66,15 +66,15 @@ weft_status snapshot_objects_hash(struct snapshot_objects *objects, int file, co
 }
 
 /* The name under which an object is written before it is safe on disk. */
-static weft_status partial_path(char path[FILE_PATH_BYTES], const struct snapshot_objects *objects, const char *hash,
-                                struct error *error)
+static weft_status objects_partial_path(char path[FILE_PATH_BYTES], const struct snapshot_objects *objects,
+                                        const char *hash, struct error *error)
 {
     char name[100];
     snprintf(name, sizeof name, "partial-%s-%s", objects->token, hash + 2);
     return snapshot_object_path(path, objects->store, hash, name, error);
 }
 
-static bool is_there(const char *path, uint64_t size)
+static bool objects_is_there(const char *path, uint64_t size)
 {
     struct stat there;
     return stat(path, &there) == 0 && S_ISREG(there.st_mode) && (uint64_t)there.st_size == size;
@@ -88,10 +88,10 @@ weft_status snapshot_objects_keep(struct snapshot_objects *objects, int file, co
     *same = true;
     weft_status status = snapshot_object_path(object, objects->store, entry->hash, entry->hash + 2, error);
     if (status == WEFT_OK)
-        status = partial_path(partial, objects, entry->hash, error);
-    if (status != WEFT_OK || is_there(partial, entry->size))
+        status = objects_partial_path(partial, objects, entry->hash, error);
+    if (status != WEFT_OK || objects_is_there(partial, entry->size))
         return status;
-    if (is_there(object, entry->size) && snapshot_mark(object)) /* used: platform/snapshot/collect.h */
+    if (objects_is_there(object, entry->size) && snapshot_mark(object)) /* used: platform/snapshot/collect.h */
         return WEFT_OK;
     struct file_writer writer;
     status = snapshot_object_create(&writer, objects->store, entry->hash, partial, entry->size, error);
@@ -124,7 +124,7 @@ static weft_status sync_objects(const struct snapshot_objects *objects, bool dir
     for (size_t i = 0; count <= SYNCED_EACH && status == WEFT_OK && i < count; i++, hash += SHA256_TEXT_BYTES) {
         char path[FILE_PATH_BYTES];
         status = directories ? snapshot_object_path(path, objects->store, hash, NULL, error)
-                             : partial_path(path, objects, hash, error);
+                             : objects_partial_path(path, objects, hash, error);
         int file = status == WEFT_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
         if (status == WEFT_OK && (file < 0 || fsync(file) != 0))
             status = error_system(error, "cannot sync '%s'", path);
@@ -148,7 +148,7 @@ weft_status snapshot_objects_name(struct snapshot_objects *objects, struct error
     weft_status status = sync_objects(objects, false, error);
     for (size_t i = 0; status == WEFT_OK && i < count; i++, hash += SHA256_TEXT_BYTES) {
         char partial[FILE_PATH_BYTES], object[FILE_PATH_BYTES];
-        if ((status = partial_path(partial, objects, hash, error)) == WEFT_OK &&
+        if ((status = objects_partial_path(partial, objects, hash, error)) == WEFT_OK &&
             (status = snapshot_object_path(object, objects->store, hash, hash + 2, error)) == WEFT_OK &&
             rename(partial, object) != 0)
             status = error_system(error, "cannot rename '%s' to '%s'", partial, object);
@@ -162,7 +162,7 @@ static void drop_objects(const struct snapshot_objects *objects)
     const char *hash = (const char *)buffer_begin(&objects->pending);
     for (size_t i = 0; i < count; i++, hash += SHA256_TEXT_BYTES) {
         char partial[FILE_PATH_BYTES];
-        if (partial_path(partial, objects, hash, NULL) == WEFT_OK)
+        if (objects_partial_path(partial, objects, hash, NULL) == WEFT_OK)
             unlink(partial);
     }
 }

@@ -37,7 +37,7 @@ static bool holds_home_of(const char *directory, uid_t user, bool *above)
 }
 
 /* Refuse a directory that is all secrets, such as ~/.ssh, and those in it. */
-static weft_status check_secrets(const char *real, struct error *error)
+static weft_status snapshot_place_check_secrets(const char *real, struct error *error)
 {
     struct secret_names names;
     char path[FILE_PATH_BYTES];
@@ -71,5 +71,5 @@ weft_status snapshot_place_check(const char *directory, struct error *error)
     if (home)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' %s a home directory: " WHAT_TO_DO, real,
                          above ? "contains" : "is");
-    return check_secrets(real, error);
+    return snapshot_place_check_secrets(real, error);
 }

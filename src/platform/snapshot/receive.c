@@ -39,7 +39,7 @@ static weft_status find_object(const char *store, const char *hash, uint64_t siz
     return status;
 }
 
-static weft_status check_object(const struct snapshot_object *object, struct error *error)
+static weft_status snapshot_receive_check_object(const struct snapshot_object *object, struct error *error)
 {
     uint8_t digest[SHA256_BYTES];
     char hash[SHA256_TEXT_BYTES];
@@ -52,8 +52,8 @@ static weft_status check_object(const struct snapshot_object *object, struct err
 }
 
 /* The name of an object until its content is safe on disk. */
-static weft_status partial_path(char path[FILE_PATH_BYTES], const char *store, uint64_t token, const char *hash,
-                                struct error *error)
+static weft_status snapshot_receive_partial_path(char path[FILE_PATH_BYTES], const char *store, uint64_t token,
+                                                 const char *hash, struct error *error)
 {
     char name[100];
     snprintf(name, sizeof name, "partial-%016" PRIx64 "-%.62s", token, hash + 2);
@@ -65,7 +65,7 @@ static weft_status write_partial(const char *store, uint64_t token, const struct
 {
     char path[FILE_PATH_BYTES];
     struct file_writer writer;
-    weft_status status = partial_path(path, store, token, object->hash, error);
+    weft_status status = snapshot_receive_partial_path(path, store, token, object->hash, error);
     if (status == WEFT_OK)
         status = snapshot_object_create(&writer, store, object->hash, path, object->size, error);
     if (status != WEFT_OK)
@@ -94,7 +94,7 @@ static weft_status each_object(const char *store, uint64_t token, const uint8_t 
         status = snapshot_pack_next(pack, size, &at, &object, &found, error);
         if (status != WEFT_OK || !found)
             break;
-        status = partial_path(partial, store, token, object.hash, error);
+        status = snapshot_receive_partial_path(partial, store, token, object.hash, error);
         if (status != WEFT_OK)
             break;
         if (step == DROP) {
@@ -124,7 +124,7 @@ weft_status snapshot_receive_objects(const char *store, const void *pack, size_t
     while (status == WEFT_OK && found) {
         status = snapshot_pack_next(pack, size, &at, &object, &found, error);
         if (status == WEFT_OK && found)
-            status = check_object(&object, error);
+            status = snapshot_receive_check_object(&object, error);
     }
     if (status == WEFT_OK && getrandom(&token, sizeof token, 0) != sizeof token)
         status = error_system(error, "cannot draw a random name");

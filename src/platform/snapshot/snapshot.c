@@ -88,7 +88,7 @@ static weft_status too_large(const struct taking *taking, const char *what, uint
 }
 
 /* Of a foreign directory, whether an open file is its owner's. */
-static weft_status check_holder(const struct taking *taking, int file, const char *path, struct error *error)
+static weft_status snapshot_check_holder(const struct taking *taking, int file, const char *path, struct error *error)
 {
     struct stat there;
     if (!taking->options->foreign || geteuid() != 0)
@@ -135,7 +135,7 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
     for (int attempt = 0; status == WEFT_OK && !same && attempt < TRIES; attempt++) {
         struct stat before, after;
         uint64_t room = taking->limits.bytes - taking->snapshot.bytes;
-        if ((status = check_holder(taking, file, path, error)) != WEFT_OK)
+        if ((status = snapshot_check_holder(taking, file, path, error)) != WEFT_OK)
             break;
         if (fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) {
             status = error_set(error, WEFT_ERROR_SYSTEM, "'%s/%s' is no file any more: try again", taking->named, path);
@@ -187,7 +187,7 @@ static weft_status take_link(struct taking *taking, int parent, const char *name
 
 /* ---- directories ---- */
 
-static int by_name(const void *left, const void *right)
+static int snapshot_by_name(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
@@ -237,7 +237,7 @@ static weft_status list_names(struct taking *taking, int directory, const char *
         return status;
     }
     if (used > 1)
-        qsort(list, used, sizeof *list, by_name);
+        qsort(list, used, sizeof *list, snapshot_by_name);
     *names = list;
     *count = used;
     return WEFT_OK;
@@ -289,7 +289,7 @@ static weft_status take_entry(struct taking *taking, int parent, const char *nam
 
 static weft_status check_patterns(void *context, int file, const char *path, struct error *error)
 {
-    return check_holder(context, file, path, error);
+    return snapshot_check_holder(context, file, path, error);
 }
 
 /* Take what is in `directory`, which is `path` within the tree ("" at the top). */
@@ -392,7 +392,7 @@ static weft_status open_store(struct taking *taking, struct error *error)
     return status;
 }
 
-static weft_status take(struct taking *taking, struct snapshot *snapshot, struct error *error)
+static weft_status snapshot_snapshot_take(struct taking *taking, struct snapshot *snapshot, struct error *error)
 {
     const char *directory = taking->directory;
     taking->named = strcmp(directory, "/") == 0 ? "" : directory;
@@ -435,7 +435,7 @@ weft_status snapshot_take_with(const char *store, const char *directory, const s
     struct taking taking = {.store = store, .directory = directory, .options = options};
     if (options->limits)
         taking.limits = *options->limits;
-    return take(&taking, snapshot, error);
+    return snapshot_snapshot_take(&taking, snapshot, error);
 }
 
 weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,

@@ -29,7 +29,7 @@ static void write_back(sqlite3 *handle)
     sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
 
-static void *serve(void *context)
+static void *store_checkpoint_serve(void *context)
 {
     struct checkpointer *checkpointer = context;
     pthread_mutex_lock(&checkpointer->lock);
@@ -47,7 +47,7 @@ static void *serve(void *context)
     return NULL;
 }
 
-static void ask(struct checkpointer *checkpointer, bool stop)
+static void store_checkpoint_ask(struct checkpointer *checkpointer, bool stop)
 {
     pthread_mutex_lock(&checkpointer->lock);
     checkpointer->wanted = true;
@@ -63,7 +63,7 @@ static int committed(void *context, sqlite3 *writer, const char *name, int pages
     if (pages >= LOG_MOST)
         write_back(writer);
     else if (pages >= LOG_PAGES)
-        ask(context, false);
+        store_checkpoint_ask(context, false);
     return SQLITE_OK;
 }
 
@@ -95,7 +95,7 @@ weft_status database_checkpoint_apart(struct database *database, struct error *e
         pthread_cond_init(&made->come, NULL);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        const int code = pthread_create(&made->thread, NULL, serve, made);
+        const int code = pthread_create(&made->thread, NULL, store_checkpoint_serve, made);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (code != 0) {
             pthread_cond_destroy(&made->come);
@@ -120,7 +120,7 @@ void database_checkpoint_stop(struct database *database)
     if (!checkpointer)
         return;
     sqlite3_wal_hook(database->handle, NULL, NULL);
-    ask(checkpointer, true);
+    store_checkpoint_ask(checkpointer, true);
     pthread_join(checkpointer->thread, NULL);
     sqlite3_close(checkpointer->handle);
     pthread_cond_destroy(&checkpointer->come);
@@ -150,7 +150,7 @@ void database_keep_spare(const char *path, uint64_t bytes)
 }
 
 /* `bytes` of the file at `path` with this suffix, which is made if need be. */
-static void allocate(const char *path, const char *suffix, uint64_t bytes)
+static void store_checkpoint_allocate(const char *path, const char *suffix, uint64_t bytes)
 {
     char name[FILE_PATH_BYTES];
     if (snprintf(name, sizeof name, "%s%s", path, suffix) >= (int)sizeof name)
@@ -166,6 +166,6 @@ void database_keep_room(const char *path, uint64_t bytes)
 {
     if (access(path, F_OK) != 0)
         return;
-    allocate(path, "-shm", INDEX_BYTES);
-    allocate(path, "-wal", bytes);
+    store_checkpoint_allocate(path, "-shm", INDEX_BYTES);
+    store_checkpoint_allocate(path, "-wal", bytes);
 }

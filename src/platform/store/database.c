@@ -79,7 +79,7 @@ static weft_status open_transaction(struct database *database, enum database_dur
  * not known is committed without, and then, if need be, a durable one behind it that changes nothing but a page's copy
  * in the log: the log is synced as a whole.
  */
-static weft_status commit(struct database *database, struct error *error)
+static weft_status database_commit(struct database *database, struct error *error)
 {
     const int64_t changes = sqlite3_total_changes64(database->handle) - database->changes_before;
     const bool needed = database->open == DATABASE_AS_NEEDED && changes != database->changes_waiting;
@@ -154,7 +154,7 @@ weft_status database_end(struct database *database, weft_status status, struct e
         status = error_set(error, WEFT_ERROR_SYSTEM, "a write to '%s' failed, so that all of its transaction is undone",
                            database->path);
     else if (status == WEFT_OK)
-        status = commit(database, error);
+        status = database_commit(database, error);
     if (status != WEFT_OK)
         undo(database);
     return status;
@@ -176,7 +176,7 @@ weft_status database_group_end(struct database *database, struct error *error)
     if (database->group_error.status != WEFT_OK)
         status = error_set(error, database->group_error.status, "%s", database->group_error.text);
     else if (database->group_open)
-        status = commit(database, error);
+        status = database_commit(database, error);
     undo(database);
     database->group = database->group_open = false;
     error_clear(&database->group_error);

@@ -50,7 +50,7 @@ static weft_status ask_number(struct database *database, const char *sql, int64_
 }
 
 /* Make the file, readable by its owner alone, if there is none; whether it was made. */
-static weft_status make_file(struct database *database, bool *made, struct error *error)
+static weft_status store_open_make_file(struct database *database, bool *made, struct error *error)
 {
     struct stat found;
     int descriptor = open(database->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -69,7 +69,7 @@ static weft_status make_file(struct database *database, bool *made, struct error
 }
 
 /* The order of names that people read: COLLATE natural_order. */
-static int compare_names(void *unused, int one_size, const void *one, int other_size, const void *other)
+static int store_open_compare_names(void *unused, int one_size, const void *one, int other_size, const void *other)
 {
     return text_compare_natural(one, (size_t)one_size, other, (size_t)other_size);
 }
@@ -102,7 +102,7 @@ static weft_status open_handle(struct database *database, struct page_cache *cac
     sqlite3_busy_timeout(database->handle, DATABASE_BUSY_MS);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         sqlite3_db_config(database->handle, options[i].option, options[i].value, NULL);
-    code = sqlite3_create_collation(database->handle, "natural_order", SQLITE_UTF8, NULL, compare_names);
+    code = sqlite3_create_collation(database->handle, "natural_order", SQLITE_UTF8, NULL, store_open_compare_names);
     if (code != SQLITE_OK)
         return database_error(database, code, "cannot open", error);
     char nothing[ANSWER_BYTES];
@@ -225,7 +225,7 @@ static weft_status sync_directory(const struct database *database, struct error 
 }
 
 /* What a database that could not be made whole has left. */
-static void remove_files(const char *path)
+static void store_open_remove_files(const char *path)
 {
     static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
     char name[FILE_PATH_BYTES + 16];
@@ -244,15 +244,16 @@ static weft_status lock_writers(struct database *database, struct error *error)
     return lock_take(path, 0600, use, &database->lock, error);
 }
 
-static weft_status open_all(struct database *database, struct page_cache *cache, const struct database_schema *schema,
-                            enum database_access access, bool *made, struct error *error)
+static weft_status store_open_open_all(struct database *database, struct page_cache *cache,
+                                       const struct database_schema *schema, enum database_access access, bool *made,
+                                       struct error *error)
 {
     weft_status status = WEFT_OK;
     int64_t version = 0;
     if (access != DATABASE_READER) {
         if ((status = file_make_directory_of(database->path, error)) != WEFT_OK ||
             (status = lock_writers(database, error)) != WEFT_OK ||
-            (status = make_file(database, made, error)) != WEFT_OK)
+            (status = store_open_make_file(database, made, error)) != WEFT_OK)
             return status;
     }
     if ((status = open_handle(database, cache, access, error)) != WEFT_OK ||
@@ -281,7 +282,7 @@ weft_status database_open_cached(struct page_cache *cache, const char *path, con
     if (snprintf(opened->path, sizeof opened->path, "%s", path) >= FILE_PATH_BYTES - 16)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "the path of a database is too long: '%.64s...'", path);
     if (status == WEFT_OK)
-        status = open_all(opened, cache, schema, access, &made, error);
+        status = store_open_open_all(opened, cache, schema, access, &made, error);
     if (status == WEFT_OK) {
         opened->version = schema->version;
         *database = opened;
@@ -292,7 +293,7 @@ weft_status database_open_cached(struct page_cache *cache, const char *path, con
         database_free_statements(opened);
         sqlite3_close(opened->handle);
         opened->handle = NULL;
-        remove_files(opened->path);
+        store_open_remove_files(opened->path);
     }
     database_close(opened);
     return status;

@@ -43,7 +43,7 @@ static uint32_t *head_of(const struct page_cache *cache, const struct cached_fil
     return &cache->heads[hash_number(number, (uintptr_t)file) & cache->head_mask];
 }
 
-static struct block *find(struct page_cache *cache, const struct cached_file *file, uint64_t number)
+static struct block *page_cache_find(struct page_cache *cache, const struct cached_file *file, uint64_t number)
 {
     for (uint32_t at = *head_of(cache, file, number); at != NOWHERE; at = cache->blocks[at].next)
         if (cache->blocks[at].file == file && cache->blocks[at].number == number)
@@ -51,12 +51,12 @@ static struct block *find(struct page_cache *cache, const struct cached_file *fi
     return NULL;
 }
 
-static unsigned char *bytes_of(const struct page_cache *cache, const struct block *block)
+static unsigned char *page_cache_bytes_of(const struct page_cache *cache, const struct block *block)
 {
     return cache->memory + (size_t)(block - cache->blocks) * CACHE_BLOCK;
 }
 
-static void drop(struct page_cache *cache, struct block *block)
+static void page_cache_drop(struct page_cache *cache, struct block *block)
 {
     const uint32_t index = (uint32_t)(block - cache->blocks);
     uint32_t *link = head_of(cache, block->file, block->number);
@@ -75,27 +75,27 @@ static void drop_from(struct cached_file *file, uint64_t from)
     struct page_cache *cache = file->cache;
     for (uint32_t i = 0; i < cache->count; i++)
         if (cache->blocks[i].file == file && cache->blocks[i].number >= from)
-            drop(cache, &cache->blocks[i]);
+            page_cache_drop(cache, &cache->blocks[i]);
 }
 
 /* Room for one more block: what the hand finds unused since it last went by. */
-static void make_room(struct page_cache *cache)
+static void page_cache_make_room(struct page_cache *cache)
 {
     for (;;) {
         struct block *block = &cache->blocks[cache->hand];
         cache->hand = (cache->hand + 1) % cache->count;
         if (block->file && !block->used) {
-            drop(cache, block);
+            page_cache_drop(cache, block);
             return;
         }
         block->used = false;
     }
 }
 
-static struct block *add(struct page_cache *cache, struct cached_file *file, uint64_t number)
+static struct block *page_cache_add(struct page_cache *cache, struct cached_file *file, uint64_t number)
 {
     if (cache->free == NOWHERE)
-        make_room(cache);
+        page_cache_make_room(cache);
     struct block *block = &cache->blocks[cache->free];
     uint32_t *head = head_of(cache, file, number);
     const uint32_t index = cache->free;
@@ -114,22 +114,22 @@ static size_t part(uint64_t offset, size_t size)
 }
 
 /* Hold bytes: those that follow what is held of a block, or replace some of it. Others would leave a gap. */
-static void hold(struct cached_file *file, const void *buffer, size_t size, uint64_t offset)
+static void page_cache_hold(struct cached_file *file, const void *buffer, size_t size, uint64_t offset)
 {
     struct page_cache *cache = file->cache;
     const unsigned char *from = buffer;
     for (size_t now; size > 0; size -= now, offset += now, from += now) {
         const size_t within = offset % CACHE_BLOCK;
-        struct block *block = find(cache, file, offset / CACHE_BLOCK);
+        struct block *block = page_cache_find(cache, file, offset / CACHE_BLOCK);
         now = part(offset, size);
         if (block)
             block->used = true;
         else if (within ==
                  0) /* not used before it is asked for again, so that what is read but once makes room first */
-            block = add(cache, file, offset / CACHE_BLOCK);
+            block = page_cache_add(cache, file, offset / CACHE_BLOCK);
         if (!block || within > block->length)
             continue;
-        memcpy(bytes_of(cache, block) + within, from, now);
+        memcpy(page_cache_bytes_of(cache, block) + within, from, now);
         if (within + now > block->length)
             block->length = (uint16_t)(within + now);
     }
@@ -143,12 +143,12 @@ bool cached_file_read(struct cached_file *file, void *buffer, size_t size, uint6
     pthread_mutex_lock(&cache->lock);
     for (size_t now; size > 0 && held; size -= now, offset += now, to += now) {
         const size_t within = offset % CACHE_BLOCK;
-        struct block *block = find(cache, file, offset / CACHE_BLOCK);
+        struct block *block = page_cache_find(cache, file, offset / CACHE_BLOCK);
         now = part(offset, size);
         held = block && within + now <= block->length;
         if (!held)
             break;
-        memcpy(to, bytes_of(cache, block) + within, now);
+        memcpy(to, page_cache_bytes_of(cache, block) + within, now);
         block->used = true;
     }
     cache->counts.hits += held;
@@ -162,7 +162,7 @@ void cached_file_keep(struct cached_file *file, const void *buffer, size_t size,
 {
     pthread_mutex_lock(&file->cache->lock);
     if (file->moment == moment)
-        hold(file, buffer, size, offset);
+        page_cache_hold(file, buffer, size, offset);
     pthread_mutex_unlock(&file->cache->lock);
 }
 
@@ -172,11 +172,11 @@ void cached_file_written(struct cached_file *file, const void *buffer, size_t si
     pthread_mutex_lock(&cache->lock);
     file->moment++;
     if (good)
-        hold(file, buffer, size, offset);
+        page_cache_hold(file, buffer, size, offset);
     for (uint64_t number = offset / CACHE_BLOCK; !good && number * CACHE_BLOCK < offset + size; number++) {
-        struct block *block = find(cache, file, number);
+        struct block *block = page_cache_find(cache, file, number);
         if (block)
-            drop(cache, block);
+            page_cache_drop(cache, block);
     }
     pthread_mutex_unlock(&cache->lock);
 }
@@ -187,7 +187,7 @@ void cached_file_truncated(struct cached_file *file, uint64_t size)
     pthread_mutex_lock(&cache->lock);
     file->moment++;
     drop_from(file, (size + CACHE_BLOCK - 1) / CACHE_BLOCK);
-    struct block *last = find(cache, file, size / CACHE_BLOCK);
+    struct block *last = page_cache_find(cache, file, size / CACHE_BLOCK);
     if (last && last->length > size % CACHE_BLOCK)
         last->length = (uint16_t)(size % CACHE_BLOCK);
     pthread_mutex_unlock(&cache->lock);
@@ -195,7 +195,7 @@ void cached_file_truncated(struct cached_file *file, uint64_t size)
 
 /* ---- files ---- */
 
-static struct cached_file *find_file(const struct page_cache *cache, const char *name)
+static struct cached_file *page_cache_find_file(const struct page_cache *cache, const char *name)
 {
     for (struct cached_file *file = cache->files; file; file = file->next)
         if (strcmp(file->name, name) == 0)
@@ -206,7 +206,7 @@ static struct cached_file *find_file(const struct page_cache *cache, const char 
 struct cached_file *cached_file_open(struct page_cache *cache, const char *name)
 {
     pthread_mutex_lock(&cache->lock);
-    struct cached_file *file = find_file(cache, name);
+    struct cached_file *file = page_cache_find_file(cache, name);
     if (!file && (file = calloc(1, sizeof *file + strlen(name) + 1))) {
         file->cache = cache;
         strcpy(file->name, name);

@@ -13,7 +13,7 @@
 static struct statement no_memory = {.error = {WEFT_ERROR_MEMORY, "not enough memory for a statement of a database"}};
 
 /* The place of the kept statement with that text that is free, or else of the first empty place. */
-static struct statement **find(struct database *database, const char *sql, uint64_t hash)
+static struct statement **statement_find(struct database *database, const char *sql, uint64_t hash)
 {
     for (size_t place = hash % PLACES;; place = (place + 1) % PLACES) {
         struct statement *kept = database->statements[place];
@@ -27,7 +27,7 @@ struct statement *database_prepare(struct database *database, const char *sql)
     if (!database->statements && !(database->statements = calloc(PLACES, sizeof *database->statements)))
         return &no_memory;
     uint64_t hash = hash_text(sql, 0);
-    struct statement **place = find(database, sql, hash);
+    struct statement **place = statement_find(database, sql, hash);
     if (*place) {
         (*place)->busy = true;
         return *place;
@@ -51,7 +51,7 @@ struct statement *database_prepare(struct database *database, const char *sql)
     return made;
 }
 
-static void note(struct statement *statement, int code, const char *action)
+static void statement_note(struct statement *statement, int code, const char *action)
 {
     if (code != SQLITE_OK && statement->error.status == WEFT_OK)
         database_error(statement->database, code, action, &statement->error);
@@ -67,37 +67,37 @@ void statement_bind_integer(struct statement *statement, int64_t value)
 {
     int place = next_place(statement);
     if (place)
-        note(statement, sqlite3_bind_int64(statement->handle, place, value), "cannot bind a value for");
+        statement_note(statement, sqlite3_bind_int64(statement->handle, place, value), "cannot bind a value for");
 }
 
 void statement_bind_number(struct statement *statement, double value)
 {
     int place = next_place(statement);
     if (place)
-        note(statement, sqlite3_bind_double(statement->handle, place, value), "cannot bind a value for");
+        statement_note(statement, sqlite3_bind_double(statement->handle, place, value), "cannot bind a value for");
 }
 
 void statement_bind_text(struct statement *statement, const char *value)
 {
     int place = next_place(statement);
     if (place)
-        note(statement, sqlite3_bind_text(statement->handle, place, value, -1, SQLITE_TRANSIENT),
-             "cannot bind a value for");
+        statement_note(statement, sqlite3_bind_text(statement->handle, place, value, -1, SQLITE_TRANSIENT),
+                       "cannot bind a value for");
 }
 
 void statement_bind_blob(struct statement *statement, const void *bytes, size_t size)
 {
     int place = next_place(statement);
     if (place)
-        note(statement, sqlite3_bind_blob64(statement->handle, place, bytes, size, SQLITE_TRANSIENT),
-             "cannot bind a value for");
+        statement_note(statement, sqlite3_bind_blob64(statement->handle, place, bytes, size, SQLITE_TRANSIENT),
+                       "cannot bind a value for");
 }
 
 void statement_bind_null(struct statement *statement)
 {
     int place = next_place(statement);
     if (place)
-        note(statement, sqlite3_bind_null(statement->handle, place), "cannot bind a value for");
+        statement_note(statement, sqlite3_bind_null(statement->handle, place), "cannot bind a value for");
 }
 
 void statement_can_wait(struct statement *statement)
@@ -107,7 +107,7 @@ void statement_can_wait(struct statement *statement)
 }
 
 /* Mistakes of the calling code, found before they do harm. */
-static void check_use(struct statement *statement)
+static void statement_check_use(struct statement *statement)
 {
     int parameters = sqlite3_bind_parameter_count(statement->handle);
     if (statement->bound != parameters)
@@ -121,7 +121,7 @@ static void check_use(struct statement *statement)
 bool statement_next(struct statement *statement)
 {
     if (statement->error.status == WEFT_OK && !statement->stepped)
-        check_use(statement);
+        statement_check_use(statement);
     /* SQLite would begin anew after the last row. */
     if (statement->error.status != WEFT_OK || statement->done)
         return false;
@@ -133,7 +133,8 @@ bool statement_next(struct statement *statement)
     if (code == SQLITE_DONE && statement->can_wait && !sqlite3_stmt_readonly(statement->handle))
         statement->database->changes_waiting += sqlite3_changes64(statement->database->handle);
     if (code != SQLITE_DONE)
-        note(statement, code, sqlite3_stmt_readonly(statement->handle) ? "cannot read from" : "cannot write to");
+        statement_note(statement, code,
+                       sqlite3_stmt_readonly(statement->handle) ? "cannot read from" : "cannot write to");
     return false;
 }
 

@@ -21,7 +21,7 @@ struct checkpoint_claim {
 
 /* A second line, which nobody else says: by it ranks find out whether they see the same directory. Synced, so that other
  * hosts read it while the file is open. */
-static weft_status sign(int descriptor, const char *path, struct error *error)
+static weft_status claim_sign(int descriptor, const char *path, struct error *error)
 {
     char line[40];
     uint64_t drawn[2];
@@ -48,7 +48,7 @@ weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, s
     snprintf(use, sizeof use, "writing checkpoints to '%s'", run);
     status = lock_take(path, 0666, use, &made->descriptor, error);
     if (status == WEFT_OK)
-        status = sign(made->descriptor, path, error);
+        status = claim_sign(made->descriptor, path, error);
     if (status != WEFT_OK) {
         checkpoint_release(made);
         return status;

@@ -18,7 +18,7 @@ static float from_f16(uint16_t half)
     return float_from_bits(sign | float_to_bits(float_from_bits(rest) * 0x1p112f));
 }
 
-static uint16_t to_f16(float value)
+static uint16_t convert_to_f16(float value)
 {
     const uint16_t sign = (uint16_t)(float_to_bits(value) >> 16 & 0x8000);
     uint32_t bits = float_to_bits(value) & 0x7fffffff;
@@ -33,7 +33,7 @@ static uint16_t to_f16(float value)
 }
 
 /* bf16 is the upper half of an f32. */
-static uint16_t to_bf16(float value)
+static uint16_t convert_to_bf16(float value)
 {
     const uint32_t bits = float_to_bits(value);
     if ((bits & 0x7fffffff) > 0x7f800000)
@@ -68,7 +68,7 @@ void convert_narrow(weft_type type, size_t count, const void *from, void *to)
     for (size_t i = 0; i < count; i++) { /* what is written lies at or before what is read */
         float value;
         memcpy(&value, read + i * sizeof value, sizeof value);
-        const uint16_t half = type == WEFT_F16 ? to_f16(value) : to_bf16(value);
+        const uint16_t half = type == WEFT_F16 ? convert_to_f16(value) : convert_to_bf16(value);
         memcpy(write + i * sizeof half, &half, sizeof half);
     }
 }

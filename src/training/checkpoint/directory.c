@@ -46,7 +46,7 @@ static bool is_step_name(const char *name, const char *ending, uint64_t *step)
     return strcmp(name, written) == 0;
 }
 
-static int by_step(const void *left, const void *right)
+static int checkpoint_directory_by_step(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return a < b ? -1 : a > b;
@@ -77,7 +77,7 @@ static weft_status list_steps(const char *run, const char *ending, uint64_t **st
     }
     closedir(directory);
     if (used)
-        qsort(found, used, sizeof *found, by_step);
+        qsort(found, used, sizeof *found, checkpoint_directory_by_step);
     *steps = found;
     *count = used;
     return WEFT_OK;

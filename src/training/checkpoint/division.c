@@ -3,17 +3,17 @@
 
 #include <stdlib.h>
 
-static uint64_t bytes_of(const struct named_tensor *tensor)
+static uint64_t division_bytes_of(const struct named_tensor *tensor)
 {
     return named_tensor_held(tensor) * weft_type_size(tensor->type);
 }
 
 /* Largest first; of equal ones the first in the list. */
-static int by_bytes(const void *left, const void *right)
+static int checkpoint_division_by_bytes(const void *left, const void *right)
 {
     const struct named_tensor *a = *(const struct named_tensor *const *)left,
                               *b = *(const struct named_tensor *const *)right;
-    uint64_t a_bytes = bytes_of(a), b_bytes = bytes_of(b);
+    uint64_t a_bytes = division_bytes_of(a), b_bytes = division_bytes_of(b);
     if (a_bytes != b_bytes)
         return a_bytes > b_bytes ? -1 : 1;
     return a < b ? -1 : a > b;
@@ -28,13 +28,13 @@ weft_status division_by_bytes(const struct named_tensor *tensors, size_t count, 
     for (size_t i = 0; i < count; i++)
         order[i] = &tensors[i];
     if (count)
-        qsort((void *)order, count, sizeof *order, by_bytes);
+        qsort((void *)order, count, sizeof *order, checkpoint_division_by_bytes);
     for (size_t i = 0; i < count; i++) {
         unsigned least = 0;
         for (unsigned writer = 1; writer < writers; writer++)
             if (loads[writer] < loads[least])
                 least = writer;
-        loads[least] += bytes_of(order[i]);
+        loads[least] += division_bytes_of(order[i]);
         writer_of[order[i] - tensors] = least;
     }
     free((void *)order);

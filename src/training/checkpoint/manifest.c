@@ -43,8 +43,8 @@ void manifest_put_files(struct json_writer *writer, const struct checkpoint_reco
 }
 
 /* The text up to where the checksum goes: the outermost object is still open. */
-static void put_body(struct json_writer *body, const struct checkpoint_state *state,
-                     const struct checkpoint_record *records, size_t count)
+static void manifest_put_body(struct json_writer *body, const struct checkpoint_state *state,
+                              const struct checkpoint_record *records, size_t count)
 {
     json_open_object(body, NULL);
     json_put_text(body, "format", FORMAT);
@@ -83,7 +83,7 @@ weft_status manifest_format(const struct checkpoint_state *state, const struct c
                          cJSON_IsObject(state->model) ? "training" : "model");
     struct json_writer body;
     json_begin(&body, JSON_INDENTED);
-    put_body(&body, state, records, count);
+    manifest_put_body(&body, state, records, count);
     weft_status status = json_text(&body) ? manifest_seal(json_text(&body), body.length, text, error)
                                           : error_memory(error, body.length, "a checkpoint's manifest");
     json_end(&body);
@@ -114,8 +114,8 @@ static weft_status check_checksum(const char *text, size_t size, const char *whe
     return WEFT_OK;
 }
 
-static weft_status read_record(const cJSON *entry, const char *where, struct checkpoint_record *record,
-                               struct error *error)
+static weft_status manifest_read_record(const cJSON *entry, const char *where, struct checkpoint_record *record,
+                                        struct error *error)
 {
     const char *name, *digest;
     char what[512];
@@ -146,7 +146,7 @@ static weft_status read_records(const cJSON *files, const char *where, struct ma
         return error_memory(error, count * sizeof *manifest->records, "a list of files");
     for (const cJSON *entry = files->child; entry; entry = entry->next) {
         struct checkpoint_record *record = &manifest->records[manifest->count];
-        weft_status status = read_record(entry, where, record, error);
+        weft_status status = manifest_read_record(entry, where, record, error);
         if (status != WEFT_OK)
             return status;
         for (size_t i = 0; i < manifest->count; i++)
@@ -157,7 +157,8 @@ static weft_status read_records(const cJSON *files, const char *where, struct ma
     return WEFT_OK;
 }
 
-static weft_status read_state(const cJSON *root, const char *where, struct checkpoint_state *state, struct error *error)
+static weft_status manifest_read_state(const cJSON *root, const char *where, struct checkpoint_state *state,
+                                       struct error *error)
 {
     weft_status status = json_get_unsigned(root, "step", where, &state->step, error);
     if (status == WEFT_OK)
@@ -171,7 +172,7 @@ static weft_status read_state(const cJSON *root, const char *where, struct check
     return status;
 }
 
-static weft_status read_root(const char *where, struct manifest *manifest, struct error *error)
+static weft_status manifest_read_root(const char *where, struct manifest *manifest, struct error *error)
 {
     const char *format;
     int64_t version;
@@ -191,7 +192,7 @@ static weft_status read_root(const char *where, struct manifest *manifest, struc
                          (long long)version, weft_version(), CHECKPOINT_MANIFEST_VERSION);
     status = json_get_text(manifest->root, "library", where, &manifest->library, error);
     if (status == WEFT_OK)
-        status = read_state(manifest->root, where, &manifest->state, error);
+        status = manifest_read_state(manifest->root, where, &manifest->state, error);
     if (status == WEFT_OK)
         status = json_get_array(manifest->root, "files", where, &files, error);
     if (status == WEFT_OK)
@@ -207,7 +208,7 @@ weft_status manifest_parse(const char *text, size_t size, const char *where, str
     if (status == WEFT_OK)
         status = json_parse(text, size, where, &parsed.root, error);
     if (status == WEFT_OK)
-        status = read_root(where, &parsed, error);
+        status = manifest_read_root(where, &parsed, error);
     if (status != WEFT_OK) {
         manifest_free(&parsed);
         return status;

@@ -74,8 +74,8 @@ static uint64_t find_bad_byte(const uint8_t *text, uint64_t size)
 }
 
 /* Find the header's text and parse it. */
-static weft_status read_header(const uint8_t *bytes, uint64_t size, const char *where, cJSON **header,
-                               uint64_t *header_size, struct error *error)
+static weft_status safetensors_read_read_header(const uint8_t *bytes, uint64_t size, const char *where, cJSON **header,
+                                                uint64_t *header_size, struct error *error)
 {
     if (size < 8)
         return error_set(error, WEFT_ERROR_DATA,
@@ -170,7 +170,8 @@ static weft_status read_offsets(const cJSON *entry, const char *where, struct pl
 }
 
 /* "piece NAME": "FIRST D0 D1 ...": what is stored flat is elements FIRST and following of a tensor of that shape. */
-static weft_status read_piece(const char *text, const char *where, struct named_tensor *tensor, struct error *error)
+static weft_status safetensors_read_read_piece(const char *text, const char *where, struct named_tensor *tensor,
+                                               struct error *error)
 {
     struct named_tensor whole = *tensor;
     uint64_t numbers[NAMED_TENSOR_DIMENSIONS + 1] = {0};
@@ -198,8 +199,8 @@ static weft_status read_piece(const char *text, const char *where, struct named_
     return WEFT_OK;
 }
 
-static weft_status read_tensor(const struct safetensors *file, const cJSON *entry, const char *where_file,
-                               struct place *place, struct error *error)
+static weft_status safetensors_read_read_tensor(const struct safetensors *file, const cJSON *entry,
+                                                const char *where_file, struct place *place, struct error *error)
 {
     char where[FILE_PATH_BYTES + 256], key[512];
     snprintf(where, sizeof where, "tensor '%.200s' of %s", entry->string, where_file);
@@ -228,7 +229,7 @@ static weft_status read_tensor(const struct safetensors *file, const cJSON *entr
                          type_names[tensor->type], bytes);
     snprintf(key, sizeof key, "piece %s", entry->string);
     const char *piece = safetensors_metadata(file, key);
-    return piece ? read_piece(piece, where, tensor, error) : WEFT_OK;
+    return piece ? safetensors_read_read_piece(piece, where, tensor, error) : WEFT_OK;
 }
 
 /* ---- the file ---- */
@@ -255,7 +256,7 @@ static int by_offset(const void *left, const void *right)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-static int by_name(const void *left, const void *right)
+static int safetensors_read_by_name(const void *left, const void *right)
 {
     return strcmp(((const struct place *)left)->tensor.name, ((const struct place *)right)->tensor.name);
 }
@@ -265,7 +266,7 @@ static int by_name(const void *left, const void *right)
 static weft_status check_places(struct place *places, size_t count, uint64_t data_size, const char *where,
                                 struct error *error)
 {
-    qsort(places, count, sizeof *places, by_name);
+    qsort(places, count, sizeof *places, safetensors_read_by_name);
     for (size_t i = 1; i < count; i++)
         if (strcmp(places[i - 1].tensor.name, places[i].tensor.name) == 0)
             return error_set(error, WEFT_ERROR_DATA, "%s has tensor '%.200s' twice", where, places[i].tensor.name);
@@ -295,7 +296,7 @@ static weft_status read_tensors(const struct safetensors *file, const char *wher
     for (const cJSON *entry = file->header->child; entry; entry = entry->next) {
         if (strcmp(entry->string, "__metadata__") == 0)
             continue;
-        weft_status status = read_tensor(file, entry, where, &places[*count], error);
+        weft_status status = safetensors_read_read_tensor(file, entry, where, &places[*count], error);
         if (status != WEFT_OK)
             return status;
         (*count)++;
@@ -303,11 +304,11 @@ static weft_status read_tensors(const struct safetensors *file, const char *wher
     return WEFT_OK;
 }
 
-static weft_status fill(struct safetensors *file, const uint8_t *bytes, uint64_t size, const char *where,
-                        struct error *error)
+static weft_status safetensors_read_fill(struct safetensors *file, const uint8_t *bytes, uint64_t size,
+                                         const char *where, struct error *error)
 {
     uint64_t header_size = 0;
-    weft_status status = read_header(bytes, size, where, &file->header, &header_size, error);
+    weft_status status = safetensors_read_read_header(bytes, size, where, &file->header, &header_size, error);
     if (status == WEFT_OK)
         status = read_metadata(file, where, error);
     if (status != WEFT_OK)
@@ -338,7 +339,7 @@ weft_status safetensors_parse(const uint8_t *bytes, uint64_t size, const char *w
     if (!opened)
         return error_memory(error, sizeof *opened + length, "a safetensors file");
     memcpy(opened->where, where, length);
-    weft_status status = fill(opened, bytes, size, where, error);
+    weft_status status = safetensors_read_fill(opened, bytes, size, where, error);
     if (status != WEFT_OK) {
         safetensors_close(opened);
         return status;

@@ -23,7 +23,8 @@ static uint64_t held_bytes(const struct named_tensor *tensor)
     return named_tensor_held(tensor) * weft_type_size(tensor->type);
 }
 
-static weft_status check_tensor(const char *path, const struct named_tensor *tensor, struct error *error)
+static weft_status safetensors_write_check_tensor(const char *path, const struct named_tensor *tensor,
+                                                  struct error *error)
 {
     size_t width = weft_type_size(tensor->type);
     if (!tensor->name || !*tensor->name || strlen(tensor->name) > NAME_MOST ||
@@ -66,7 +67,7 @@ static weft_status put_in_order(const char *path, const struct named_tensor *ten
                                 const struct named_tensor **order, struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        weft_status status = check_tensor(path, &tensors[i], error);
+        weft_status status = safetensors_write_check_tensor(path, &tensors[i], error);
         if (status != WEFT_OK)
             return status;
     }
@@ -274,8 +275,9 @@ static weft_status write_from(const char *path, const struct content *content, c
     return status;
 }
 
-static weft_status write_file(const char *path, const struct named_tensor *tensors, size_t count,
-                              const struct byte_source *source, struct file_digest *digest, struct error *error)
+static weft_status safetensors_write_write_file(const char *path, const struct named_tensor *tensors, size_t count,
+                                                const struct byte_source *source, struct file_digest *digest,
+                                                struct error *error)
 {
     const struct named_tensor **order = malloc((count + 1) * sizeof *order);
     if (!order)
@@ -297,11 +299,11 @@ static weft_status write_file(const char *path, const struct named_tensor *tenso
 weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
                               struct file_digest *digest, struct error *error)
 {
-    return write_file(path, tensors, count, NULL, digest, error);
+    return safetensors_write_write_file(path, tensors, count, NULL, digest, error);
 }
 
 weft_status safetensors_write_from(const char *path, const struct named_tensor *tensors, size_t count,
                                    const struct byte_source *source, struct file_digest *digest, struct error *error)
 {
-    return write_file(path, tensors, count, source, digest, error);
+    return safetensors_write_write_file(path, tensors, count, source, digest, error);
 }

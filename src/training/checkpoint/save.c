@@ -113,8 +113,8 @@ weft_status checkpoint_write_index(const char *run, uint64_t step, const struct 
 }
 
 /* Whether this rank sees all files as they were told of. */
-static weft_status find_files(const char *run, uint64_t step, const struct checkpoint_record *records, size_t count,
-                              struct error *error)
+static weft_status save_find_files(const char *run, uint64_t step, const struct checkpoint_record *records,
+                                   size_t count, struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
         char path[FILE_PATH_BYTES];
@@ -161,7 +161,7 @@ weft_status checkpoint_commit(const char *run, const struct checkpoint_state *st
     char partial[FILE_PATH_BYTES];
     weft_status status = directory_of_partial(run, state->step, partial, error);
     if (status == WEFT_OK)
-        status = find_files(run, state->step, records, count, error);
+        status = save_find_files(run, state->step, records, count, error);
     if (status == WEFT_OK)
         status = write_manifest(partial, state, records, count, error);
     if (status == WEFT_OK)

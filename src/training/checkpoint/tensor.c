@@ -38,7 +38,7 @@ bool named_tensor_same_shape(const struct named_tensor *a, const struct named_te
     return true;
 }
 
-static int by_name(const void *left, const void *right)
+static int tensor_by_name(const void *left, const void *right)
 {
     const struct named_tensor *const *a = left, *const *b = right;
     return strcmp((*a)->name, (*b)->name);
@@ -48,7 +48,7 @@ const char *named_tensors_sort(const struct named_tensor *tensors, size_t count,
 {
     for (size_t i = 0; i < count; i++)
         order[i] = &tensors[i];
-    qsort((void *)order, count, sizeof *order, by_name);
+    qsort((void *)order, count, sizeof *order, tensor_by_name);
     for (size_t i = 1; i < count; i++)
         if (strcmp(order[i - 1]->name, order[i]->name) == 0)
             return order[i]->name;

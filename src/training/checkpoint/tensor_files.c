@@ -20,7 +20,7 @@ struct tensor_files {
     size_t tensor_count;
 };
 
-static bool ends_with(const char *text, const char *ending)
+static bool tensor_files_ends_with(const char *text, const char *ending)
 {
     size_t length = strlen(text), of_ending = strlen(ending);
     return length >= of_ending && strcmp(text + length - of_ending, ending) == 0;
@@ -31,7 +31,7 @@ static bool ends_with(const char *text, const char *ending)
 /* A plain file name: no index reaches out of its directory. */
 static bool is_good_name(const char *name)
 {
-    if (*name == '.' || strchr(name, '/') || strlen(name) > NAME_MAX || !ends_with(name, FILE_ENDING))
+    if (*name == '.' || strchr(name, '/') || strlen(name) > NAME_MAX || !tensor_files_ends_with(name, FILE_ENDING))
         return false;
     for (const char *letter = name; *letter; letter++)
         if ((unsigned char)*letter < ' ' || *letter == 0x7f)
@@ -130,7 +130,7 @@ static int find_by_name(const void *name, const void *entry)
 }
 
 /* What the opened files hold, as one sorted list. */
-static weft_status join(struct tensor_files *files, const char *path, struct error *error)
+static weft_status tensor_files_join(struct tensor_files *files, const char *path, struct error *error)
 {
     size_t room = 0;
     for (size_t i = 0; i < files->file_count; i++)
@@ -212,7 +212,7 @@ static weft_status open_index(struct tensor_files *files, const char *path, stru
     return status;
 }
 
-static weft_status open_file(struct tensor_files *files, const char *path, struct error *error)
+static weft_status tensor_files_open_file(struct tensor_files *files, const char *path, struct error *error)
 {
     files->files = calloc(1, sizeof *files->files);
     if (!files->files)
@@ -222,12 +222,12 @@ static weft_status open_file(struct tensor_files *files, const char *path, struc
     return status;
 }
 
-static weft_status open_directory(struct tensor_files *files, const char *path, struct error *error)
+static weft_status tensor_files_open_directory(struct tensor_files *files, const char *path, struct error *error)
 {
     char one[FILE_PATH_BYTES];
     weft_status status = file_join(one, path, SINGLE_NAME, error);
     if (status == WEFT_OK && file_exists(one))
-        return open_file(files, one, error);
+        return tensor_files_open_file(files, one, error);
     if (status == WEFT_OK)
         status = file_join(one, path, INDEX_NAME, error);
     if (status == WEFT_OK && file_exists(one))
@@ -250,11 +250,11 @@ weft_status tensor_files_open(const char *path, struct tensor_files **result, st
     struct tensor_files *files = calloc(1, sizeof *files);
     if (!files)
         return error_memory(error, sizeof *files, "a list of files");
-    weft_status status = file_is_directory(path)    ? open_directory(files, path, error)
-                         : ends_with(path, ".json") ? open_index(files, path, error)
-                                                    : open_file(files, path, error);
+    weft_status status = file_is_directory(path)                 ? tensor_files_open_directory(files, path, error)
+                         : tensor_files_ends_with(path, ".json") ? open_index(files, path, error)
+                                                                 : tensor_files_open_file(files, path, error);
     if (status == WEFT_OK)
-        status = join(files, path, error);
+        status = tensor_files_join(files, path, error);
     if (status != WEFT_OK) {
         tensor_files_close(files);
         return status;
@@ -284,7 +284,7 @@ const struct named_tensor *tensor_files_tensor(const struct tensor_files *files,
     return files->tensors[index];
 }
 
-static int find_tensor(const void *name, const void *tensor)
+static int tensor_files_find_tensor(const void *name, const void *tensor)
 {
     return strcmp(name, (*(const struct named_tensor *const *)tensor)->name);
 }
@@ -292,7 +292,7 @@ static int find_tensor(const void *name, const void *tensor)
 const struct named_tensor *tensor_files_find(const struct tensor_files *files, const char *name)
 {
     const struct named_tensor *const *found =
-        bsearch(name, files->tensors, files->tensor_count, sizeof *files->tensors, find_tensor);
+        bsearch(name, files->tensors, files->tensor_count, sizeof *files->tensors, tensor_files_find_tensor);
     return found ? *found : NULL;
 }
 

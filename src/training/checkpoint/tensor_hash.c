@@ -6,14 +6,14 @@
 
 #define HASH_HEADING "weft tensors 1\n"
 
-static void put_number(struct sha256 *hash, uint64_t number)
+static void tensor_hash_put_number(struct sha256 *hash, uint64_t number)
 {
     sha256_update(hash, &number, sizeof number);
 }
 
-static void put_text(struct sha256 *hash, const char *text)
+static void tensor_hash_put_text(struct sha256 *hash, const char *text)
 {
-    put_number(hash, strlen(text));
+    tensor_hash_put_number(hash, strlen(text));
     sha256_update(hash, text, strlen(text));
 }
 
@@ -27,11 +27,11 @@ weft_status tensor_hash_begin(struct sha256 *hash, struct error *error)
 
 void tensor_hash_describe(struct sha256 *hash, const struct named_tensor *tensor)
 {
-    put_text(hash, tensor->name);
-    put_text(hash, weft_type_name(tensor->type));
-    put_number(hash, tensor->dimensions);
+    tensor_hash_put_text(hash, tensor->name);
+    tensor_hash_put_text(hash, weft_type_name(tensor->type));
+    tensor_hash_put_number(hash, tensor->dimensions);
     for (unsigned i = 0; i < tensor->dimensions; i++)
-        put_number(hash, tensor->shape[i]);
+        tensor_hash_put_number(hash, tensor->shape[i]);
 }
 
 void tensor_hash_elements(struct sha256 *hash, const struct named_tensor *tensor)

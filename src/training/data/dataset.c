@@ -123,7 +123,8 @@ static uint64_t samples_of(uint64_t count, uint64_t sequence, enum dataset_split
     return count < 2 * sequence ? 1 : (count - sequence) / sequence;
 }
 
-static void add_segment(struct dataset *dataset, enum dataset_split which, size_t shard, uint64_t first, uint64_t count)
+static void dataset_add_segment(struct dataset *dataset, enum dataset_split which, size_t shard, uint64_t first,
+                                uint64_t count)
 {
     struct split *split = &dataset->splits[which];
     uint64_t samples = samples_of(count, dataset->options.sequence, which);
@@ -138,8 +139,8 @@ static void add_segment(struct dataset *dataset, enum dataset_split which, size_
 static void split_by_name(struct dataset *dataset)
 {
     for (size_t i = 0; i < dataset->shard_count; i++)
-        add_segment(dataset, data_file_is_held_out(dataset->shards[i].path) ? DATASET_HELD_OUT : DATASET_TRAIN, i, 0,
-                    dataset->shards[i].layout.count);
+        dataset_add_segment(dataset, data_file_is_held_out(dataset->shards[i].path) ? DATASET_HELD_OUT : DATASET_TRAIN,
+                            i, 0, dataset->shards[i].layout.count);
 }
 
 /* The last tenth of all tokens is held out, and at least one sample. */
@@ -155,14 +156,14 @@ static void split_by_place(struct dataset *dataset)
     for (size_t i = 0; i < dataset->shard_count; i++) {
         uint64_t count = dataset->shards[i].layout.count, train = count < left ? count : left;
         if (train > 0)
-            add_segment(dataset, DATASET_TRAIN, i, 0, train);
+            dataset_add_segment(dataset, DATASET_TRAIN, i, 0, train);
         if (train < count)
-            add_segment(dataset, DATASET_HELD_OUT, i, train, count - train);
+            dataset_add_segment(dataset, DATASET_HELD_OUT, i, train, count - train);
         left -= train;
     }
 }
 
-static bool has_split_names(const struct dataset *dataset)
+static bool dataset_has_split_names(const struct dataset *dataset)
 {
     size_t held_out = 0;
     for (size_t i = 0; i < dataset->shard_count; i++)
@@ -194,7 +195,7 @@ static weft_status check_samples(const struct dataset *dataset, bool by_name, st
     return WEFT_OK;
 }
 
-static void describe(struct dataset *dataset, bool by_name)
+static void data_dataset_describe(struct dataset *dataset, bool by_name)
 {
     enum shard_format format = dataset->shards[0].layout.format;
     char more[64] = "";
@@ -223,12 +224,12 @@ static weft_status dataset_fill(struct dataset *dataset, const struct data_files
         if (!(dataset->splits[which].segments = malloc(bytes)))
             return error_memory(error, bytes, "a list of segments");
     }
-    bool by_name = has_split_names(dataset);
+    bool by_name = dataset_has_split_names(dataset);
     if (by_name)
         split_by_name(dataset);
     else
         split_by_place(dataset);
-    describe(dataset, by_name);
+    data_dataset_describe(dataset, by_name);
     if (dataset->shards[0].layout.format == SHARD_BYTES)
         dataset->bytes_per_token = 1;
     else if (dataset->shards[0].layout.format == SHARD_TEXT)
@@ -332,7 +333,7 @@ uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split
 /* ---- reading ---- */
 
 /* The segment of a split that has sample `index` of an epoch. */
-static const struct segment *find_segment(const struct split *split, uint64_t index)
+static const struct segment *dataset_find_segment(const struct split *split, uint64_t index)
 {
     size_t low = 0, high = split->count;
     while (high - low > 1) {
@@ -362,7 +363,7 @@ static const struct shard *find_sample(const struct dataset *dataset, enum datas
     uint64_t epoch = number / split->samples, index = number % split->samples;
     if (which == DATASET_TRAIN)
         index = permutation_at(random_bits(dataset->options.seed ^ STREAM_ORDER, epoch), split->samples, index);
-    const struct segment *segment = find_segment(split, index);
+    const struct segment *segment = dataset_find_segment(split, index);
     *first = segment->first + (index - segment->before) * dataset->options.sequence;
     if (which == DATASET_TRAIN)
         *first += epoch_offset(dataset, segment, epoch);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weft_status add(struct data_files *files, const char *path, struct error *error)
+static weft_status files_add(struct data_files *files, const char *path, struct error *error)
 {
     if (files->count == files->room) {
         size_t room = files->room ? 2 * files->room : 16;
@@ -60,48 +60,48 @@ static weft_status add_sibling(struct data_files *files, const char *path, struc
     int length = snprintf(sibling, sizeof sibling, "%.*sval%s", (int)(word - path), path, word + strlen("train"));
     if (length >= (int)sizeof sibling || !file_exists(sibling))
         return WEFT_OK;
-    return add(files, sibling, error);
+    return files_add(files, sibling, error);
 }
 
-static bool ends_in(const char *name, const char *ending)
+static bool files_ends_in(const char *name, const char *ending)
 {
     size_t length = strlen(name), tail = strlen(ending);
     return length > tail && strcmp(name + length - tail, ending) == 0;
 }
 
 /* Add the entries of a directory's sorted list that end in `ending`. */
-static weft_status add_entries(struct data_files *files, const char *directory, struct dirent *const *entries,
-                               int count, const char *ending, struct error *error)
+static weft_status files_add_entries(struct data_files *files, const char *directory, struct dirent *const *entries,
+                                     int count, const char *ending, struct error *error)
 {
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        if (name[0] == '.' || !ends_in(name, ending))
+        if (name[0] == '.' || !files_ends_in(name, ending))
             continue;
         char path[FILE_PATH_BYTES];
         weft_status status = file_join(path, directory, name, error);
         if (status == WEFT_OK && !file_is_directory(path))
-            status = add(files, path, error);
+            status = files_add(files, path, error);
         if (status != WEFT_OK)
             return status;
     }
     return WEFT_OK;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int files_by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static weft_status add_directory(struct data_files *files, const char *directory, struct error *error)
+static weft_status files_add_directory(struct data_files *files, const char *directory, struct error *error)
 {
     struct dirent **entries;
-    int count = scandir(directory, &entries, NULL, by_name);
+    int count = scandir(directory, &entries, NULL, files_by_name);
     if (count < 0)
         return error_system(error, "cannot read the directory '%s'", directory);
     size_t before = files->count;
-    weft_status status = add_entries(files, directory, entries, count, ".bin", error);
+    weft_status status = files_add_entries(files, directory, entries, count, ".bin", error);
     if (status == WEFT_OK && files->count == before)
-        status = add_entries(files, directory, entries, count, ".txt", error);
+        status = files_add_entries(files, directory, entries, count, ".txt", error);
     if (status == WEFT_OK && files->count == before)
         status = error_set(
             error, WEFT_ERROR_DATA,
@@ -119,7 +119,8 @@ weft_status data_files_find(const char *const *paths, size_t count, struct data_
     if (count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or directory");
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = file_is_directory(paths[i]) ? add_directory(files, paths[i], error) : add(files, paths[i], error);
+        status = file_is_directory(paths[i]) ? files_add_directory(files, paths[i], error)
+                                             : files_add(files, paths[i], error);
     if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_directory(paths[0]))
         status = add_sibling(files, paths[0], error);
     if (status != WEFT_OK)

@@ -8,7 +8,7 @@
 
 static const char *const split_names[] = {[DATASET_TRAIN] = "train", [DATASET_HELD_OUT] = "held_out"};
 
-static weft_status find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
+static weft_status packed_find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
 {
     if (file_is_directory(path))
         return file_join(directory, path, "", error);
@@ -35,7 +35,7 @@ weft_status packed_find(const char *path, char directory[FILE_PATH_BYTES], bool 
         return status;
     *are_tokens = shard.layout.format != SHARD_BYTES;
     shard_close(&shard);
-    return find_directory(path, directory, error);
+    return packed_find_directory(path, directory, error);
 }
 
 bool packed_is_in(const char *directory)

@@ -24,7 +24,7 @@ void shard_writer_open(struct shard_writer *writer, const char *directory, const
     writer->open = false;
 }
 
-static weft_status begin_file(struct shard_writer *writer, struct error *error)
+static weft_status shard_writer_begin_file(struct shard_writer *writer, struct error *error)
 {
     char name[64], path[FILE_PATH_BYTES];
     uint8_t header[SHARD_HEADER_BYTES] = {0};
@@ -40,7 +40,7 @@ static weft_status begin_file(struct shard_writer *writer, struct error *error)
     return file_writer_append(&writer->file, header, sizeof header, error);
 }
 
-static weft_status flush(struct shard_writer *writer, struct error *error)
+static weft_status shard_writer_flush(struct shard_writer *writer, struct error *error)
 {
     size_t count = writer->buffered, width = 4;
     if (writer->format == SHARD_LLMC) {
@@ -59,9 +59,9 @@ static weft_status flush(struct shard_writer *writer, struct error *error)
 }
 
 /* The header is known at the end. */
-static weft_status end_file(struct shard_writer *writer, struct error *error)
+static weft_status shard_writer_end_file(struct shard_writer *writer, struct error *error)
 {
-    weft_status status = flush(writer, error);
+    weft_status status = shard_writer_flush(writer, error);
     if (status != WEFT_OK)
         return status;
     uint8_t header[SHARD_HEADER_BYTES];
@@ -77,7 +77,7 @@ weft_status shard_writer_append(struct shard_writer *writer, const int32_t *toke
     weft_status status = WEFT_OK;
     writer->tokens += count;
     while (count > 0 && status == WEFT_OK) {
-        if (!writer->open && (status = begin_file(writer, error)) != WEFT_OK)
+        if (!writer->open && (status = shard_writer_begin_file(writer, error)) != WEFT_OK)
             return status;
         uint64_t left = writer->most - writer->in_file;
         size_t room = SHARD_WRITER_BUFFER - writer->buffered, some = count < room ? count : room;
@@ -90,16 +90,16 @@ weft_status shard_writer_append(struct shard_writer *writer, const int32_t *toke
         tokens += some;
         count -= some;
         if (writer->in_file == writer->most)
-            status = end_file(writer, error);
+            status = shard_writer_end_file(writer, error);
         else if (writer->buffered == SHARD_WRITER_BUFFER)
-            status = flush(writer, error);
+            status = shard_writer_flush(writer, error);
     }
     return status;
 }
 
 weft_status shard_writer_close(struct shard_writer *writer, struct error *error)
 {
-    return writer->open ? end_file(writer, error) : WEFT_OK;
+    return writer->open ? shard_writer_end_file(writer, error) : WEFT_OK;
 }
 
 void shard_writer_discard(struct shard_writer *writer)

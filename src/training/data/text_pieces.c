@@ -10,13 +10,13 @@
 #define MARK_BYTES  (sizeof MARK - 1)
 
 /* ASCII that prints; beyond ASCII there is white space too. */
-static bool is_plain(uint8_t byte)
+static bool text_pieces_is_plain(uint8_t byte)
 {
     return byte > ' ' && byte < 0x7f;
 }
 
 /* Where a piece that begins at `text` ends. */
-static uint64_t find_end(const uint8_t *text, uint64_t size)
+static uint64_t text_pieces_find_end(const uint8_t *text, uint64_t size)
 {
     uint64_t most = size < PIECE_MOST ? size : PIECE_MOST;
     for (uint64_t at = PIECE_LEAST; at + 1 < most; at++) {
@@ -24,7 +24,7 @@ static uint64_t find_end(const uint8_t *text, uint64_t size)
         if (!newline)
             break;
         at = (uint64_t)(newline - text);
-        if (is_plain(newline[-1]) && is_plain(newline[1]))
+        if (text_pieces_is_plain(newline[-1]) && text_pieces_is_plain(newline[1]))
             return at + 1;
     }
     if (most < size)
@@ -41,7 +41,7 @@ bool text_pieces_next(struct text_pieces *pieces, struct text_piece *piece)
     uint64_t left = pieces->size - pieces->at, end = left < PIECE_LEAST ? left : PIECE_LEAST;
     const uint8_t *mark = memmem(begin, end, MARK, MARK_BYTES);
     if (!mark && end < left) {
-        end = find_end(begin, left);
+        end = text_pieces_find_end(begin, left);
         mark = memmem(begin, end, MARK, MARK_BYTES);
     }
     *piece = (struct text_piece){.bytes = begin, .size = mark ? (size_t)(mark - begin) : end, .end_of_text = mark};

@@ -51,7 +51,7 @@ static bool keeps(const struct model *model, size_t i)
     return model->options.training && !is_recomputed(model, i) && !is_passed_over(model, i);
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t model_larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -68,8 +68,8 @@ static void plan_layers(struct model *model, const struct layer_room *room, stru
         if (keeps(model, i))
             model->places[i].kept = purse_take(purse, memory.kept);
         else
-            shared.kept = larger(shared.kept, memory.kept);
-        shared.scratch = larger(shared.scratch, memory.scratch);
+            shared.kept = model_larger(shared.kept, memory.kept);
+        shared.scratch = model_larger(shared.scratch, memory.scratch);
     }
     void *kept = purse_take(purse, shared.kept), *scratch = purse_take(purse, shared.scratch);
     for (size_t i = 0; i < description->layer_count; i++) {
@@ -236,7 +236,7 @@ static struct pass pass_of(struct model *model, const void *parameters)
 }
 
 /* Passes that train drop; the backward pass what its forward pass did. */
-static void drop(struct model *model, struct pass *pass, uint64_t seed, uint64_t sample)
+static void model_drop(struct model *model, struct pass *pass, uint64_t seed, uint64_t sample)
 {
     pass->dropout = model->options.dropout;
     pass->seed = model->seed = seed;
@@ -250,7 +250,7 @@ static void layer_forward(const struct model *model, const struct pass *pass, si
     layer->kind->forward(layer, pass, &model->places[i], model->x[i], y);
 }
 
-static void show(const struct model *model, const struct model_turn *turn)
+static void model_show(const struct model *model, const struct model_turn *turn)
 {
     if (model->watcher)
         model->watcher(model->watcher_context, turn);
@@ -258,26 +258,26 @@ static void show(const struct model *model, const struct model_turn *turn)
 
 static void show_begin(const struct model *model, size_t i, enum model_direction direction)
 {
-    show(model, &(struct model_turn){.layer = i, .direction = direction, .begins = true});
+    model_show(model, &(struct model_turn){.layer = i, .direction = direction, .begins = true});
 }
 
 static void show_output(const struct model *model, const struct pass *pass, size_t i)
 {
     const bool last = i + 1 == model->description->layer_count;
-    show(model, &(struct model_turn){.layer = i,
-                                     .direction = MODEL_FORWARD,
-                                     .values = last ? (const void *)model->losses : model->x[i + 1],
-                                     .count = pass_rows(pass) * (last ? 1 : model->description->layers[i].width),
-                                     .type = last ? WEFT_F64 : model->device->type});
+    model_show(model, &(struct model_turn){.layer = i,
+                                           .direction = MODEL_FORWARD,
+                                           .values = last ? (const void *)model->losses : model->x[i + 1],
+                                           .count = pass_rows(pass) * (last ? 1 : model->description->layers[i].width),
+                                           .type = last ? WEFT_F64 : model->device->type});
 }
 
 static void show_gradient(const struct model *model, const struct pass *pass, size_t i)
 {
-    show(model, &(struct model_turn){.layer = i,
-                                     .direction = MODEL_BACKWARD,
-                                     .values = i ? model->gradient : NULL,
-                                     .count = i ? pass_rows(pass) * model->description->layers[i - 1].width : 0,
-                                     .type = model->device->type});
+    model_show(model, &(struct model_turn){.layer = i,
+                                           .direction = MODEL_BACKWARD,
+                                           .values = i ? model->gradient : NULL,
+                                           .count = i ? pass_rows(pass) * model->description->layers[i - 1].width : 0,
+                                           .type = model->device->type});
 }
 
 static weft_status check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
@@ -309,7 +309,7 @@ static weft_status forward(struct model *model, const void *parameters, const st
     pass.prepare = prepare;
     pass.smoothing = prepare ? model->options.label_smoothing : 0;
     if (prepare)
-        drop(model, &pass, batch->seed, batch->sample);
+        model_drop(model, &pass, batch->seed, batch->sample);
     device->write(device, model->tokens, batch->tokens, rows * sizeof *batch->tokens);
     device->write(device, model->targets, batch->targets, rows * sizeof *batch->targets);
     for (size_t i = 0; i < model->description->layer_count; i++) {
@@ -344,7 +344,7 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
     return forward(model, parameters, batch, false, loss, error);
 }
 
-static void widen(weft_type type, size_t count, const void *from, double *to)
+static void model_widen(weft_type type, size_t count, const void *from, double *to)
 {
     for (size_t i = 0; i < count; i++) {
         float value;
@@ -392,14 +392,14 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     device->read(device, model->host, model->logits, vocabulary * weft_type_size(device->activations));
     status = device->finish(device, error);
     if (status == WEFT_OK)
-        widen(device->activations, vocabulary, model->host, logits);
+        model_widen(device->activations, vocabulary, model->host, logits);
     return status;
 }
 
 /* ---- backward ---- */
 
 /* A layer's parameters have their gradients: clear the gaps behind them and tell. */
-static void announce(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
+static void model_announce(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
 {
     const struct model_description *description = pass->description;
     struct device *device = pass->device;
@@ -423,7 +423,7 @@ static void pass_over(const struct pass *pass, const struct layer *layer, model_
     for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
         pass->device->fill(pass->device, pass->description->parameters[i].count, 0,
                            pass_tensor(pass, pass->gradients, i));
-    announce(pass, layer, ready, context);
+    model_announce(pass, layer, ready, context);
 }
 
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
@@ -435,7 +435,7 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
     struct pass pass = pass_of(model, parameters);
     pass.gradients = gradients;
     pass.prepare = true;
-    drop(model, &pass, model->seed, model->sample);
+    model_drop(model, &pass, model->seed, model->sample);
     for (size_t i = model->description->layer_count; i-- > 0;) {
         const struct layer *layer = &model->description->layers[i];
         if (is_passed_over(model, i)) {
@@ -449,7 +449,7 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
         layer->kind->backward(layer, &pass, &model->places[i], model->x[i], model->gradient);
         show_gradient(model, &pass, i);
         if (layer->parameter_count)
-            announce(&pass, layer, ready, context);
+            model_announce(&pass, layer, ready, context);
     }
     return model->device->finish(model->device, error);
 }

@@ -33,7 +33,7 @@ struct search {
 };
 
 /* The first of tensors [first, first + count) of a flat array that is not finite, or NULL. */
-static const char *tensor_of(const struct search *search, const void *array, size_t first, size_t count)
+static const char *not_finite_tensor_of(const struct search *search, const void *array, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++) {
         const struct model_parameter *parameter = &search->description->parameters[i];
@@ -44,7 +44,7 @@ static const char *tensor_of(const struct search *search, const void *array, siz
 }
 
 /* Outputs are looked at one after the other, gradients with those of the layer's tensors. */
-static void look(void *context, const struct model_turn *turn)
+static void not_finite_look(void *context, const struct model_turn *turn)
 {
     const bool backward = turn->direction == MODEL_BACKWARD;
     struct search *search = context;
@@ -52,7 +52,8 @@ static void look(void *context, const struct model_turn *turn)
     if (turn->begins || search->found.where != NOT_FINITE_NOWHERE)
         return;
     bool finite = is_finite(search->device, turn->type, turn->values, 0, turn->count);
-    if (backward && !tensor_of(search, search->gradients, layer->parameter, layer->parameter_count) && finite)
+    if (backward && !not_finite_tensor_of(search, search->gradients, layer->parameter, layer->parameter_count) &&
+        finite)
         return;
     if (!backward && finite)
         return;
@@ -60,9 +61,10 @@ static void look(void *context, const struct model_turn *turn)
         (struct not_finite){.where = backward ? NOT_FINITE_IN_GRADIENT : NOT_FINITE_IN_OUTPUT, .layer = layer->name};
     if (backward)
         return;
-    search->found.weights = tensor_of(search, search->parameters, layer->parameter, layer->parameter_count);
+    search->found.weights = not_finite_tensor_of(search, search->parameters, layer->parameter, layer->parameter_count);
     if (!search->found.weights) /* a tied table is another layer's */
-        search->found.weights = tensor_of(search, search->parameters, 0, search->description->parameter_count);
+        search->found.weights =
+            not_finite_tensor_of(search, search->parameters, 0, search->description->parameter_count);
 }
 
 weft_status not_finite_find(struct model *model, const void *parameters, void *gradients,
@@ -73,7 +75,7 @@ weft_status not_finite_find(struct model *model, const void *parameters, void *g
                             .parameters = parameters,
                             .gradients = gradients};
     double loss;
-    model_watch(model, look, &search);
+    model_watch(model, not_finite_look, &search);
     weft_status status = model_forward(model, parameters, batch, &loss, error);
     if (status == WEFT_OK && search.found.where == NOT_FINITE_NOWHERE)
         status = model_backward(model, parameters, gradients, NULL, NULL, error);

@@ -42,7 +42,7 @@ static void heap_sink(double *heap, size_t count, size_t place)
 }
 
 /* Take the largest out of a heap of *count. */
-static double heap_pop(double *heap, size_t *count)
+static double sample_heap_pop(double *heap, size_t *count)
 {
     const double largest = heap[0];
     heap[0] = heap[--*count];
@@ -56,14 +56,14 @@ struct sample_choice {
     size_t equal;
 };
 
-static double weight_of(double logit, double largest, const struct sample_options *options)
+static double sample_weight_of(double logit, double largest, const struct sample_options *options)
 {
     return exp((logit - largest) / options->temperature);
 }
 
 /* The share of top_p is one of what top_k leaves. Heap and popped values share `scratch`, of 2 x count. */
-static struct sample_choice choose(const double *logits, size_t count, double largest,
-                                   const struct sample_options *options, double *scratch)
+static struct sample_choice sample_choose(const double *logits, size_t count, double largest,
+                                          const struct sample_options *options, double *scratch)
 {
     const bool by_share = options->top_p > 0 && options->top_p < 1;
     const size_t most = options->top_k > 0 && options->top_k < count ? options->top_k : count;
@@ -76,17 +76,17 @@ static struct sample_choice choose(const double *logits, size_t count, double la
     for (size_t i = count / 2; i-- > 0;)
         heap_sink(heap, count, i);
     for (size_t i = 0; most == count && i < count; i++)
-        total += weight_of(logits[i], largest, options);
+        total += sample_weight_of(logits[i], largest, options);
     while (kept < most && (most < count || sum < options->top_p * total)) {
-        popped[kept] = heap_pop(heap, &left);
-        sum += weight_of(popped[kept++], largest, options);
+        popped[kept] = sample_heap_pop(heap, &left);
+        sum += sample_weight_of(popped[kept++], largest, options);
     }
     if (by_share && most < count) {
         total = sum;
         sum = 0;
         kept = 0;
         while (kept < most && sum < options->top_p * total)
-            sum += weight_of(popped[kept++], largest, options);
+            sum += sample_weight_of(popped[kept++], largest, options);
     }
     choice.least = popped[kept - 1];
     for (choice.equal = 0; choice.equal < kept && popped[kept - 1 - choice.equal] == choice.least;)
@@ -104,12 +104,12 @@ weft_status sample_draw(const double *logits, size_t count, const struct sample_
     *token = (int32_t)best;
     if (options->temperature <= 0)
         return WEFT_OK;
-    struct sample_choice choice = choose(logits, count, logits[best], options, scratch);
+    struct sample_choice choice = sample_choose(logits, count, logits[best], options, scratch);
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
         const bool may = logits[i] > choice.least || (logits[i] == choice.least && choice.equal > 0);
         choice.equal -= logits[i] == choice.least && choice.equal > 0;
-        scratch[i] = may ? weight_of(logits[i], logits[best], options) : 0;
+        scratch[i] = may ? sample_weight_of(logits[i], logits[best], options) : 0;
         sum += scratch[i];
     }
     double drawn = random_uniform(options->seed, index) * sum;

@@ -143,7 +143,7 @@ void data_parallel_ready(struct data_parallel *parallel, uint32_t tensor)
 }
 
 /* What the last buckets still lack; then all of it is in `extras` and `gradients`. */
-static weft_status finish(struct data_parallel *parallel)
+static weft_status data_parallel_finish(struct data_parallel *parallel)
 {
     weft_request *request = NULL;
     weft_status status = WEFT_OK;
@@ -167,7 +167,7 @@ weft_status data_parallel_end(struct data_parallel *parallel, const float *extra
     memcpy(parallel->extras, extras, DATA_PARALLEL_EXTRAS * sizeof *extras);
     ready(parallel, 0);
     if (communicates(parallel)) {
-        weft_status status = library_error(parallel->context, finish(parallel), error);
+        weft_status status = library_error(parallel->context, data_parallel_finish(parallel), error);
         if (status != WEFT_OK)
             return status;
     }

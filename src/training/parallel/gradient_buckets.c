@@ -9,14 +9,14 @@
 /* ---- laying out ---- */
 
 /* The ranges of one bucket by their place in the array: neighbours beside each other. */
-static int compare_places(const void *first, const void *second)
+static int gradient_buckets_compare_places(const void *first, const void *second)
 {
     const uint32_t a = *(const uint32_t *)first, b = *(const uint32_t *)second;
     return (a > b) - (a < b);
 }
 
 /* Put the ranges into buckets, in their order. */
-static void lay_out(struct gradient_buckets *buckets)
+static void gradient_buckets_lay_out(struct gradient_buckets *buckets)
 {
     size_t elements = 0;
     struct gradient_bucket *bucket = NULL;
@@ -35,7 +35,7 @@ static void lay_out(struct gradient_buckets *buckets)
     memcpy(buckets->members, buckets->order, buckets->range_count * sizeof *buckets->members);
     for (uint32_t b = 0; b < buckets->bucket_count; b++)
         qsort(buckets->members + buckets->buckets[b].first, buckets->buckets[b].count, sizeof *buckets->members,
-              compare_places);
+              gradient_buckets_compare_places);
 }
 
 weft_status gradient_buckets_open(struct gradient_buckets *buckets, weft_comm *comm, weft_type type, void *array,
@@ -66,7 +66,7 @@ weft_status gradient_buckets_open(struct gradient_buckets *buckets, weft_comm *c
     buckets->came = buckets->bucket_of + range_count;
     for (uint32_t i = 0; i < range_count; i++)
         buckets->order[i] = range_count - 1 - i;
-    lay_out(buckets);
+    gradient_buckets_lay_out(buckets);
     return WEFT_OK;
 }
 
@@ -106,7 +106,7 @@ weft_status gradient_buckets_agree(struct gradient_buckets *buckets)
         qsort(latest, count, sizeof *latest, compare_latest);
         for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
             buckets->order[i] = latest[i].range;
-        lay_out(buckets);
+        gradient_buckets_lay_out(buckets);
     }
     free(latest);
     return status;
@@ -135,7 +135,7 @@ static void start_run(struct gradient_buckets *buckets, size_t first, size_t end
         buckets->in_flight++;
 }
 
-static void start(struct gradient_buckets *buckets, const struct gradient_bucket *bucket)
+static void gradient_buckets_start(struct gradient_buckets *buckets, const struct gradient_bucket *bucket)
 {
     size_t first = 0, end = 0; /* of the run under way */
     for (uint32_t i = 0; i < bucket->count; i++) {
@@ -160,7 +160,7 @@ void gradient_buckets_ready(struct gradient_buckets *buckets, uint32_t range)
     if (number != buckets->next)
         buckets->disordered = true;
     while (buckets->next < buckets->bucket_count && buckets->buckets[buckets->next].waiting == 0)
-        start(buckets, &buckets->buckets[buckets->next++]);
+        gradient_buckets_start(buckets, &buckets->buckets[buckets->next++]);
 }
 
 weft_status gradient_buckets_finish(struct gradient_buckets *buckets)

@@ -19,8 +19,8 @@ void tensor_list_close(struct tensor_list *list)
     *list = (struct tensor_list){0};
 }
 
-static void list_add(struct tensor_list *list, const struct model_description *description, float *array,
-                     const char *suffix)
+static void tensor_list_list_add(struct tensor_list *list, const struct model_description *description, float *array,
+                                 const char *suffix)
 {
     for (size_t i = 0; array && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
@@ -47,10 +47,10 @@ weft_status tensor_lists_open(struct tensor_list *weights, struct tensor_list *m
         status = list_open(moments, 2 * count, error);
     if (status != WEFT_OK)
         return status;
-    list_add(weights, arrays->description, arrays->parameters, "");
-    list_add(moments, arrays->description, arrays->first_moments,
-             arrays->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
-    list_add(moments, arrays->description, arrays->second_moments, ".exp_avg_sq");
+    tensor_list_list_add(weights, arrays->description, arrays->parameters, "");
+    tensor_list_list_add(moments, arrays->description, arrays->first_moments,
+                         arrays->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
+    tensor_list_list_add(moments, arrays->description, arrays->second_moments, ".exp_avg_sq");
     return WEFT_OK;
 }
 

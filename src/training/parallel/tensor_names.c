@@ -44,21 +44,22 @@ struct lists {
     uint8_t *marks;                     /* of each rank */
 };
 
-static int compare_names(const void *first, const void *second)
+static int tensor_names_compare_names(const void *first, const void *second)
 {
     const struct tensor_name *const *a = first, *const *b = second;
     return strcmp((*a)->name, (*b)->name);
 }
 
-static const struct tensor_name *find(const struct lists *lists, int rank, const struct tensor_name *wanted)
+static const struct tensor_name *tensor_names_find(const struct lists *lists, int rank,
+                                                   const struct tensor_name *wanted)
 {
-    const struct tensor_name **found =
-        bsearch(&wanted, lists->sorted[rank], lists->counts[rank], sizeof *lists->sorted[rank], compare_names);
+    const struct tensor_name **found = bsearch(&wanted, lists->sorted[rank], lists->counts[rank],
+                                               sizeof *lists->sorted[rank], tensor_names_compare_names);
     return found ? *found : NULL;
 }
 
 /* Its shape, and how it is treated where that is not as usual. */
-static void describe(const struct tensor_name *tensor, char *text, size_t size)
+static void tensor_names_describe(const struct tensor_name *tensor, char *text, size_t size)
 {
     size_t length = (size_t)snprintf(text, size, "[%" PRIu64, tensor->shape[0]);
     for (int d = 1; d < MODEL_DIMENSIONS && tensor->shape[d]; d++)
@@ -70,13 +71,13 @@ static void describe(const struct tensor_name *tensor, char *text, size_t size)
 }
 
 /* Whether every rank has the tensor that one has registered, and the same. */
-static weft_status check_tensor(const struct lists *lists, int owner, const struct tensor_name *tensor,
-                                struct error *error)
+static weft_status tensor_names_check_tensor(const struct lists *lists, int owner, const struct tensor_name *tensor,
+                                             struct error *error)
 {
     char names[RANKS_TEXT], here[240], there[240];
     bool lacks = false;
     for (int r = 0; r < lists->ranks; r++)
-        lacks |= lists->marks[r] = !find(lists, r, tensor);
+        lacks |= lists->marks[r] = !tensor_names_find(lists, r, tensor);
     if (lacks) {
         name_ranks(lists->marks, lists->ranks, 1, names, sizeof names);
         return error_set(error, WEFT_ERROR_MISMATCH,
@@ -85,11 +86,11 @@ static weft_status check_tensor(const struct lists *lists, int owner, const stru
                          tensor->name, names, owner);
     }
     for (int r = 0; r < lists->ranks; r++) {
-        const struct tensor_name *other = find(lists, r, tensor);
+        const struct tensor_name *other = tensor_names_find(lists, r, tensor);
         if (memcmp(other, tensor, sizeof *tensor) == 0)
             continue;
-        describe(tensor, here, sizeof here);
-        describe(other, there, sizeof there);
+        tensor_names_describe(tensor, here, sizeof here);
+        tensor_names_describe(other, there, sizeof there);
         return error_set(error, WEFT_ERROR_MISMATCH,
                          "the parameter '%s' is %s on rank %d, but %s on rank %d; they must be the same", tensor->name,
                          here, owner, there, r);
@@ -103,7 +104,7 @@ static weft_status check_lists(struct lists *lists, struct error *error)
     const struct tensor_name *names = lists->names;
     for (int r = 0; r < lists->ranks && status == WEFT_OK; names += lists->counts[r++])
         for (uint64_t i = 0; i < lists->counts[r] && status == WEFT_OK; i++)
-            status = check_tensor(lists, r, &names[i], error);
+            status = tensor_names_check_tensor(lists, r, &names[i], error);
     return status;
 }
 
@@ -136,7 +137,7 @@ static void sort_lists(struct lists *lists)
     for (int r = 0; r < lists->ranks; r++) {
         for (uint64_t i = 0; i < lists->counts[r]; i++)
             lists->sorted[r][i] = name++;
-        qsort((void *)lists->sorted[r], lists->counts[r], sizeof *lists->sorted[r], compare_names);
+        qsort((void *)lists->sorted[r], lists->counts[r], sizeof *lists->sorted[r], tensor_names_compare_names);
     }
 }
 
@@ -164,7 +165,7 @@ static weft_status compare_all(weft_context *context, weft_comm *comm, struct li
     if ((status = check_lists(lists, error)) != WEFT_OK)
         return status;
     for (uint32_t i = 0; i < count; i++)
-        numbers[i] = (uint32_t)(find(lists, 0, &names[i]) - lists->names);
+        numbers[i] = (uint32_t)(tensor_names_find(lists, 0, &names[i]) - lists->names);
     memcpy(names, lists->names, count * sizeof *names);
     return WEFT_OK;
 }

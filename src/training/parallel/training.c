@@ -16,7 +16,7 @@ weft_status training_note_error(weft_training *training, weft_status status, con
 
 /* ---- opening ---- */
 
-static weft_status check_config(const weft_training_config *config, struct error *error)
+static weft_status parallel_training_check_config(const weft_training_config *config, struct error *error)
 {
     const struct {
         const char *name;
@@ -81,7 +81,7 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
     if (config)
         memcpy(&training->config, config, config->size < sizeof *config ? config->size : sizeof *config);
     weft_status status = comm && result
-                             ? check_config(&training->config, &error)
+                             ? parallel_training_check_config(&training->config, &error)
                              : error_set(&error, WEFT_ERROR_ARGUMENT,
                                          "weft_training_open() needs a communicator and a place for the result");
     if (status == WEFT_OK) {
@@ -149,7 +149,7 @@ static weft_status check_parameter(const weft_training *training, const weft_par
     return WEFT_OK;
 }
 
-static struct model_parameter tensor_of(const struct tensor_name *name, size_t offset)
+static struct model_parameter parallel_training_tensor_of(const struct tensor_name *name, size_t offset)
 {
     struct model_parameter tensor = {.count = 1, .offset = offset, .decay = name->decays};
     memcpy(tensor.name, name->name, sizeof tensor.name);
@@ -190,12 +190,12 @@ int weft_training_parameter(weft_training *training, const weft_parameter *param
 /* ---- starting ---- */
 
 /* Lay a tensor out behind the others; there is room in the lists. */
-static void append(weft_training *training, const struct tensor_name *name)
+static void parallel_training_append(weft_training *training, const struct tensor_name *name)
 {
     struct model_description *tensors = &training->tensors;
     const size_t number = tensors->parameter_count++;
     struct model_parameter *tensor = (struct model_parameter *)&tensors->parameters[number];
-    *tensor = tensor_of(name, tensors->elements);
+    *tensor = parallel_training_tensor_of(name, tensors->elements);
     tensors->weights += tensor->count;
     tensors->elements += (tensor->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
     training->groups.of[number] = (struct parameter_group){
@@ -216,7 +216,7 @@ static weft_status agree_names(weft_training *training, struct error *error)
     weft_status status =
         tensor_names_agree(training->context, training->comm, training->names, count, training->numbers, error);
     for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
-        append(training, &training->names[i]);
+        parallel_training_append(training, &training->names[i]);
     training->optimiser.groups = &training->groups;
     return status;
 }
@@ -243,7 +243,7 @@ static weft_status open_parallel(weft_training *training, struct error *error)
 }
 
 /* Of this rank's shard, which may be empty. */
-static weft_status open_moments(weft_training *training, struct error *error)
+static weft_status parallel_training_open_moments(weft_training *training, struct error *error)
 {
     struct device *device = training->device;
     const size_t bytes = (training->shards.count ? training->shards.count : 1) * sizeof(float);
@@ -264,7 +264,7 @@ static weft_status open_arrays(weft_training *training, struct error *error)
     weft_status status = shards_open(&training->shards, training->context, training->comm, elements,
                                      training->config.shard_optimizer, error);
     if (status == WEFT_OK)
-        status = open_moments(training, error);
+        status = parallel_training_open_moments(training, error);
     if (status != WEFT_OK)
         return status;
     training->values = weft_alloc(training->context, elements * sizeof *training->values);
@@ -313,7 +313,7 @@ weft_status weft_training_share(weft_training *training)
 
 /* ---- what there is ---- */
 
-static float *place(const weft_training *training, float *array, int parameter)
+static float *parallel_training_place(const weft_training *training, float *array, int parameter)
 {
     if (!training->started || parameter < 0 || (size_t)parameter >= training->tensors.parameter_count)
         return NULL;
@@ -322,12 +322,12 @@ static float *place(const weft_training *training, float *array, int parameter)
 
 float *weft_training_values(weft_training *training, int parameter)
 {
-    return place(training, training->values, parameter);
+    return parallel_training_place(training, training->values, parameter);
 }
 
 float *weft_training_gradient(weft_training *training, int parameter)
 {
-    return place(training, training->parallel.gradients, parameter);
+    return parallel_training_place(training, training->parallel.gradients, parameter);
 }
 
 weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays)

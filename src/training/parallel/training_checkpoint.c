@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-static weft_status open_moments(const weft_training *training, struct whole_moments *moments, struct error *error)
+static weft_status training_checkpoint_open_moments(const weft_training *training, struct whole_moments *moments,
+                                                    struct error *error)
 {
     return whole_moments_open(moments, &training->shards,
                               (struct moments){training->first_moments, training->second_moments}, error);
@@ -19,7 +20,8 @@ static weft_status open_moments(const weft_training *training, struct whole_mome
 
 /* ---- what checkpoints hold ---- */
 
-static struct state_arrays arrays_of(const weft_training *training, const struct whole_moments *moments)
+static struct state_arrays training_checkpoint_arrays_of(const weft_training *training,
+                                                         const struct whole_moments *moments)
 {
     return (struct state_arrays){.description = &training->tensors,
                                  .parameters = training->values,
@@ -38,7 +40,7 @@ static weft_status write_checkpoint(weft_training *training, const struct whole_
                                     unsigned keep, struct error *error)
 {
     struct tensor_list of_values, of_moments;
-    const struct state_arrays arrays = arrays_of(training, moments);
+    const struct state_arrays arrays = training_checkpoint_arrays_of(training, moments);
     cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
     cJSON_AddStringToObject(model, "kind", SHAPE_KIND_PROGRAM);
     cJSON_AddStringToObject(settings, "optimizer", optimiser_name(training));
@@ -64,7 +66,7 @@ weft_status weft_training_save(weft_training *training, const char *directory, u
     struct whole_moments whole = {0};
     bool speaks;
     weft_status status = training->started
-                             ? open_moments(training, &whole, &error)
+                             ? training_checkpoint_open_moments(training, &whole, &error)
                              : error_set(&error, WEFT_ERROR_STATE, "weft_training_save() before weft_training_start()");
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
@@ -92,11 +94,11 @@ static weft_status check_optimiser(const weft_training *training, const struct c
 }
 
 /* Rank 0 alone. */
-static weft_status read_checkpoint(weft_training *training, const struct whole_moments *moments, const char *directory,
-                                   uint64_t *steps, struct error *error)
+static weft_status training_checkpoint_read_checkpoint(weft_training *training, const struct whole_moments *moments,
+                                                       const char *directory, uint64_t *steps, struct error *error)
 {
     struct tensor_list of_values = {0}, of_moments = {0};
-    const struct state_arrays arrays = arrays_of(training, moments);
+    const struct state_arrays arrays = training_checkpoint_arrays_of(training, moments);
     struct checkpoint *checkpoint;
     weft_status status = checkpoint_open(directory, &checkpoint, error);
     if (status != WEFT_OK)
@@ -121,8 +123,8 @@ struct finding {
     uint64_t found, steps;
 };
 
-static weft_status look(weft_training *training, const struct whole_moments *moments, const char *directory,
-                        struct finding *finding, struct error *error)
+static weft_status training_checkpoint_look(weft_training *training, const struct whole_moments *moments,
+                                            const char *directory, struct finding *finding, struct error *error)
 {
     size_t count = 0;
     if (!file_exists(directory))
@@ -130,7 +132,7 @@ static weft_status look(weft_training *training, const struct whole_moments *mom
     weft_status status = checkpoint_list(directory, NULL, 0, &count, error);
     if (status == WEFT_OK && count) {
         finding->found = 1;
-        status = read_checkpoint(training, moments, directory, &finding->steps, error);
+        status = training_checkpoint_read_checkpoint(training, moments, directory, &finding->steps, error);
     }
     return status;
 }
@@ -142,10 +144,10 @@ weft_status weft_training_load(weft_training *training, const char *directory, b
     struct finding finding = {0};
     bool speaks;
     weft_status status = training->started
-                             ? open_moments(training, &whole, &error)
+                             ? training_checkpoint_open_moments(training, &whole, &error)
                              : error_set(&error, WEFT_ERROR_STATE, "weft_training_load() before weft_training_start()");
     if (status == WEFT_OK && weft_comm_rank(training->comm) == 0)
-        status = look(training, &whole, directory, &finding, &error);
+        status = training_checkpoint_look(training, &whole, directory, &finding, &error);
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
         status = weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm);

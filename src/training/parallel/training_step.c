@@ -157,8 +157,8 @@ weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy)
 }
 
 /* With the optimizer's own rule, or, for the program's, the gradient alone. */
-static weft_status apply(weft_training *training, const struct optimiser_step *step, double *wait_seconds,
-                         struct error *error)
+static weft_status training_step_apply(weft_training *training, const struct optimiser_step *step, double *wait_seconds,
+                                       struct error *error)
 {
     struct device *device = training->device;
     if (training->config.optimizer == WEFT_OPTIMIZER_OWN) {
@@ -214,7 +214,8 @@ static weft_status check_sums(weft_training *training, const weft_training_resul
     return WEFT_OK;
 }
 
-static weft_status take_step(weft_training *training, double rate, weft_training_result *result, struct error *error)
+static weft_status training_step_take_step(weft_training *training, double rate, weft_training_result *result,
+                                           struct error *error)
 {
     const weft_training_config *config = &training->config;
     const double mean = 1.0 / training->parallel.layout.total, waited = training->parallel.buckets.wait_seconds;
@@ -234,7 +235,7 @@ static weft_status take_step(weft_training *training, double rate, weft_training
     const bool disordered = extras[TRAINING_EXTRA_DISORDERED] > 0;
     const double norm = result->gradient_norm, clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1;
     result->wait_seconds = training->parallel.buckets.wait_seconds - waited;
-    status = apply(
+    status = training_step_apply(
         training,
         &(struct optimiser_step){.number = training->steps + 1, .rate = result->rate, .gradient_scale = mean * clip},
         &result->wait_seconds, error);
@@ -258,6 +259,6 @@ weft_status weft_training_step(weft_training *training, double rate, weft_traini
                            "weft_training_accumulate()",
                            training->parallel.layout.share, training->parallel.index + 1);
     else
-        status = take_step(training, rate, result ? result : &ignored, &error);
+        status = training_step_take_step(training, rate, result ? result : &ignored, &error);
     return training_note_error(training, status, &error);
 }

@@ -33,7 +33,8 @@ void calibration_close(struct calibration *calibration)
     calibration->parameters = calibration->gradients = NULL;
 }
 
-static weft_status measure(struct calibration *calibration, uint32_t sequences, double *best, struct error *error)
+static weft_status calibrate_measure(struct calibration *calibration, uint32_t sequences, double *best,
+                                     struct error *error)
 {
     size_t tokens = (size_t)sequences * calibration->sequence;
     int32_t *input = malloc(2 * tokens * sizeof *input);
@@ -69,7 +70,7 @@ double calibration_compute(void *context, uint32_t sequences)
         return calibration_compute(context, LARGEST_MEASURED) * sequences / LARGEST_MEASURED;
     double *seconds = &calibration->seconds[__builtin_ctz(sequences)];
     if (*seconds == 0 && calibration->status == WEFT_OK)
-        calibration->status = measure(calibration, sequences, seconds, &calibration->error);
+        calibration->status = calibrate_measure(calibration, sequences, seconds, &calibration->error);
     return *seconds;
 }
 

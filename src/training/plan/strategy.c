@@ -14,7 +14,7 @@ static uint32_t ranks_on_a_node(const struct strategy_problem *problem, const st
 }
 
 /* Of the node that has rank 0. */
-static uint64_t memory_of(const struct strategy_problem *problem, const struct strategy *strategy)
+static uint64_t strategy_memory_of(const struct strategy_problem *problem, const struct strategy *strategy)
 {
     const struct train_config config = {.batch = problem->batch,
                                         .micro_batch = strategy->micro_batch,
@@ -56,12 +56,12 @@ static weft_status price(const struct strategy_problem *problem, struct strategy
     strategy->communication_seconds = strategy->ranks > 1 ? rounds * reduce * strategy->buckets : 0;
     strategy->exposed_seconds = strategy->ranks > 1 && reduced > backward ? rounds * (reduced - backward) : 0;
     strategy->step_seconds = strategy->compute_seconds + strategy->exposed_seconds + problem->update_seconds * slower;
-    strategy->node_bytes = memory_of(problem, strategy);
+    strategy->node_bytes = strategy_memory_of(problem, strategy);
     strategy->fits = strategy->node_bytes <= problem->cluster->node_memory;
     return WEFT_OK;
 }
 
-static int compare(const void *first, const void *second)
+static int strategy_compare(const void *first, const void *second)
 {
     const struct strategy *a = first, *b = second;
     if (a->fits != b->fits)
@@ -71,8 +71,8 @@ static int compare(const void *first, const void *second)
     return (a->ranks > b->ranks) - (a->ranks < b->ranks);
 }
 
-static weft_status append(struct strategy **list, size_t *count, size_t *room, const struct strategy *strategy,
-                          struct error *error)
+static weft_status strategy_append(struct strategy **list, size_t *count, size_t *room, const struct strategy *strategy,
+                                   struct error *error)
 {
     if (*count == *room) {
         size_t more = *room ? 2 * *room : 64;
@@ -106,7 +106,7 @@ static weft_status add_strategies(const struct strategy_problem *problem, uint32
         strategy.bucket_bytes = bucket_sizes[i];
         weft_status status = price(problem, &strategy, error);
         if (status == WEFT_OK)
-            status = append(list, count, room, &strategy, error);
+            status = strategy_append(list, count, room, &strategy, error);
         if (status != WEFT_OK)
             return status;
     }
@@ -128,7 +128,7 @@ weft_status strategy_search(const struct strategy_problem *problem, struct strat
         free(list);
         return status;
     }
-    qsort(list, length, sizeof *list, compare);
+    qsort(list, length, sizeof *list, strategy_compare);
     *strategies = list;
     *count = length;
     return WEFT_OK;

@@ -31,7 +31,7 @@ static const struct table_column columns[] = {{.title = "when"},
                                               {.title = "of", .least = 8},
                                               {.title = "status", .right = true}};
 
-static void put(struct table *table, const cJSON *entry, int64_t now)
+static void admin_audit_put(struct table *table, const cJSON *entry, int64_t now)
 {
     char when[MOMENT_BYTES];
     table_put(table, "%s", moment_ago(field_integer(entry, "time"), now, when));
@@ -43,7 +43,8 @@ static void put(struct table *table, const cJSON *entry, int64_t now)
     table_put(table, "%" PRId64, field_integer(entry, "status"));
 }
 
-static weft_status print(const struct platform_listed *listed, int64_t now, FILE *output, struct error *error)
+static weft_status admin_audit_print(const struct platform_listed *listed, int64_t now, FILE *output,
+                                     struct error *error)
 {
     struct table table;
     const cJSON *entry;
@@ -51,7 +52,7 @@ static weft_status print(const struct platform_listed *listed, int64_t now, FILE
     table_begin(&table, columns, sizeof columns / sizeof *columns);
     cJSON_ArrayForEach(entry, listed->items)
     {
-        put(&table, entry, now);
+        admin_audit_put(&table, entry, now);
     }
     const int64_t shown = (int64_t)table_rows(&table);
     if (shown > 0)
@@ -64,7 +65,7 @@ static weft_status print(const struct platform_listed *listed, int64_t now, FILE
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status admin_audit_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -82,7 +83,7 @@ static weft_status run(struct command_call *call, struct error *error)
                                    &listed, error);
     platform_close(&platform);
     if (status == WEFT_OK && !chosen.json)
-        status = print(&listed, moment_now(), call->output, error);
+        status = admin_audit_print(&listed, moment_now(), call->output, error);
     platform_listed_free(&listed);
     return status;
 }
@@ -98,5 +99,5 @@ const struct command command_audit = {
     .examples = "weft audit\nweft audit --user anna -n 100\nweft audit --project vision --json > audit.jsonl\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = admin_audit_run,
 };

@@ -31,7 +31,7 @@ static const struct cli_option show_options[] = {
              "the entries as a table for spreadsheets, with the fields of JSON; times are milliseconds since 1970"),
 };
 
-static weft_status misused(struct command_call *call, weft_status status)
+static weft_status admin_budget_misused(struct command_call *call, weft_status status)
 {
     if (status != WEFT_OK)
         call->exit_code = EXIT_MISUSED;
@@ -104,7 +104,7 @@ static const struct table_column entry_columns[] = {{.title = "time"},
                                                     {.title = "by", .least = 5},
                                                     {.title = "detail", .least = 10, .wraps = true}};
 
-static void put_entry(struct table *table, const cJSON *entry)
+static void admin_budget_put_entry(struct table *table, const cJSON *entry)
 {
     char clock[MOMENT_BYTES], amount[AMOUNT_BYTES], run[32] = "";
     const char *user = field_text(entry, "user");
@@ -148,7 +148,7 @@ static weft_status print_entries(struct platform *platform, const char *project,
     table_begin(&table, entry_columns, sizeof entry_columns / sizeof *entry_columns);
     cJSON_ArrayForEach(entry, listed.items)
     {
-        put_entry(&table, entry);
+        admin_budget_put_entry(&table, entry);
     }
     const int64_t shown = (int64_t)table_rows(&table);
     if (shown > 0) {
@@ -184,7 +184,7 @@ static const struct table_column project_columns[] = {
     {.title = "pool", .right = true},  {.title = "held", .right = true}, {.title = "spent", .right = true},
     {.title = "a day", .right = true}, {.title = "cap", .right = true}};
 
-static double balance_of(const cJSON *members, const char *user)
+static double admin_budget_balance_of(const cJSON *members, const char *user)
 {
     const cJSON *member;
     cJSON_ArrayForEach(member, members)
@@ -195,7 +195,7 @@ static double balance_of(const cJSON *members, const char *user)
     return 0;
 }
 
-static void put_project(struct table *table, const cJSON *project, const char *user)
+static void admin_budget_put_project(struct table *table, const cJSON *project, const char *user)
 {
     static const char *const keys[] = {"pool", "held", "spent", "rate_per_day", "cap"};
     const cJSON *budget = field(project, "budget");
@@ -203,7 +203,8 @@ static void put_project(struct table *table, const cJSON *project, const char *u
     bool limited = field_true(budget, "limited");
     table_put(table, "%s", field_text(project, "project"));
     table_put(table, "%s", field_text(project, "role"));
-    table_put(table, "%s", limited ? amount_text(balance_of(field(project, "members"), user), amount) : "");
+    table_put(table, "%s",
+              limited ? amount_text(admin_budget_balance_of(field(project, "members"), user), amount) : "");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         bool told = limited || strcmp(keys[i], "spent") == 0 || strcmp(keys[i], "held") == 0;
         table_put(table, "%s", told ? amount_text(field_number(budget, keys[i]), amount) : i == 0 ? "no limit" : "");
@@ -227,7 +228,7 @@ static weft_status show_all(struct platform *platform, FILE *output, struct erro
         if (status == WEFT_OK && chosen.json)
             platform_print_json(project, output);
         else if (status == WEFT_OK)
-            put_project(&table, project, platform->user);
+            admin_budget_put_project(&table, project, platform->user);
         cJSON_Delete(project);
     }
     const bool any = table_rows(&table) > 0;
@@ -240,13 +241,13 @@ static weft_status show_all(struct platform *platform, FILE *output, struct erro
     return status;
 }
 
-static weft_status run_show(struct command_call *call, struct error *error)
+static weft_status admin_budget_run_show(struct command_call *call, struct error *error)
 {
     struct platform platform;
     if (chosen.csv && (chosen.json || call->word_count == 0))
-        return misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
-                                       "%s: --csv is the ledger of a project: name one, and give it without --json",
-                                       call->name));
+        return admin_budget_misused(
+            call, error_set(error, WEFT_ERROR_ARGUMENT,
+                            "%s: --csv is the ledger of a project: name one, and give it without --json", call->name));
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
@@ -258,8 +259,8 @@ static weft_status run_show(struct command_call *call, struct error *error)
 
 /* ---- changing ---- */
 
-static weft_status change(struct command_call *call, struct platform *platform, const char *method, const char *what,
-                          const struct json_writer *body, struct error *error)
+static weft_status admin_budget_change(struct command_call *call, struct platform *platform, const char *method,
+                                       const char *what, const struct json_writer *body, struct error *error)
 {
     struct platform_path path;
     cJSON *budget = NULL;
@@ -291,9 +292,9 @@ static weft_status write_budget(struct command_call *call, struct platform *plat
     const cJSON *budget = field(project, "budget");
     bool limited = field_true(budget, "limited");
     if (!limited && !chosen.cap)
-        status = misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
-                                         "project %s has no budget yet: say how much it may have, with --cap",
-                                         call->words[0]));
+        status = admin_budget_misused(
+            call, error_set(error, WEFT_ERROR_ARGUMENT,
+                            "project %s has no budget yet: say how much it may have, with --cap", call->words[0]));
     json_open_object(body, NULL);
     json_put_number(body, "rate_per_day", chosen.rate ? rate : field_number(budget, "rate_per_day"));
     json_put_number(body, "cap", chosen.cap ? cap : field_number(budget, "cap"));
@@ -303,23 +304,23 @@ static weft_status write_budget(struct command_call *call, struct platform *plat
     return status;
 }
 
-static weft_status run_set(struct command_call *call, struct error *error)
+static weft_status admin_budget_run_set(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct json_writer body;
     double rate = 0, cap = 0;
     weft_status status = WEFT_OK;
     if (chosen.rate)
-        status = misused(call, amount_parse(chosen.rate, "weft budget set: --rate", 0, &rate, error));
+        status = admin_budget_misused(call, amount_parse(chosen.rate, "weft budget set: --rate", 0, &rate, error));
     if (status == WEFT_OK && chosen.cap)
-        status = misused(call, amount_parse(chosen.cap, "weft budget set: --cap", 0, &cap, error));
+        status = admin_budget_misused(call, amount_parse(chosen.cap, "weft budget set: --cap", 0, &cap, error));
     if (status == WEFT_OK && chosen.shared && chosen.not_shared)
-        status = misused(call, error_set(error, WEFT_ERROR_ARGUMENT, "%s: --shared and --not-shared exclude each other",
-                                         call->name));
+        status = admin_budget_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                                      "%s: --shared and --not-shared exclude each other", call->name));
     if (status == WEFT_OK && !chosen.rate && !chosen.cap && !chosen.shared && !chosen.not_shared)
-        status =
-            misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
-                                    "%s changes nothing without --rate, --cap, --shared or --not-shared", call->name));
+        status = admin_budget_misused(
+            call, error_set(error, WEFT_ERROR_ARGUMENT,
+                            "%s changes nothing without --rate, --cap, --shared or --not-shared", call->name));
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -327,7 +328,7 @@ static weft_status run_set(struct command_call *call, struct error *error)
     json_begin(&body, JSON_LINE);
     status = write_budget(call, &platform, rate, cap, &body, error);
     if (status == WEFT_OK)
-        status = change(call, &platform, "PUT", "budget", &body, error);
+        status = admin_budget_change(call, &platform, "PUT", "budget", &body, error);
     json_end(&body);
     platform_close(&platform);
     return status;
@@ -342,7 +343,7 @@ static weft_status move(struct command_call *call, const char *what, double leas
     const struct {
         const char *key, *text;
     } texts[] = {{"from", chosen.from}, {"to", chosen.to}, {"detail", chosen.detail}};
-    weft_status status = misused(call, amount_parse(call->words[1], "AMOUNT", least, &amount, error));
+    weft_status status = admin_budget_misused(call, amount_parse(call->words[1], "AMOUNT", least, &amount, error));
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -354,7 +355,7 @@ static weft_status move(struct command_call *call, const char *what, double leas
         if (texts[i].text)
             json_put_text(&body, texts[i].key, texts[i].text);
     json_close(&body);
-    status = change(call, &platform, "POST", what, &body, error);
+    status = admin_budget_change(call, &platform, "POST", what, &body, error);
     json_end(&body);
     platform_close(&platform);
     return status;
@@ -368,8 +369,9 @@ static weft_status run_grant(struct command_call *call, struct error *error)
 static weft_status run_transfer(struct command_call *call, struct error *error)
 {
     if (!chosen.from && !chosen.to)
-        return misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
-                                       "%s needs --from or --to: a member; the other side is the pool", call->name));
+        return admin_budget_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                                    "%s needs --from or --to: a member; the other side is the pool",
+                                                    call->name));
     return move(call, "transfers", 0, error);
 }
 
@@ -444,7 +446,7 @@ static const struct command set = {
     .most_words = 1,
     .options = set_options,
     .option_count = sizeof set_options / sizeof *set_options,
-    .run = run_set,
+    .run = admin_budget_run_set,
 };
 
 static const struct command grant = {
@@ -512,5 +514,5 @@ const struct command command_budget = {
     .option_count = sizeof show_options / sizeof *show_options,
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
-    .run = run_show,
+    .run = admin_budget_run_show,
 };

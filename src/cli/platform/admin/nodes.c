@@ -39,7 +39,7 @@ static void put_detail(struct table *table, const cJSON *host, int64_t now)
         table_put(table, "%s: %s", moment_ago(field_integer(host, "changed"), now, ago), field_text(host, "detail"));
 }
 
-static void put_host(struct table *table, const cJSON *pod, const cJSON *host, int64_t now)
+static void admin_nodes_put_host(struct table *table, const cJSON *pod, const cJSON *host, int64_t now)
 {
     char map[CLUSTER_MAP_BYTES], runs[512];
     table_put(table, "%s", field_text(host, "host"));
@@ -51,7 +51,7 @@ static void put_host(struct table *table, const cJSON *pod, const cJSON *host, i
     put_detail(table, host, now);
 }
 
-static weft_status list(struct command_call *call, struct error *error)
+static weft_status admin_nodes_list(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct table table;
@@ -73,7 +73,7 @@ static weft_status list(struct command_call *call, struct error *error)
             if (chosen.json)
                 platform_print_json(host, call->output);
             else
-                put_host(&table, pod, host, now);
+                admin_nodes_put_host(&table, pod, host, now);
         }
     }
     if (!chosen.json)
@@ -110,7 +110,8 @@ static weft_status unknown_host(struct platform *platform, const char *name, str
     return status;
 }
 
-static weft_status change(struct command_call *call, const char *what, const char *done, struct error *error)
+static weft_status admin_nodes_change(struct command_call *call, const char *what, const char *done,
+                                      struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -144,15 +145,16 @@ static weft_status change(struct command_call *call, const char *what, const cha
 
 static weft_status run_drain(struct command_call *call, struct error *error)
 {
-    return change(call, "drain", "is drained: no run starts on it; 'weft nodes resume' takes it back", error);
+    return admin_nodes_change(call, "drain", "is drained: no run starts on it; 'weft nodes resume' takes it back",
+                              error);
 }
 
 static weft_status run_resume(struct command_call *call, struct error *error)
 {
-    return change(call, "resume", "is in use again", error);
+    return admin_nodes_change(call, "resume", "is in use again", error);
 }
 
-static weft_status run_remove(struct command_call *call, struct error *error)
+static weft_status admin_nodes_run_remove(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -173,8 +175,8 @@ static weft_status run_remove(struct command_call *call, struct error *error)
 static const struct table_column event_columns[] = {
     {.title = "time"}, {.title = "what"}, {.title = "by", .least = 5}, {.title = "detail", .least = 12, .wraps = true}};
 
-static weft_status print_events(const struct platform_listed *listed, const char *host, FILE *output,
-                                struct error *error)
+static weft_status admin_nodes_print_events(const struct platform_listed *listed, const char *host, FILE *output,
+                                            struct error *error)
 {
     struct table table;
     const cJSON *event;
@@ -217,7 +219,7 @@ static weft_status run_events(struct command_call *call, struct error *error)
         status = unknown_host(&platform, call->words[0], error);
     platform_close(&platform);
     if (status == WEFT_OK && !chosen.json)
-        status = print_events(&listed, call->words[0], call->output, error);
+        status = admin_nodes_print_events(&listed, call->words[0], call->output, error);
     platform_listed_free(&listed);
     return status;
 }
@@ -268,7 +270,7 @@ static const struct command remove_node = {
     .words = "NODE",
     .least_words = 1,
     .most_words = 1,
-    .run = run_remove,
+    .run = admin_nodes_run_remove,
 };
 
 static const struct command events = {
@@ -297,5 +299,5 @@ const struct command command_nodes = {
     .option_count = sizeof options / sizeof *options,
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
-    .run = list,
+    .run = admin_nodes_list,
 };

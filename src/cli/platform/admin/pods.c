@@ -32,7 +32,7 @@ struct counted {
     int64_t hosts, up, drained, cordoned, lost, slots, taken, open, whole, largest;
 };
 
-static struct counted count(const cJSON *pod)
+static struct counted pods_count(const cJSON *pod)
 {
     struct counted counted = {0};
     const cJSON *host;
@@ -74,9 +74,9 @@ static void put_closed(struct table *table, const struct counted *counted)
     table_put(table, "%s", text);
 }
 
-static void put(struct table *table, const cJSON *pod)
+static void pods_put(struct table *table, const cJSON *pod)
 {
-    struct counted counted = count(pod);
+    struct counted counted = pods_count(pod);
     table_put(table, "%s", field_text(pod, "pod"));
     table_put(table, "%" PRId64, counted.hosts);
     table_put(table, "%" PRId64, counted.up);
@@ -88,9 +88,9 @@ static void put(struct table *table, const cJSON *pod)
     put_closed(table, &counted);
 }
 
-static void print_json(const cJSON *pod, FILE *output)
+static void pods_print_json(const cJSON *pod, FILE *output)
 {
-    struct counted counted = count(pod);
+    struct counted counted = pods_count(pod);
     struct json_writer line;
     json_begin(&line, JSON_LINE);
     json_open_object(&line, NULL);
@@ -110,7 +110,7 @@ static void print_json(const cJSON *pod, FILE *output)
     json_end(&line);
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status pods_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct table table;
@@ -127,9 +127,9 @@ static weft_status run(struct command_call *call, struct error *error)
     cJSON_ArrayForEach(pod, field(cluster, "pods"))
     {
         if (chosen.json)
-            print_json(pod, call->output);
+            pods_print_json(pod, call->output);
         else
-            put(&table, pod);
+            pods_put(&table, pod);
     }
     if (!chosen.json) {
         status = table_print(&table, call->output, error);
@@ -156,5 +156,5 @@ const struct command command_pods = {
     .examples = "weft pods\nweft pods --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = pods_run,
 };

@@ -28,7 +28,7 @@ static const struct table_column columns[] = {{.title = "project", .least = 8},
                                               {.title = "disk"},
                                               {.title = "title", .least = 10}};
 
-static weft_status list(struct platform *platform, FILE *output, struct error *error)
+static weft_status admin_project_list(struct platform *platform, FILE *output, struct error *error)
 {
     struct platform_path path;
     struct table table;
@@ -95,21 +95,22 @@ static weft_status members(struct platform *platform, const char *project, FILE 
     return status;
 }
 
-static weft_status run_show(struct command_call *call, struct error *error)
+static weft_status admin_project_run_show(struct command_call *call, struct error *error)
 {
     struct platform platform;
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
     status = call->word_count > 0 ? members(&platform, call->words[0], call->output, error)
-                                  : list(&platform, call->output, error);
+                                  : admin_project_list(&platform, call->output, error);
     platform_close(&platform);
     return status;
 }
 
 /* ---- changing ---- */
 
-static weft_status check_name(struct command_call *call, size_t word, const char *what, struct error *error)
+static weft_status admin_project_check_name(struct command_call *call, size_t word, const char *what,
+                                            struct error *error)
 {
     weft_status status = platform_name_check(call->words[word], what, error);
     if (status != WEFT_OK)
@@ -117,13 +118,13 @@ static weft_status check_name(struct command_call *call, size_t word, const char
     return status;
 }
 
-static weft_status run_make(struct command_call *call, struct error *error)
+static weft_status admin_project_run_make(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
     struct json_writer body;
     cJSON *reply = NULL;
-    weft_status status = check_name(call, 0, "the project", error);
+    weft_status status = admin_project_check_name(call, 0, "the project", error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -146,12 +147,13 @@ static weft_status run_make(struct command_call *call, struct error *error)
     return status;
 }
 
-static weft_status close_or_reopen(struct command_call *call, const char *what, const char *done, struct error *error)
+static weft_status admin_project_close_or_reopen(struct command_call *call, const char *what, const char *done,
+                                                 struct error *error)
 {
     struct platform platform;
     struct platform_path path;
     cJSON *reply = NULL;
-    weft_status status = check_name(call, 0, "the project", error);
+    weft_status status = admin_project_check_name(call, 0, "the project", error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -173,24 +175,24 @@ static weft_status close_or_reopen(struct command_call *call, const char *what, 
 
 static weft_status run_close(struct command_call *call, struct error *error)
 {
-    return close_or_reopen(call, "close", "takes no more runs; those that it has go on", error);
+    return admin_project_close_or_reopen(call, "close", "takes no more runs; those that it has go on", error);
 }
 
 static weft_status run_reopen(struct command_call *call, struct error *error)
 {
-    return close_or_reopen(call, "reopen", "takes runs again", error);
+    return admin_project_close_or_reopen(call, "reopen", "takes runs again", error);
 }
 
 /* Put or delete a member. */
-static weft_status change_member(struct command_call *call, const char *method, struct error *error)
+static weft_status admin_project_change_member(struct command_call *call, const char *method, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
     struct json_writer body;
     const char *project = call->words[0], *user = call->words[1];
-    weft_status status = check_name(call, 0, "the project", error);
+    weft_status status = admin_project_check_name(call, 0, "the project", error);
     if (status == WEFT_OK)
-        status = check_name(call, 1, "the user", error);
+        status = admin_project_check_name(call, 1, "the user", error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -218,12 +220,12 @@ static weft_status change_member(struct command_call *call, const char *method, 
 
 static weft_status run_add(struct command_call *call, struct error *error)
 {
-    return change_member(call, "PUT", error);
+    return admin_project_change_member(call, "PUT", error);
 }
 
-static weft_status run_remove(struct command_call *call, struct error *error)
+static weft_status admin_project_run_remove(struct command_call *call, struct error *error)
 {
-    return change_member(call, "DELETE", error);
+    return admin_project_change_member(call, "DELETE", error);
 }
 
 /* ---- tables ---- */
@@ -250,7 +252,7 @@ static const struct command make = {
     .most_words = 1,
     .options = make_options,
     .option_count = sizeof make_options / sizeof *make_options,
-    .run = run_make,
+    .run = admin_project_run_make,
 };
 
 static const struct cli_option close_options[] = {
@@ -302,7 +304,7 @@ static const struct command remove_member = {
     .words = "PROJECT USER",
     .least_words = 2,
     .most_words = 2,
-    .run = run_remove,
+    .run = admin_project_run_remove,
 };
 
 static const struct command *const subcommands[] = {&add, &close_project, &make, &remove_member, &reopen};
@@ -318,5 +320,5 @@ const struct command command_project = {
     .option_count = sizeof options / sizeof *options,
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
-    .run = run_show,
+    .run = admin_project_run_show,
 };

@@ -31,7 +31,7 @@ static void path_begin(struct platform_path *path, const char *name)
 
 /* ---- list ---- */
 
-static weft_status run_list(struct command_call *call, struct error *error)
+static weft_status admin_secret_run_list(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -56,7 +56,7 @@ static weft_status run_list(struct command_call *call, struct error *error)
 
 /* ---- set ---- */
 
-static weft_status check_name(struct command_call *call, struct error *error)
+static weft_status admin_secret_check_name(struct command_call *call, struct error *error)
 {
     if (secret_name_is_valid(call->words[0]))
         return WEFT_OK;
@@ -69,7 +69,7 @@ static weft_status check_name(struct command_call *call, struct error *error)
 }
 
 /* What is typed is not shown. */
-static size_t read_value(const char *name, FILE *input, char *value, size_t size)
+static size_t admin_secret_read_value(const char *name, FILE *input, char *value, size_t size)
 {
     struct termios before, hidden;
     const bool terminal = isatty(fileno(input)) && tcgetattr(fileno(input), &before) == 0;
@@ -110,18 +110,18 @@ static weft_status send_value(const char *name, const char *value, struct error 
     return status;
 }
 
-static weft_status run_set(struct command_call *call, struct error *error)
+static weft_status admin_secret_run_set(struct command_call *call, struct error *error)
 {
     const size_t room = SECRET_MOST + 3;
     const char *name = call->words[0];
-    weft_status status = check_name(call, error);
+    weft_status status = admin_secret_check_name(call, error);
     if (status != WEFT_OK)
         return status;
     FILE *input = chosen.file ? fopen(chosen.file, "re") : stdin;
     if (!input)
         return error_system(error, "cannot read '%s'", chosen.file);
     char *value = calloc(1, room);
-    const size_t size = value ? read_value(name, input, value, room) : 0;
+    const size_t size = value ? admin_secret_read_value(name, input, value, room) : 0;
     if (!value)
         status = error_memory(error, room, "a secret");
     else if (size < SECRET_LEAST || size > SECRET_MOST || strlen(value) != size)
@@ -142,11 +142,11 @@ static weft_status run_set(struct command_call *call, struct error *error)
     return status;
 }
 
-static weft_status run_remove(struct command_call *call, struct error *error)
+static weft_status admin_secret_run_remove(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
-    weft_status status = check_name(call, error);
+    weft_status status = admin_secret_check_name(call, error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -173,7 +173,7 @@ static const struct cli_option remove_options[] = {PROJECT_OPTION};
 #define OPTIONS(list) .options = list, .option_count = sizeof list / sizeof *list
 
 static const struct command list_secrets = {
-    .name = "list", .summary = "list the names of secrets", OPTIONS(list_options), .run = run_list};
+    .name = "list", .summary = "list the names of secrets", OPTIONS(list_options), .run = admin_secret_run_list};
 
 static const struct command set = {
     .name = "set",
@@ -185,7 +185,7 @@ static const struct command set = {
     .least_words = 1,
     .most_words = 1,
     OPTIONS(set_options),
-    .run = run_set};
+    .run = admin_secret_run_set};
 
 static const struct command remove_secret = {.name = "remove",
                                              .summary = "remove a secret",
@@ -193,7 +193,7 @@ static const struct command remove_secret = {.name = "remove",
                                              .least_words = 1,
                                              .most_words = 1,
                                              OPTIONS(remove_options),
-                                             .run = run_remove};
+                                             .run = admin_secret_run_remove};
 
 static const struct command *const subcommands[] = {&list_secrets, &remove_secret, &set};
 
@@ -209,5 +209,5 @@ const struct command command_secret = {
     OPTIONS(list_options),
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
-    .run = run_list,
+    .run = admin_secret_run_list,
 };

@@ -72,7 +72,7 @@ static uint32_t count_gpus(void)
     return count;
 }
 
-static weft_status choose_hosts(struct hosts *hosts, struct error *error)
+static weft_status serve_choose_hosts(struct hosts *hosts, struct error *error)
 {
     struct pod_shape shape = {1, 1, (uint32_t)chosen.slots};
     uint32_t gpus = chosen.pods ? 0 : count_gpus();
@@ -201,8 +201,8 @@ static void greet(const struct service *service, const char *directory, const st
         fprintf(stderr, "weft: %s\n", service_paused(service));
 }
 
-static weft_status serve(const struct service_config *config, const struct hosts *hosts, FILE *output,
-                         struct error *error)
+static weft_status serve_serve(const struct service_config *config, const struct hosts *hosts, FILE *output,
+                               struct error *error)
 {
     struct service *service;
     sigset_t ends;
@@ -224,7 +224,7 @@ static weft_status serve(const struct service_config *config, const struct hosts
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status serve_run(struct command_call *call, struct error *error)
 {
     char program[FILE_PATH_BYTES], directory[FILE_PATH_BYTES], host[256], files[24];
     char *agent[] = {program, "node-agent", files, NULL}, *reach[] = {program, "node-reach", NULL},
@@ -255,7 +255,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = choose_policy(&policy, error);
     if (status == WEFT_OK)
-        status = choose_hosts(&hosts, error);
+        status = serve_choose_hosts(&hosts, error);
     config.directory = chosen.state ? chosen.state : directory;
     config.engine.hosts = hosts.list;
     config.engine.host_count = hosts.count;
@@ -263,7 +263,7 @@ static weft_status run(struct command_call *call, struct error *error)
     keep_memory_small();
     cgroup_prepare("");
     if (status == WEFT_OK)
-        status = serve(&config, &hosts, call->output, error);
+        status = serve_serve(&config, &hosts, call->output, error);
     free_hosts(&hosts);
     return status;
 }
@@ -289,5 +289,5 @@ const struct command command_serve = {
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = serve_run,
 };

@@ -28,7 +28,7 @@ static const struct table_column columns[] = {{.title = "token"},
                                               {.title = "ends"},
                                               {.title = "note", .least = 8}};
 
-static void put_token(struct table *table, const cJSON *token, int64_t now)
+static void token_put(struct table *table, const cJSON *token, int64_t now)
 {
     char made[MOMENT_BYTES], ends[MOMENT_BYTES];
     table_put(table, "%s", field_text(token, "id"));
@@ -44,12 +44,12 @@ static void put_token(struct table *table, const cJSON *token, int64_t now)
     table_put(table, "%s", field_text(token, "note"));
 }
 
-static bool is_over(const cJSON *token, int64_t now)
+static bool token_is_over(const cJSON *token, int64_t now)
 {
     return field_present(token, "revoked") || (field_present(token, "ends") && field_integer(token, "ends") <= now);
 }
 
-static weft_status run_list(struct command_call *call, struct error *error)
+static weft_status token_run_list(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -68,12 +68,12 @@ static weft_status run_list(struct command_call *call, struct error *error)
     table_begin(&table, columns, sizeof columns / sizeof *columns);
     cJSON_ArrayForEach(token, field(reply, "tokens"))
     {
-        if (!chosen.all && is_over(token, now))
+        if (!chosen.all && token_is_over(token, now))
             continue;
         if (chosen.json)
             platform_print_json(token, call->output);
         else
-            put_token(&table, token, now);
+            token_put(&table, token, now);
     }
     if (!chosen.json && table_rows(&table) > 0)
         status = table_print(&table, call->output, error);
@@ -103,7 +103,7 @@ static weft_status read_days(struct command_call *call, int64_t *days, struct er
     return status;
 }
 
-static weft_status run_make(struct command_call *call, struct error *error)
+static weft_status token_run_make(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -214,7 +214,7 @@ static const struct command make = {
                 "weft token make --project vision --most viewer --note dashboard\n",
     .options = make_options,
     .option_count = sizeof make_options / sizeof *make_options,
-    .run = run_make,
+    .run = token_run_make,
 };
 
 static const struct command revoke = {
@@ -252,5 +252,5 @@ const struct command command_token = {
     .option_count = sizeof options / sizeof *options,
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
-    .run = run_list,
+    .run = token_run_list,
 };

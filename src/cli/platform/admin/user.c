@@ -25,7 +25,7 @@ static const struct table_column columns[] = {{.title = "user", .least = 8},
                                               {.title = "made"},
                                               {.title = "state"}};
 
-static weft_status run_list(struct command_call *call, struct error *error)
+static weft_status admin_user_run_list(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -62,7 +62,7 @@ static weft_status run_list(struct command_call *call, struct error *error)
 }
 
 /* Send `body`, which is ended, about the user whom the first word names; NULL: the user is disabled. */
-static weft_status change(struct command_call *call, struct json_writer *body, struct error *error)
+static weft_status admin_user_change(struct command_call *call, struct json_writer *body, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
@@ -82,7 +82,7 @@ static weft_status change(struct command_call *call, struct json_writer *body, s
     return status;
 }
 
-static weft_status run_make(struct command_call *call, struct error *error)
+static weft_status admin_user_run_make(struct command_call *call, struct error *error)
 {
     struct json_writer body;
     json_begin(&body, JSON_LINE);
@@ -91,7 +91,7 @@ static weft_status run_make(struct command_call *call, struct error *error)
     if (chosen.account)
         json_put_text(&body, "account", chosen.account);
     json_close(&body);
-    weft_status status = change(call, &body, error);
+    weft_status status = admin_user_change(call, &body, error);
     if (status == WEFT_OK)
         fprintf(call->output, "%s is a user%s%s%s\n", call->words[0],
                 chosen.administrator ? ", and an administrator" : "", chosen.account ? ", with the account " : "",
@@ -112,7 +112,7 @@ static weft_status run_account(struct command_call *call, struct error *error)
     json_open_object(&body, NULL);
     json_put_text(&body, "account", account);
     json_close(&body);
-    weft_status status = change(call, &body, error);
+    weft_status status = admin_user_change(call, &body, error);
     if (status == WEFT_OK && *account)
         fprintf(call->output, "%s's runs belong to the account %s from now on\n", call->words[0], account);
     else if (status == WEFT_OK)
@@ -122,7 +122,7 @@ static weft_status run_account(struct command_call *call, struct error *error)
 
 static weft_status run_disable(struct command_call *call, struct error *error)
 {
-    weft_status status = change(call, NULL, error);
+    weft_status status = admin_user_change(call, NULL, error);
     if (status == WEFT_OK)
         fprintf(call->output, "%s may do nothing any more; what they did is kept\n", call->words[0]);
     return status;
@@ -151,7 +151,7 @@ static const struct command make = {
     .most_words = 1,
     .options = make_options,
     .option_count = sizeof make_options / sizeof *make_options,
-    .run = run_make,
+    .run = admin_user_run_make,
 };
 
 static const struct command account = {
@@ -192,5 +192,5 @@ const struct command command_user = {
     .option_count = sizeof options / sizeof *options,
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
-    .run = run_list,
+    .run = admin_user_run_list,
 };

@@ -11,7 +11,7 @@
 
 #define NAMES_MOST 1024 /* names that are looked at for the nearest */
 
-static void rest(double seconds)
+static void client_rest(double seconds)
 {
     struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     nanosleep(&time, NULL);
@@ -25,7 +25,7 @@ void platform_path_begin(struct platform_path *path, const char *first)
     snprintf(path->text, sizeof path->text, "/api/v1/%s", first);
 }
 
-static void append(struct platform_path *path, const char *plain, const char *text)
+static void client_append(struct platform_path *path, const char *plain, const char *text)
 {
     size_t length = strlen(path->text);
     if (length + strlen(plain) >= sizeof path->text) {
@@ -38,29 +38,29 @@ static void append(struct platform_path *path, const char *plain, const char *te
 
 void platform_path_part(struct platform_path *path, const char *part)
 {
-    append(path, "/", part);
+    client_append(path, "/", part);
 }
 
 void platform_path_number(struct platform_path *path, int64_t number)
 {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, number);
-    append(path, "/", text);
+    client_append(path, "/", text);
 }
 
 void platform_path_query(struct platform_path *path, const char *name, const char *value)
 {
     if (!value)
         return;
-    append(path, path->query ? "&" : "?", name);
-    append(path, "=", value);
+    client_append(path, path->query ? "&" : "?", name);
+    client_append(path, "=", value);
     path->query = true;
 }
 
 /* ---- asking ---- */
 
-static weft_status ask(struct platform *platform, const struct client_request *request, cJSON **json,
-                       struct error *error)
+static weft_status client_client_ask(struct platform *platform, const struct client_request *request, cJSON **json,
+                                     struct error *error)
 {
     struct client_reply reply;
     weft_status status = client_ask(platform->client, request, &reply, error);
@@ -90,8 +90,8 @@ weft_status platform_open(double patience, struct platform *platform, struct err
     weft_status status = client_open(&(struct client_config){0}, &opened.client, error);
     while (status == WEFT_OK) {
         struct error why = {0};
-        status =
-            ask(&opened, &(struct client_request){.method = "GET", .path = "/api/v1/server"}, &opened.server, &why);
+        status = client_client_ask(&opened, &(struct client_request){.method = "GET", .path = "/api/v1/server"},
+                                   &opened.server, &why);
         if (status == WEFT_OK)
             break;
         if (status != WEFT_ERROR_RENDEZVOUS || clock_now() >= deadline) {
@@ -99,7 +99,7 @@ weft_status platform_open(double patience, struct platform *platform, struct err
             break;
         }
         status = WEFT_OK;
-        rest(0.05);
+        client_rest(0.05);
     }
     if (status == WEFT_OK && !cJSON_IsObject(opened.server))
         status =
@@ -125,7 +125,8 @@ weft_status platform_get(struct platform *platform, const struct platform_path *
     weft_status status = check_path(path, error);
     cJSON *found = NULL;
     if (status == WEFT_OK)
-        status = ask(platform, &(struct client_request){.method = "GET", .path = path->text}, &found, error);
+        status =
+            client_client_ask(platform, &(struct client_request){.method = "GET", .path = path->text}, &found, error);
     if (status == WEFT_OK && !cJSON_IsObject(found)) {
         cJSON_Delete(found);
         return error_set(error, WEFT_ERROR_NETWORK, "what %s answers to a question is no JSON object",
@@ -152,7 +153,7 @@ weft_status platform_send(struct platform *platform, const char *method, const s
     uint64_t deadline = clock_after(PLATFORM_LOST_SECONDS);
     for (;;) {
         struct error why = {0};
-        status = ask(platform, &request, json, &why);
+        status = client_client_ask(platform, &request, json, &why);
         bool cut = status == WEFT_ERROR_NETWORK || status == WEFT_ERROR_TIMEOUT;
         /* Once it may have come through, it has to be known: a server that is being started anew is waited for. */
         lost = lost || (key && cut);
@@ -163,7 +164,7 @@ weft_status platform_send(struct platform *platform, const char *method, const s
         if (clock_now() >= deadline)
             return error_set(error, status, "%s. Whether the request came through is not known: look with 'weft ps'",
                              why.text);
-        rest(0.2);
+        client_rest(0.2);
     }
 }
 

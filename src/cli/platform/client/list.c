@@ -28,8 +28,8 @@ struct receiver {
 };
 
 /* Hand on what a page has; returns how many, and the cursor behind the last in `cursor`. */
-static int64_t take(const struct receiver *receiver, cJSON *page, const struct platform_list *list,
-                    char cursor[CURSOR_BYTES])
+static int64_t client_list_take(const struct receiver *receiver, cJSON *page, const struct platform_list *list,
+                                char cursor[CURSOR_BYTES])
 {
     int64_t count = 0;
     while (page && page->child) {
@@ -49,9 +49,9 @@ static int64_t take(const struct receiver *receiver, cJSON *page, const struct p
     return count;
 }
 
-static weft_status read_page(struct platform *platform, const struct platform_path *path,
-                             const struct platform_list *list, const char *cursor, int64_t most, cJSON **reply,
-                             struct error *error)
+static weft_status client_list_read_page(struct platform *platform, const struct platform_path *path,
+                                         const struct platform_list *list, const char *cursor, int64_t most,
+                                         cJSON **reply, struct error *error)
 {
     struct platform_path asked = *path;
     char number[NUMBER_BYTES];
@@ -74,10 +74,11 @@ static weft_status read_pages(struct platform *platform, const struct platform_p
         cJSON *reply = NULL;
         int64_t most = limit && limit - count < list->page ? limit - count : list->page;
         most = most < list->least ? list->least : most;
-        weft_status status = read_page(platform, path, list, cursor, most, &reply, error);
+        weft_status status = client_list_read_page(platform, path, list, cursor, most, &reply, error);
         if (status != WEFT_OK)
             return status;
-        const int64_t got = take(receiver, cJSON_GetObjectItemCaseSensitive(reply, list->name), list, cursor);
+        const int64_t got =
+            client_list_take(receiver, cJSON_GetObjectItemCaseSensitive(reply, list->name), list, cursor);
         count += got;
         *more = got > 0 && (field_present(reply, "more") ? field_true(reply, "more") : got >= most);
         if (*first)

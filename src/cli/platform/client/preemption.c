@@ -48,7 +48,7 @@ int preemption_exit_code(int number)
 
 /* Nothing here but what a signal handler may call (signal-safety(7)). Two signals may be heard at the same time, each
  * in a thread of its own: one of them is the first. */
-static void hear(int number)
+static void preemption_hear(int number)
 {
     const int error = errno;
     const uint64_t now = clock_now();
@@ -72,7 +72,7 @@ static void end_now(int number)
     _exit(PREEMPTION_EXIT_CODE);
 }
 
-static void handle(int number, void (*handler)(int))
+static void preemption_handle(int number, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigfillset(&action.sa_mask); /* one at a time in each thread */
@@ -90,10 +90,10 @@ const atomic_int *preemption_watch(double grace)
     atomic_store(&watched.length, strlen(watched.message));
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     watched.has_timer = timer_create(CLOCK_MONOTONIC, &event, &watched.timer) == 0;
-    handle(SIGALRM, end_now);
-    handle(SIGINT, hear);
-    handle(SIGTERM, hear);
-    handle(SIGUSR1, hear);
+    preemption_handle(SIGALRM, end_now);
+    preemption_handle(SIGINT, preemption_hear);
+    preemption_handle(SIGTERM, preemption_hear);
+    preemption_handle(SIGUSR1, preemption_hear);
     return &watched.number;
 }
 

@@ -23,14 +23,14 @@ struct watch {
     uint64_t deadline;         /* when a server that has gone has been waited for long enough; 0: it is there */
 };
 
-static void rest(void)
+static void run_lines_rest(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = (long)(LOOK_AGAIN_SECONDS * 1e9)}, NULL);
 }
 
 /* ---- lines ---- */
 
-static bool take_line(void *context, const char *text, size_t size)
+static bool run_lines_take_line(void *context, const char *text, size_t size)
 {
     struct watch *watch = context;
     watch->begun = true;
@@ -45,7 +45,7 @@ static bool take_line(void *context, const char *text, size_t size)
     return !ferror(watch->lines->output);
 }
 
-static void put_number(struct platform_path *path, const char *name, int64_t number)
+static void run_lines_put_number(struct platform_path *path, const char *name, int64_t number)
 {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, number);
@@ -59,25 +59,25 @@ static weft_status follow_once(struct watch *watch, struct error *error)
     struct platform_path path = *lines->path;
     platform_path_query(&path, "follow", "true");
     if (lines->attempt)
-        put_number(&path, "attempt", lines->attempt);
+        run_lines_put_number(&path, "attempt", lines->attempt);
     if (*watch->cursor)
         platform_path_query(&path, "after", watch->cursor);
     else
-        put_number(&path, "most", lines->last);
+        run_lines_put_number(&path, "most", lines->last);
     if (path.full)
         return error_set(error, WEFT_ERROR_ARGUMENT, "what is looked for is too long to be asked for");
     return client_lines(watch->platform->client, &(struct client_request){.method = "GET", .path = path.text},
-                        QUIET_SECONDS, take_line, watch, error);
+                        QUIET_SECONDS, run_lines_take_line, watch, error);
 }
 
 /* Where lines go on if none came: behind the last one that is there now. */
-static weft_status find_end(struct watch *watch, struct error *error)
+static weft_status run_lines_find_end(struct watch *watch, struct error *error)
 {
     struct platform_path path = *watch->lines->path;
     cJSON *page = NULL;
     if (watch->lines->attempt)
-        put_number(&path, "attempt", watch->lines->attempt);
-    put_number(&path, "most", 1);
+        run_lines_put_number(&path, "attempt", watch->lines->attempt);
+    run_lines_put_number(&path, "most", 1);
     weft_status status = platform_get(watch->platform, &path, &page, error);
     if (status == WEFT_OK)
         snprintf(watch->cursor, sizeof watch->cursor, "%s", field_text(page, "after"));
@@ -101,7 +101,8 @@ static bool is_away(weft_status status)
            status == WEFT_ERROR_SYSTEM;
 }
 
-static weft_status give_up(const struct watch *watch, weft_status status, const struct error *why, struct error *error)
+static weft_status run_lines_give_up(const struct watch *watch, weft_status status, const struct error *why,
+                                     struct error *error)
 {
     return error_set(error, status,
                      "%s. How run %" PRId64 " goes on is not known: when the server is back, 'weft logs -f %" PRId64
@@ -131,25 +132,25 @@ static weft_status ask_for_run(struct watch *watch, const struct error *cause, c
         if (status == WEFT_OK) { /* it answers, and cuts every connection over which lines are to come */
             cJSON_Delete(*run);
             *run = NULL;
-            return give_up(watch, cause->status, cause, error);
+            return run_lines_give_up(watch, cause->status, cause, error);
         }
         if (!is_away(status))
             return error_set(error, status, "%s", why.text);
         if (!watch->deadline)
             watch->deadline = clock_after(RUN_LINES_AWAY_SECONDS);
         if (clock_now() >= watch->deadline)
-            return give_up(watch, status, &why, error);
+            return run_lines_give_up(watch, status, &why, error);
         if (!told)
             fprintf(stderr, "weft: %s. Run %" PRId64 " goes on without the server, which is waited for, for %g s\n",
                     why.text, watch->lines->run, RUN_LINES_AWAY_SECONDS);
         told = true;
-        rest();
+        run_lines_rest();
     }
 }
 
 /* ---- the whole ---- */
 
-static bool is_over(const struct run_lines *lines, const cJSON *run)
+static bool run_lines_is_over(const struct run_lines *lines, const cJSON *run)
 {
     enum run_state state;
     return !run_state_find(field_text(run, "state"), &state) || run_state_is_final(state) ||
@@ -157,7 +158,7 @@ static bool is_over(const struct run_lines *lines, const cJSON *run)
 }
 
 /* One connection, and what became of the run meanwhile: *run is that once it is over and all of its lines have come. */
-static weft_status follow_on(struct watch *watch, int64_t epoch, cJSON **run, struct error *error)
+static weft_status run_lines_follow_on(struct watch *watch, int64_t epoch, cJSON **run, struct error *error)
 {
     struct error cut = {0};
     uint64_t beat = clock_after(BEAT_SECONDS);
@@ -173,11 +174,11 @@ static weft_status follow_on(struct watch *watch, int64_t epoch, cJSON **run, st
     if (status != WEFT_OK)
         return status;
     begin_at_first(watch, *run, epoch);
-    if (cut.status == WEFT_OK && is_over(watch->lines, *run))
+    if (cut.status == WEFT_OK && run_lines_is_over(watch->lines, *run))
         return WEFT_OK;
     cJSON_Delete(*run);
     *run = NULL;
-    rest();
+    run_lines_rest();
     return WEFT_OK;
 }
 
@@ -193,9 +194,9 @@ weft_status run_lines_follow(struct platform *platform, const struct run_lines *
     cJSON_Delete(run);
     run = NULL;
     if (status == WEFT_OK && lines->last == 0 && epoch > 0)
-        status = find_end(&watch, error);
+        status = run_lines_find_end(&watch, error);
     while (status == WEFT_OK && !run)
-        status = follow_on(&watch, epoch, &run, error);
+        status = run_lines_follow_on(&watch, epoch, &run, error);
     if (status == WEFT_OK)
         *ended = run;
     return status;

@@ -64,7 +64,7 @@ static void stop_tell(int64_t run, const cJSON *reply, FILE *output)
     fprintf(output, "run %" PRId64 " is %s\n", run, field_text(reply, "state"));
 }
 
-static weft_status stop_run(struct command_call *call, struct error *error)
+static weft_status run_orders_stop_run(struct command_call *call, struct error *error)
 {
     return run_orders_give(call, "stop", stop_tell, error);
 }
@@ -83,7 +83,7 @@ const struct command command_stop = {
     .most_words = 1000,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = stop_run,
+    .run = run_orders_stop_run,
 };
 
 static void discard_tell(int64_t run, const cJSON *reply, FILE *output)
@@ -91,7 +91,7 @@ static void discard_tell(int64_t run, const cJSON *reply, FILE *output)
     fprintf(output, "run %" PRId64 ": its directory, checkpoints and output are thrown away\n", run);
 }
 
-static weft_status discard_run(struct command_call *call, struct error *error)
+static weft_status run_orders_discard_run(struct command_call *call, struct error *error)
 {
     return run_orders_give(call, "discard", discard_tell, error);
 }
@@ -112,5 +112,5 @@ const struct command command_discard = {
     .most_words = 1000,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = discard_run,
+    .run = run_orders_discard_run,
 };

@@ -25,7 +25,7 @@ char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size)
 }
 
 /* How long it has run, all attempts together; "" before it has. */
-static char *ran_text(const cJSON *run, int64_t now, char buffer[MOMENT_BYTES])
+static char *run_print_ran_text(const cJSON *run, int64_t now, char buffer[MOMENT_BYTES])
 {
     const char *state = field_text(run, "state");
     int64_t ran = field_integer(run, "served_ms"); /* of attempts that have ended; and of the one under way: */
@@ -76,7 +76,7 @@ static const struct table_column columns[] = {{.title = "run", .right = true},
 #define PROGRESS_COLUMN 8
 
 /* Why it is where it is: of one that waits, what the scheduler says. */
-static const char *reason_of(const cJSON *run, const cJSON *queue)
+static const char *run_print_reason_of(const cJSON *run, const cJSON *queue)
 {
     const cJSON *waiting;
     cJSON_ArrayForEach(waiting, queue)
@@ -87,7 +87,7 @@ static const char *reason_of(const cJSON *run, const cJSON *queue)
     return field_text(run, "reason");
 }
 
-static void put_run(struct table *table, const cJSON *run, const struct run_table *made)
+static void run_print_put_run(struct table *table, const cJSON *run, const struct run_table *made)
 {
     char size[48], ago[MOMENT_BYTES], ran[MOMENT_BYTES], progress[PROGRESS_BYTES];
     table_put(table, "%" PRId64, field_integer(run, "run"));
@@ -97,9 +97,9 @@ static void put_run(struct table *table, const cJSON *run, const struct run_tabl
     table_put(table, "%s", field_text(run, "state"));
     table_put(table, "%s", run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size));
     table_put(table, "%s", moment_ago(field_integer(run, "submitted"), made->now, ago));
-    table_put(table, "%s", ran_text(run, made->now, ran));
+    table_put(table, "%s", run_print_ran_text(run, made->now, ran));
     table_put(table, "%s", progress_text(run, made->now, progress));
-    table_put(table, "%s", reason_of(run, made->queue));
+    table_put(table, "%s", run_print_reason_of(run, made->queue));
 }
 
 weft_status run_print_table(const cJSON *const *runs, size_t count, const struct run_table *made, FILE *output,
@@ -110,7 +110,7 @@ weft_status run_print_table(const cJSON *const *runs, size_t count, const struct
     table.hidden[OWNER_COLUMN] = !made->owners;
     table.hidden[PROGRESS_COLUMN] = true;
     for (size_t i = 0; i < count; i++) {
-        put_run(&table, runs[i], made);
+        run_print_put_run(&table, runs[i], made);
         table.hidden[PROGRESS_COLUMN] = table.hidden[PROGRESS_COLUMN] && !field_present(runs[i], "progress");
     }
     weft_status status = table_print(&table, output, error);
@@ -144,7 +144,7 @@ static void print_command(const cJSON *command, FILE *output)
     print_value(output, "command", text);
 }
 
-static void print_environment(const cJSON *environment, FILE *output)
+static void run_print_print_environment(const cJSON *environment, FILE *output)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, environment)
@@ -155,7 +155,7 @@ static void print_environment(const cJSON *environment, FILE *output)
     }
 }
 
-static void print_moment(FILE *output, const char *label, const cJSON *run, const char *key, int64_t now)
+static void run_print_print_moment(FILE *output, const char *label, const cJSON *run, const char *key, int64_t now)
 {
     char clock[MOMENT_BYTES], ago[MOMENT_BYTES], text[2 * MOMENT_BYTES + 8];
     if (!field_present(run, key))
@@ -219,7 +219,7 @@ static void print_asked(const cJSON *run, FILE *output)
     print_value(output, "time limit", text);
     print_command(field(asked, "command"), output);
     print_value(output, "started as", launch_text(field_text(asked, "launch")));
-    print_environment(field(asked, "environment"), output);
+    run_print_print_environment(field(asked, "environment"), output);
     print_secrets(field(asked, "secrets"), output);
     print_value(output, "checkpoint", field_text(asked, "checkpoint"));
     if (field_number(asked, "parent") > 0) {
@@ -241,7 +241,7 @@ static const struct table_column node_columns[] = {{.title = "attempt", .right =
                                                    {.title = "end"},
                                                    {.title = "what happened", .least = 12, .wraps = true}};
 
-static void put_node(struct table *table, const cJSON *attempt, const cJSON *node, int64_t now)
+static void run_print_put_node(struct table *table, const cJSON *attempt, const cJSON *node, int64_t now)
 {
     char clock[MOMENT_BYTES] = "", span[MOMENT_BYTES] = "", end[64];
     int64_t started = field_integer(node, "started");
@@ -268,7 +268,7 @@ static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *outp
     table_begin(&table, node_columns, sizeof node_columns / sizeof *node_columns);
     cJSON_ArrayForEach(attempt, attempts)
     {
-        cJSON_ArrayForEach(node, field(attempt, "nodes")) put_node(&table, attempt, node, now);
+        cJSON_ArrayForEach(node, field(attempt, "nodes")) run_print_put_node(&table, attempt, node, now);
     }
     weft_status status = WEFT_OK;
     if (table_rows(&table) > 0) {
@@ -311,11 +311,11 @@ weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE
     print_value(output, "project", text);
     print_value(output, "state", field_text(run, "state"));
     print_value(output, "why", why);
-    print_moment(output, "submitted", run, "submitted", now);
-    print_moment(output, "started", run, "first_started", now);
-    print_moment(output, "ended", run, "ended", now);
-    print_moment(output, "discarded", run, "discarded", now);
-    print_value(output, "ran for", ran_text(run, now, ran));
+    run_print_print_moment(output, "submitted", run, "submitted", now);
+    run_print_print_moment(output, "started", run, "first_started", now);
+    run_print_print_moment(output, "ended", run, "ended", now);
+    run_print_print_moment(output, "discarded", run, "discarded", now);
+    print_value(output, "ran for", run_print_ran_text(run, now, ran));
     print_value(output, "progress", progress_text(run, now, progress));
     print_disk(run, output);
     print_asked(run, output);

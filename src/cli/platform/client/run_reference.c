@@ -22,7 +22,7 @@ int64_t run_reference_number(const char *word)
 }
 
 /* Choose from `runs`, newest first, the one called `name`: the only one, or the only one that is not over. */
-static weft_status choose(const cJSON *runs, const char *name, int64_t *run, struct error *error)
+static weft_status run_reference_choose(const cJSON *runs, const char *name, int64_t *run, struct error *error)
 {
     char numbers[128] = "";
     size_t count = 0, live = 0;
@@ -74,7 +74,7 @@ weft_status run_reference_find(struct platform *platform, const char *word, int6
         status = platform_list_get(platform, &path, &platform_list_runs, NEAR_MOST, &found, error);
     }
     if (status == WEFT_OK)
-        status = choose(found.items, word, run, error);
+        status = run_reference_choose(found.items, word, run, error);
     platform_listed_free(&found);
     return status;
 }

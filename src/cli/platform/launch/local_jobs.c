@@ -15,7 +15,7 @@ static double age(const struct inspected_job *job)
     return seconds > 0 ? seconds : 0;
 }
 
-static void print_json(const struct inspected_job *job, FILE *out)
+static void local_jobs_print_json(const struct inspected_job *job, FILE *out)
 {
     struct json_writer line;
     json_begin(&line, JSON_LINE);
@@ -35,7 +35,7 @@ static void print_json(const struct inspected_job *job, FILE *out)
     json_end(&line);
 }
 
-static void print_line(const struct inspected_job *job, FILE *out)
+static void local_jobs_print_line(const struct inspected_job *job, FILE *out)
 {
     char ranks[32], up[32], waited[32];
     snprintf(ranks, sizeof ranks, job->here < job->rank_count ? "%u of %u" : "%u", job->here, job->rank_count);
@@ -46,7 +46,7 @@ static void print_line(const struct inspected_job *job, FILE *out)
                 text_seconds(job->waited, waited, sizeof waited), job->verdict);
 }
 
-static bool is_shown(const struct local_jobs *jobs, const struct inspected_job *job)
+static bool local_jobs_is_shown(const struct local_jobs *jobs, const struct inspected_job *job)
 {
     return jobs->all || strcmp(job->user, jobs->own) == 0;
 }
@@ -61,7 +61,7 @@ weft_status local_jobs_open(bool all, struct local_jobs *jobs, struct error *err
         snprintf(jobs->own, sizeof jobs->own, "%u", geteuid());
     weft_status status = inspection_open(false, &jobs->inspection, error);
     for (uint32_t j = 0; status == WEFT_OK && j < jobs->inspection.job_count; j++) {
-        if (is_shown(jobs, &jobs->inspection.jobs[j]))
+        if (local_jobs_is_shown(jobs, &jobs->inspection.jobs[j]))
             jobs->count++;
         else
             jobs->others++;
@@ -79,12 +79,12 @@ void local_jobs_print(const struct local_jobs *jobs, bool json, FILE *output)
     if (!json && jobs->count)
         fprintf(output, "%-24s %-10s %-12s %-8s %7s  %s\n", "job", "ranks here", "launcher", "user", "up", "command");
     for (uint32_t j = 0; j < jobs->inspection.job_count; j++) {
-        if (!is_shown(jobs, &jobs->inspection.jobs[j]))
+        if (!local_jobs_is_shown(jobs, &jobs->inspection.jobs[j]))
             continue;
         if (json)
-            print_json(&jobs->inspection.jobs[j], output);
+            local_jobs_print_json(&jobs->inspection.jobs[j], output);
         else
-            print_line(&jobs->inspection.jobs[j], output);
+            local_jobs_print_line(&jobs->inspection.jobs[j], output);
     }
     if (!json && !jobs->count)
         fprintf(output, "no job%s runs on this machine\n", jobs->all ? "" : " of yours");

@@ -164,7 +164,7 @@ static weft_status tell_ranks(struct launch_config *config, const char *name, co
                                                   : error_memory(error, sizeof entry, "the ranks' environment");
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status launch_run_run(struct command_call *call, struct error *error)
 {
     if (chosen.node) {
         call->exit_code = node_main(STDIN_FILENO, STDOUT_FILENO);
@@ -226,5 +226,5 @@ const struct command command_run = {
     .takes_program = true,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = launch_run_run,
 };

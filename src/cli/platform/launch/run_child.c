@@ -15,7 +15,7 @@
 
 /* The checkpoint that is wanted: by its name, the newest, or the one that the run called its best. NULL: there is
  * none. */
-static const cJSON *choose(const cJSON *checkpoints, const char *wanted)
+static const cJSON *run_child_choose(const cJSON *checkpoints, const char *wanted)
 {
     const cJSON *item, *chosen = NULL;
     bool newest = strcmp(wanted, "newest") == 0, best = strcmp(wanted, "best") == 0;
@@ -61,7 +61,7 @@ weft_status run_child_write_checkpoint(struct platform *platform, const struct r
     if (status != WEFT_OK)
         return status;
     const cJSON *checkpoints = field(reply, "checkpoints");
-    const cJSON *found = choose(checkpoints, wanted ? wanted : "newest");
+    const cJSON *found = run_child_choose(checkpoints, wanted ? wanted : "newest");
     if (found)
         json_put_text(body, "checkpoint", field_text(found, "name"));
     else if (wanted)
@@ -185,8 +185,9 @@ weft_status run_child_check_steps(const struct command_call *call, const struct 
                      parent->run, step, steps, steps, step + steps);
 }
 
-static weft_status make(struct command_call *call, struct platform *platform, const struct run_child *child,
-                        struct run_parent *parent, struct json_writer *body, struct error *error)
+static weft_status launch_run_child_make(struct command_call *call, struct platform *platform,
+                                         const struct run_child *child, struct run_parent *parent,
+                                         struct json_writer *body, struct error *error)
 {
     struct platform_path path;
     char done[RUN_CHILD_DONE_BYTES] = "";
@@ -221,7 +222,7 @@ weft_status run_child_make(struct command_call *call, const struct run_child *ch
     if (status != WEFT_OK)
         return status;
     json_begin(&body, JSON_LINE);
-    status = make(call, &platform, child, &parent, &body, error);
+    status = launch_run_child_make(call, &platform, child, &parent, &body, error);
     json_end(&body);
     cJSON_Delete(parent.object);
     platform_close(&platform);

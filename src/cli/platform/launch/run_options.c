@@ -119,13 +119,13 @@ static void write_environment(const struct cli_list *list, const cJSON *parent, 
     json_close(body);
 }
 
-static void put_number(struct json_writer *body, const char *key, const char *text)
+static void run_options_put_number(struct json_writer *body, const char *key, const char *text)
 {
     if (text)
         json_put_integer(body, key, strtoll(text, NULL, 10));
 }
 
-static void put_text(struct json_writer *body, const char *key, const char *text)
+static void run_options_put_text(struct json_writer *body, const char *key, const char *text)
 {
     if (text)
         json_put_text(body, key, text);
@@ -133,13 +133,13 @@ static void put_text(struct json_writer *body, const char *key, const char *text
 
 void run_options_write(const struct run_options *chosen, const cJSON *parent, struct json_writer *body)
 {
-    put_text(body, "name", chosen->name);
-    put_text(body, "class", chosen->class_name);
-    put_text(body, "launch", chosen->launch);
-    put_text(body, "time_limit", chosen->time);
-    put_text(body, "time_slice", chosen->slice);
-    put_number(body, "retries", chosen->retries);
-    put_number(body, "priority", chosen->priority);
+    run_options_put_text(body, "name", chosen->name);
+    run_options_put_text(body, "class", chosen->class_name);
+    run_options_put_text(body, "launch", chosen->launch);
+    run_options_put_text(body, "time_limit", chosen->time);
+    run_options_put_text(body, "time_slice", chosen->slice);
+    run_options_put_number(body, "retries", chosen->retries);
+    run_options_put_number(body, "priority", chosen->priority);
     if (chosen->nodes)
         json_put_integer(body, "nodes", chosen->nodes);
     if (chosen->gpus || chosen->slots)

@@ -103,7 +103,7 @@ void run_submit_words(char *const *words, struct json_writer *body)
 }
 
 /* One that can never run is ended at once. */
-static weft_status refused(int64_t run, const char *done, const cJSON *why, struct error *error)
+static weft_status run_submit_refused(int64_t run, const char *done, const cJSON *why, struct error *error)
 {
     char message[512];
     snprintf(message, sizeof message, "%s", field_text(why, "why"));
@@ -132,8 +132,8 @@ static void tell_limited(const cJSON *reply, FILE *output)
 }
 
 /* What to do next, and why it waits if it does. */
-static weft_status tell(struct platform *platform, int64_t run, const char *done, const cJSON *reply, bool enter,
-                        FILE *output, struct error *error)
+static weft_status run_submit_tell(struct platform *platform, int64_t run, const char *done, const cJSON *reply,
+                                   bool enter, FILE *output, struct error *error)
 {
     struct platform_path path;
     cJSON *why = NULL;
@@ -143,7 +143,7 @@ static weft_status tell(struct platform *platform, int64_t run, const char *done
     platform_path_part(&path, "why");
     bool known = platform_get(platform, &path, &why, NULL) == WEFT_OK;
     if (known && strcmp(field_text(why, "state"), run_state_name(RUN_CANCELLED)) == 0) {
-        status = refused(run, done, why, error);
+        status = run_submit_refused(run, done, why, error);
         cJSON_Delete(why);
         return status;
     }
@@ -229,7 +229,7 @@ weft_status run_submit_send(struct command_call *call, struct platform *platform
                 made_for_it(reply), run);
         tell_limited(reply, stderr);
     } else
-        status = tell(platform, run, done, reply, shown->enter, call->output, error);
+        status = run_submit_tell(platform, run, done, reply, shown->enter, call->output, error);
     cJSON_Delete(reply);
     snapshot_omissions_free(&shown->omissions);
     if (status == WEFT_OK && shown->follow)

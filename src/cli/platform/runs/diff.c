@@ -69,7 +69,7 @@ static void print_title(FILE *output, const char *sign, const struct side *side)
     fprintf(output, "%s run %" PRId64 "%s%s\n", sign, side->run, *name ? "  " : "", text_printable(name));
 }
 
-static void print_json(const struct run_difference *difference, FILE *output)
+static void diff_print_json(const struct run_difference *difference, FILE *output)
 {
     struct json_writer line;
     json_begin(&line, JSON_LINE);
@@ -83,14 +83,14 @@ static void print_json(const struct run_difference *difference, FILE *output)
     json_end(&line);
 }
 
-static weft_status compare(const struct side *left, const struct side *right, FILE *output, struct error *error)
+static weft_status diff_compare(const struct side *left, const struct side *right, FILE *output, struct error *error)
 {
     struct run_differences differences;
     weft_status status = run_differences_find(&left->compared, &right->compared, &differences, error);
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; chosen.json && i < differences.count; i++)
-        print_json(&differences.list[i], output);
+        diff_print_json(&differences.list[i], output);
     if (!chosen.json && differences.count == 0)
         fprintf(output, "runs %" PRId64 " and %" PRId64 " do not differ\n", left->run, right->run);
     if (!chosen.json && differences.count > 0) {
@@ -102,7 +102,7 @@ static weft_status compare(const struct side *left, const struct side *right, FI
     return WEFT_OK;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status diff_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct side left = {0}, right = {0};
@@ -113,7 +113,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = read_side(&platform, call->words[1], &right, error);
     if (status == WEFT_OK)
-        status = compare(&left, &right, call->output, error);
+        status = diff_compare(&left, &right, call->output, error);
     free_side(&left);
     free_side(&right);
     platform_close(&platform);
@@ -134,5 +134,5 @@ const struct command command_diff = {
     .most_words = 2,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = diff_run,
 };

@@ -14,7 +14,7 @@
 
 /* ---- the list ---- */
 
-static char *copy(struct run_differences *differences, const char *text)
+static char *difference_copy(struct run_differences *differences, const char *text)
 {
     char *made = text ? strdup(text) : NULL;
     differences->failed = differences->failed || (text && !made);
@@ -22,8 +22,8 @@ static char *copy(struct run_differences *differences, const char *text)
 }
 
 /* Note a difference; nothing where both are the same. */
-static void note(struct run_differences *differences, const char *section, const char *what, const char *left,
-                 const char *right)
+static void difference_note(struct run_differences *differences, const char *section, const char *what,
+                            const char *left, const char *right)
 {
     if ((!left && !right) || (left && right && strcmp(left, right) == 0))
         return;
@@ -38,9 +38,9 @@ static void note(struct run_differences *differences, const char *section, const
         differences->room = room;
     }
     differences->list[differences->count++] = (struct run_difference){.section = section,
-                                                                      .what = copy(differences, what),
-                                                                      .left = copy(differences, left),
-                                                                      .right = copy(differences, right)};
+                                                                      .what = difference_copy(differences, what),
+                                                                      .left = difference_copy(differences, left),
+                                                                      .right = difference_copy(differences, right)};
 }
 
 void run_differences_free(struct run_differences *differences)
@@ -64,7 +64,7 @@ static bool is_nothing_at_0(const char *key)
 }
 
 /* A value as people read it, in `buffer`; NULL if it is missing or says nothing. */
-static const char *value_text(const cJSON *item, char *buffer, size_t size)
+static const char *difference_value_text(const cJSON *item, char *buffer, size_t size)
 {
     if (!item || cJSON_IsNull(item) || (cJSON_IsString(item) && !*item->valuestring) ||
         (cJSON_IsNumber(item) && item->valuedouble == 0 && is_nothing_at_0(item->string)))
@@ -97,13 +97,14 @@ static void compare_objects(struct run_differences *differences, const char *sec
     cJSON_ArrayForEach(item, left)
     {
         if (!is_left_out(item->string, left_out))
-            note(differences, section, item->string, value_text(item, texts[0], sizeof texts[0]),
-                 value_text(field(right, item->string), texts[1], sizeof texts[1]));
+            difference_note(differences, section, item->string, difference_value_text(item, texts[0], sizeof texts[0]),
+                            difference_value_text(field(right, item->string), texts[1], sizeof texts[1]));
     }
     cJSON_ArrayForEach(item, right)
     {
         if (!is_left_out(item->string, left_out) && !field(left, item->string))
-            note(differences, section, item->string, NULL, value_text(item, texts[1], sizeof texts[1]));
+            difference_note(differences, section, item->string, NULL,
+                            difference_value_text(item, texts[1], sizeof texts[1]));
     }
 }
 
@@ -115,7 +116,7 @@ struct divided {
     size_t count;
 };
 
-static weft_status divide(const cJSON *command, struct divided *divided, struct error *error)
+static weft_status difference_divide(const cJSON *command, struct divided *divided, struct error *error)
 {
     size_t count = 0;
     const cJSON *word;
@@ -140,7 +141,7 @@ static size_t keep_words(struct divided *divided)
 }
 
 /* Words have no names: what is the same at both ends is skipped, and all between differs. */
-static void compare_words(struct run_differences *differences, struct divided *left, struct divided *right)
+static void difference_compare_words(struct run_differences *differences, struct divided *left, struct divided *right)
 {
     size_t left_count = keep_words(left), right_count = keep_words(right), begin = 0;
     while (begin < left_count && begin < right_count &&
@@ -152,8 +153,8 @@ static void compare_words(struct run_differences *differences, struct divided *l
         right_count--;
     }
     for (size_t i = begin; i < left_count || i < right_count; i++)
-        note(differences, "arguments", "", i < left_count ? left->list[i].words[0] : NULL,
-             i < right_count ? right->list[i].words[0] : NULL);
+        difference_note(differences, "arguments", "", i < left_count ? left->list[i].words[0] : NULL,
+                        i < right_count ? right->list[i].words[0] : NULL);
 }
 
 static void note_option(struct run_differences *differences, const struct argument *left, const struct argument *right)
@@ -161,8 +162,8 @@ static void note_option(struct run_differences *differences, const struct argume
     char name[256];
     const struct argument *any = left ? left : right;
     snprintf(name, sizeof name, "%.*s", (int)any->name_length, any->words[0]);
-    note(differences, "arguments", name, left ? left->value ? left->value : "" : NULL,
-         right ? right->value ? right->value : "" : NULL);
+    difference_note(differences, "arguments", name, left ? left->value ? left->value : "" : NULL,
+                    right ? right->value ? right->value : "" : NULL);
 }
 
 static void compare_options(struct run_differences *differences, const struct divided *left,
@@ -188,14 +189,14 @@ static weft_status compare_commands(struct run_differences *differences, const c
 {
     struct divided divided[2] = {{0}};
     bool *used = NULL;
-    weft_status status = divide(left, &divided[0], error);
+    weft_status status = difference_divide(left, &divided[0], error);
     if (status == WEFT_OK)
-        status = divide(right, &divided[1], error);
+        status = difference_divide(right, &divided[1], error);
     if (status == WEFT_OK && !(used = calloc(divided[1].count + 1, sizeof *used)))
         status = error_memory(error, divided[1].count, "arguments");
     if (status == WEFT_OK) {
         compare_options(differences, &divided[0], &divided[1], used);
-        compare_words(differences, &divided[0], &divided[1]);
+        difference_compare_words(differences, &divided[0], &divided[1]);
     }
     free(used);
     for (int i = 0; i < 2; i++) {
@@ -227,7 +228,7 @@ static const char *entry_text(const cJSON *entry, char *buffer, size_t size)
 
 /* Both lists are sorted alike by path; so a file that is in both is met in both in turn. An index makes that
  * independent of the order. */
-static int by_path(const void *left, const void *right)
+static int difference_by_path(const void *left, const void *right)
 {
     return strcmp(field_text(*(const cJSON *const *)left, "path"), field_text(*(const cJSON *const *)right, "path"));
 }
@@ -242,24 +243,24 @@ static const cJSON **sorted(const cJSON *entries, size_t *count)
     {
         list[(*count)++] = entry;
     }
-    qsort(list, *count, sizeof *list, by_path);
+    qsort(list, *count, sizeof *list, difference_by_path);
     return list;
 }
 
-static weft_status compare_entries(struct run_differences *differences, const cJSON *left, const cJSON *right,
-                                   struct error *error)
+static weft_status difference_compare_entries(struct run_differences *differences, const cJSON *left,
+                                              const cJSON *right, struct error *error)
 {
     size_t counts[2], i = 0, k = 0;
     char texts[2][4200];
     const cJSON **lists[2] = {sorted(left, &counts[0]), sorted(right, &counts[1])};
     while (lists[0] && lists[1] && (i < counts[0] || k < counts[1])) {
         const cJSON *a = i < counts[0] ? lists[0][i] : NULL, *b = k < counts[1] ? lists[1][k] : NULL;
-        int order = !a ? 1 : !b ? -1 : by_path(&a, &b);
+        int order = !a ? 1 : !b ? -1 : difference_by_path(&a, &b);
         i += order <= 0;
         k += order >= 0;
-        note(differences, "code", field_text(order <= 0 ? a : b, "path"),
-             entry_text(order <= 0 ? a : NULL, texts[0], sizeof texts[0]),
-             entry_text(order >= 0 ? b : NULL, texts[1], sizeof texts[1]));
+        difference_note(differences, "code", field_text(order <= 0 ? a : b, "path"),
+                        entry_text(order <= 0 ? a : NULL, texts[0], sizeof texts[0]),
+                        entry_text(order >= 0 ? b : NULL, texts[1], sizeof texts[1]));
     }
     bool whole = lists[0] && lists[1];
     free(lists[0]);
@@ -274,15 +275,16 @@ static weft_status compare_code(struct run_differences *differences, const struc
     const cJSON *specifications[] = {field(left->run, "specification"), field(right->run, "specification")};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *texts[] = {field_text(specifications[0], keys[i]), field_text(specifications[1], keys[i])};
-        note(differences, "code", keys[i], *texts[0] ? texts[0] : NULL, *texts[1] ? texts[1] : NULL);
+        difference_note(differences, "code", keys[i], *texts[0] ? texts[0] : NULL, *texts[1] ? texts[1] : NULL);
     }
-    return left->entries && right->entries ? compare_entries(differences, left->entries, right->entries, error)
-                                           : WEFT_OK;
+    return left->entries && right->entries
+               ? difference_compare_entries(differences, left->entries, right->entries, error)
+               : WEFT_OK;
 }
 
 /* ---- result ---- */
 
-static const char *ran_text(const cJSON *run, char buffer[MOMENT_BYTES])
+static const char *difference_ran_text(const cJSON *run, char buffer[MOMENT_BYTES])
 {
     return field_number(run, "served_ms") >= 100 ? moment_span(field_integer(run, "served_ms"), buffer) : NULL;
 }
@@ -324,9 +326,11 @@ static void compare_results(struct run_differences *differences, const struct ru
     char texts[2][1024], spans[2][MOMENT_BYTES];
     const cJSON *metric;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        note(differences, "result", names[i], value_text(field(left->run, keys[i]), texts[0], sizeof texts[0]),
-             value_text(field(right->run, keys[i]), texts[1], sizeof texts[1]));
-    note(differences, "result", "ran for", ran_text(left->run, spans[0]), ran_text(right->run, spans[1]));
+        difference_note(differences, "result", names[i],
+                        difference_value_text(field(left->run, keys[i]), texts[0], sizeof texts[0]),
+                        difference_value_text(field(right->run, keys[i]), texts[1], sizeof texts[1]));
+    difference_note(differences, "result", "ran for", difference_ran_text(left->run, spans[0]),
+                    difference_ran_text(right->run, spans[1]));
     if (!left->metrics || !right->metrics)
         return;
     const cJSON *at = right->metrics->child;
@@ -335,15 +339,15 @@ static void compare_results(struct run_differences *differences, const struct ru
         const char *name = field_text(metric, "name");
         if (is_measured(name))
             continue;
-        note(differences, "result", name, last_text(metric, texts[0], sizeof texts[0]),
-             last_text(metric_called(&at, name), texts[1], sizeof texts[1]));
+        difference_note(differences, "result", name, last_text(metric, texts[0], sizeof texts[0]),
+                        last_text(metric_called(&at, name), texts[1], sizeof texts[1]));
     }
     at = left->metrics->child;
     cJSON_ArrayForEach(metric, right->metrics)
     {
         const char *name = field_text(metric, "name");
         if (!is_measured(name) && !metric_called(&at, name))
-            note(differences, "result", name, NULL, last_text(metric, texts[1], sizeof texts[1]));
+            difference_note(differences, "result", name, NULL, last_text(metric, texts[1], sizeof texts[1]));
     }
 }
 

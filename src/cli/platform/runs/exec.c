@@ -13,7 +13,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("terminal", 't', &chosen.terminal, "give the command a terminal: for editors, debuggers, top"),
 };
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status runs_exec_run(struct command_call *call, struct error *error)
 {
     if (!call->program_count) {
         call->exit_code = EXIT_MISUSED;
@@ -43,5 +43,5 @@ const struct command command_exec = {
     .takes_program = true,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = runs_exec_run,
 };

@@ -22,8 +22,8 @@ static const struct cli_option options[] = {
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 
-static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
-                         struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
+static weft_status fork_write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
+                              struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
 {
     int64_t step = -1;
     weft_status status = run_child_write_command(call, parent, body, error);
@@ -38,10 +38,10 @@ static weft_status write(struct command_call *call, struct platform *platform, c
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status runs_fork_run(struct command_call *call, struct error *error)
 {
     static const struct run_child child = {
-        .route = "fork", .options = &chosen.run, .shown = &chosen.shown, .write = write};
+        .route = "fork", .options = &chosen.run, .shown = &chosen.shown, .write = fork_write};
     return run_child_make(call, &child, error);
 }
 
@@ -64,5 +64,5 @@ const struct command command_fork = {
     .takes_program = true,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = runs_fork_run,
 };

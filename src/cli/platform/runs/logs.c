@@ -47,7 +47,7 @@ struct reading {
 
 /* ---- a line ---- */
 
-static void print_line(struct reading *reading, const cJSON *line)
+static void logs_print_line(struct reading *reading, const cJSON *line)
 {
     reading->any = true;
     if (chosen.json) {
@@ -73,7 +73,7 @@ static void print_line(struct reading *reading, const cJSON *line)
 
 /* ---- asking ---- */
 
-static void put_number(struct platform_path *path, const char *name, int64_t number, int64_t none)
+static void logs_put_number(struct platform_path *path, const char *name, int64_t number, int64_t none)
 {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, number);
@@ -85,8 +85,8 @@ static void begin_path(const struct reading *reading, struct platform_path *path
     platform_path_begin(path, "runs");
     platform_path_number(path, reading->run);
     platform_path_part(path, "logs");
-    put_number(path, "node", chosen.node, NONE);
-    put_number(path, "rank", chosen.rank, NONE);
+    logs_put_number(path, "node", chosen.node, NONE);
+    logs_put_number(path, "rank", chosen.rank, NONE);
     platform_path_query(path, "search", chosen.search);
 }
 
@@ -99,7 +99,7 @@ static weft_status print_page(struct reading *reading, const struct platform_pat
     if (status != WEFT_OK)
         return status;
     const cJSON *line;
-    cJSON_ArrayForEach(line, field(page, "lines")) print_line(reading, line);
+    cJSON_ArrayForEach(line, field(page, "lines")) logs_print_line(reading, line);
     *more = field_true(page, "more");
     snprintf(cursor, room, "%s", field_text(page, "after"));
     cJSON_Delete(page);
@@ -134,9 +134,9 @@ static weft_status print_last(struct reading *reading, struct error *error)
         struct platform_path path;
         cJSON *page = NULL;
         begin_path(reading, &path);
-        put_number(&path, "attempt", reading->epoch, 0);
+        logs_put_number(&path, "attempt", reading->epoch, 0);
         platform_path_query(&path, "before", *cursor ? cursor : NULL);
-        put_number(&path, "most", left < 10000 ? left : 10000, 0);
+        logs_put_number(&path, "most", left < 10000 ? left : 10000, 0);
         status = platform_get(reading->platform, &path, &page, error);
         if (status != WEFT_OK)
             break;
@@ -148,17 +148,17 @@ static weft_status print_last(struct reading *reading, struct error *error)
     }
     const cJSON *page, *line;
     if (status == WEFT_OK)
-        cJSON_ArrayForEach(page, pages) cJSON_ArrayForEach(line, field(page, "lines")) print_line(reading, line);
+        cJSON_ArrayForEach(page, pages) cJSON_ArrayForEach(line, field(page, "lines")) logs_print_line(reading, line);
     cJSON_Delete(pages);
     return status;
 }
 
-static void take_line(void *context, const cJSON *line, bool several)
+static void logs_take_line(void *context, const cJSON *line, bool several)
 {
-    print_line(context, line);
+    logs_print_line(context, line);
 }
 
-static weft_status follow(struct reading *reading, int *exit_code, struct error *error)
+static weft_status logs_follow(struct reading *reading, int *exit_code, struct error *error)
 {
     struct platform_path path;
     cJSON *ended = NULL;
@@ -170,7 +170,7 @@ static weft_status follow(struct reading *reading, int *exit_code, struct error 
                                                                   : 10000,
                                     .path = &path,
                                     .output = reading->output,
-                                    .take = take_line,
+                                    .take = logs_take_line,
                                     .context = reading};
     weft_status status = run_lines_follow(reading->platform, &lines, &ended, error);
     if (status != WEFT_OK)
@@ -197,7 +197,7 @@ static void tell_nothing(const struct reading *reading)
 
 /* ---- the command ---- */
 
-static weft_status print(struct reading *reading, const char *word, int *exit_code, struct error *error)
+static weft_status logs_print(struct reading *reading, const char *word, int *exit_code, struct error *error)
 {
     cJSON *object = NULL;
     weft_status status = run_reference_get(reading->platform, word, &reading->run, &object, error);
@@ -213,7 +213,7 @@ static weft_status print(struct reading *reading, const char *word, int *exit_co
         fprintf(stderr, "weft: run %" PRId64 " has printed nothing: it is %s\n", reading->run,
                 field_text(object, "state"));
     else if (chosen.follow)
-        status = follow(reading, exit_code, error);
+        status = logs_follow(reading, exit_code, error);
     else
         status = chosen.last == NONE ? print_all(reading, error) : print_last(reading, error);
     if (status == WEFT_OK && reading->epoch > 0 && chosen.last != 0 && !reading->any)
@@ -222,7 +222,7 @@ static weft_status print(struct reading *reading, const char *word, int *exit_co
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status logs_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct reading reading = {.platform = &platform, .output = call->output};
@@ -235,7 +235,7 @@ static weft_status run(struct command_call *call, struct error *error)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    status = print(&reading, name, &call->exit_code, error);
+    status = logs_print(&reading, name, &call->exit_code, error);
     platform_close(&platform);
     return status;
 }
@@ -256,5 +256,5 @@ const struct command command_logs = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = logs_run,
 };

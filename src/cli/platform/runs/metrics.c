@@ -48,7 +48,7 @@ static const struct cli_option options[] = {
 
 /* ---- asking ---- */
 
-static bool add(char path[PATH_BYTES], const char *format, int64_t number)
+static bool metrics_add(char path[PATH_BYTES], const char *format, int64_t number)
 {
     const size_t used = strlen(path);
     return snprintf(path + used, PATH_BYTES - used, format, number) < (int)(PATH_BYTES - used);
@@ -60,9 +60,9 @@ static bool metric_path(char path[PATH_BYTES], int64_t run, const char *what, co
     snprintf(path, PATH_BYTES, "/api/v1/runs/%" PRId64 "/metrics/%s?name=", run, what);
     bool fits = client_path_add(path, PATH_BYTES, name);
     if (chosen.rank >= 0)
-        fits = fits && add(path, "&rank=%" PRId64, chosen.rank);
+        fits = fits && metrics_add(path, "&rank=%" PRId64, chosen.rank);
     if (chosen.attempt > 0)
-        fits = fits && add(path, "&attempt=%" PRId64, chosen.attempt);
+        fits = fits && metrics_add(path, "&attempt=%" PRId64, chosen.attempt);
     return fits;
 }
 
@@ -74,13 +74,13 @@ static weft_status too_long(const char *name, struct error *error)
 /* ---- the list ---- */
 
 /* Numbers, texts and objects that are missing are 0, "" and NULL: a server of another age may not know them. */
-static double number(const cJSON *object, const char *key)
+static double metrics_number(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-static const char *text(const cJSON *object, const char *key)
+static const char *metrics_text(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsString(value) ? text_printable(value->valuestring) : "";
@@ -102,22 +102,23 @@ static const struct table_column long_columns[] = {{.title = "name", .least = 24
 
 static bool is_of_several(const cJSON *metric)
 {
-    return number(cJSON_GetObjectItemCaseSensitive(metric, "last"), "ranks") > 1;
+    return metrics_number(cJSON_GetObjectItemCaseSensitive(metric, "last"), "ranks") > 1;
 }
 
-static void put_value(struct table *table, const cJSON *metric, const char *key)
+static void metrics_put_value(struct table *table, const cJSON *metric, const char *key)
 {
     const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
     char value[METRIC_VALUE_BYTES];
-    metric_value_text(text(metric, "unit"), metric_value_of(cJSON_GetObjectItemCaseSensitive(last, key)), value);
+    metric_value_text(metrics_text(metric, "unit"), metric_value_of(cJSON_GetObjectItemCaseSensitive(last, key)),
+                      value);
     table_put(table, "%s", value);
 }
 
 static void put_spread(struct table *table, const cJSON *metric)
 {
     if (is_of_several(metric)) {
-        put_value(table, metric, "lowest");
-        put_value(table, metric, "highest");
+        metrics_put_value(table, metric, "lowest");
+        metrics_put_value(table, metric, "highest");
     } else {
         table_put(table, "-");
         table_put(table, "-");
@@ -127,27 +128,27 @@ static void put_spread(struct table *table, const cJSON *metric)
 static void put_metric(struct table *table, const cJSON *metric, bool spread)
 {
     const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
-    const double step = number(last, "step"), moment = number(last, "time");
+    const double step = metrics_number(last, "step"), moment = metrics_number(last, "time");
     const int64_t now = moment_now(); /* the server's clock may be before it */
     char ago[MOMENT_BYTES] = "";
     if (isfinite(moment))
         moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
-    table_put(table, "%s", text(metric, "name"));
-    put_value(table, metric, "value");
+    table_put(table, "%s", metrics_text(metric, "name"));
+    metrics_put_value(table, metric, "value");
     if (spread)
         put_spread(table, metric);
-    if (isfinite(step) && strncmp(text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
+    if (isfinite(step) && strncmp(metrics_text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
         table_put(table, "%.0f", step);
     else
         table_put(table, "-");
-    table_put(table, "%.0f", number(metric, "ranks"));
+    table_put(table, "%.0f", metrics_number(metric, "ranks"));
     table_put(table, "%s", ago);
 }
 
 static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, struct error *error)
 {
     const cJSON *metrics = cJSON_GetObjectItemCaseSensitive(reply, "metrics"), *metric;
-    const double joules = number(reply, "energy");
+    const double joules = metrics_number(reply, "energy");
     char energy[METRIC_VALUE_BYTES];
     struct table table;
     bool spread = false;
@@ -169,7 +170,7 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
     if (status == WEFT_OK && field_true(reply, "more"))
         fprintf(output,
                 "\n%d of %.0f metrics are shown: --search TEXT narrows the list, '--after %s' shows the next ones\n",
-                cJSON_GetArraySize(metrics), number(reply, "matching"),
+                cJSON_GetArraySize(metrics), metrics_number(reply, "matching"),
                 field_text(cJSON_GetArrayItem(metrics, cJSON_GetArraySize(metrics) - 1), "name"));
     if (status == WEFT_OK && isfinite(joules))
         fprintf(output, "\nenergy: %s\n", metric_energy_text(joules, energy));
@@ -182,8 +183,8 @@ static weft_status ask_names(struct client *client, int64_t run, const char *aft
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/api/v1/runs/%" PRId64 "/metrics?most=1000", run);
-    if ((chosen.search && !(add(path, "&search=", 0) && client_path_add(path, sizeof path, chosen.search))) ||
-        (after && !(add(path, "&after=", 0) && client_path_add(path, sizeof path, after))))
+    if ((chosen.search && !(metrics_add(path, "&search=", 0) && client_path_add(path, sizeof path, chosen.search))) ||
+        (after && !(metrics_add(path, "&after=", 0) && client_path_add(path, sizeof path, after))))
         return error_set(error, WEFT_ERROR_ARGUMENT, "a metric's name has 200 bytes at most");
     return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
 }
@@ -210,7 +211,7 @@ static weft_status add_pages(struct client *client, int64_t run, cJSON *first, s
     return WEFT_OK;
 }
 
-static weft_status list(struct client *client, int64_t run, FILE *output, struct error *error)
+static weft_status metrics_list(struct client *client, int64_t run, FILE *output, struct error *error)
 {
     struct client_reply reply;
     weft_status status = ask_names(client, run, chosen.after, &reply, error);
@@ -256,9 +257,9 @@ static weft_status read_curve(const cJSON *reply, const char *name, struct curve
                             .lowest = values + 2 * count,
                             .highest = values + 3 * count,
                             .count = count,
-                            .points = number(reply, "points"),
-                            .nan = number(reply, "nan") - number(reply, "infinite"),
-                            .infinite = number(reply, "infinite")};
+                            .points = metrics_number(reply, "points"),
+                            .nan = metrics_number(reply, "nan") - metrics_number(reply, "infinite"),
+                            .infinite = metrics_number(reply, "infinite")};
     snprintf(curve->name, sizeof curve->name, "%s", name);
     read_column(reply, "x", curve->x, count);
     read_column(reply, "mean", curve->mean, count);
@@ -267,7 +268,7 @@ static weft_status read_curve(const cJSON *reply, const char *name, struct curve
     return WEFT_OK;
 }
 
-static void print_moment(double milliseconds, char *clock, size_t size)
+static void metrics_print_moment(double milliseconds, char *clock, size_t size)
 {
     const time_t moment = (time_t)(milliseconds / 1000);
     struct tm parts;
@@ -294,8 +295,8 @@ static weft_status print_curve(const struct curve *curve, FILE *output, struct e
                                .columns = terminal && terminal < PLOT_COLUMNS ? terminal : PLOT_COLUMNS,
                                .rows = PLOT_ROWS};
     if (is_over_times(curve->name) && curve->count) {
-        print_moment(curve->x[0], first, sizeof first);
-        print_moment(curve->x[curve->count - 1], last, sizeof last);
+        metrics_print_moment(curve->x[0], first, sizeof first);
+        metrics_print_moment(curve->x[curve->count - 1], last, sizeof last);
         chart.first = first;
         chart.last = last;
     }
@@ -355,15 +356,15 @@ static weft_status ask_curve(struct client *client, int64_t run, const char *nam
                              struct error *error)
 {
     char path[PATH_BYTES];
-    if (!metric_path(path, run, "curve", name) || !add(path, "&most=%" PRId64, 2000))
+    if (!metric_path(path, run, "curve", name) || !metrics_add(path, "&most=%" PRId64, 2000))
         return too_long(name, error);
     if (is_over_times(name) && strlen(path) + 12 < sizeof path)
         strcat(path, "&axis=times");
     return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
 }
 
-static weft_status draw(struct client *client, int64_t run, char *const *names, size_t count, FILE *output,
-                        struct error *error)
+static weft_status metrics_draw(struct client *client, int64_t run, char *const *names, size_t count, FILE *output,
+                                struct error *error)
 {
     struct curve *curves = calloc(NAMES_MOST, sizeof *curves);
     weft_status status = curves ? WEFT_OK : error_memory(error, NAMES_MOST * sizeof *curves, "curves");
@@ -390,7 +391,7 @@ static weft_status draw(struct client *client, int64_t run, char *const *names, 
 
 /* ---- points ---- */
 
-static bool print_bytes(void *context, const char *bytes, size_t size)
+static bool metrics_print_bytes(void *context, const char *bytes, size_t size)
 {
     return fwrite(bytes, 1, size, context) == size;
 }
@@ -401,7 +402,7 @@ static weft_status export(struct client *client, int64_t run, const char *name, 
     if (!metric_path(path, run, "points", name))
         return too_long(name, error);
     weft_status status = client_bytes(client, &(struct client_request){.method = "GET", .path = path}, QUIET_SECONDS,
-                                      print_bytes, output, error);
+                                      metrics_print_bytes, output, error);
     if (status == WEFT_OK && (fflush(output) != 0 || ferror(output)))
         status = error_system(error, "cannot write the points");
     return status;
@@ -409,7 +410,7 @@ static weft_status export(struct client *client, int64_t run, const char *name, 
 
 /* ---- the command ---- */
 
-static weft_status check(const struct command_call *call, struct error *error)
+static weft_status metrics_check(const struct command_call *call, struct error *error)
 {
     const size_t names = call->word_count - 1;
     if (chosen.csv && names != 1)
@@ -424,11 +425,11 @@ static weft_status check(const struct command_call *call, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status metrics_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     int64_t found;
-    weft_status status = check(call, error);
+    weft_status status = metrics_check(call, error);
     if (status != WEFT_OK)
         call->exit_code = 2;
     if (status == WEFT_OK)
@@ -439,9 +440,9 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK && chosen.csv)
         status = export(platform.client, found, call->words[1], call->output, error);
     else if (status == WEFT_OK && call->word_count == 1)
-        status = list(platform.client, found, call->output, error);
+        status = metrics_list(platform.client, found, call->output, error);
     else if (status == WEFT_OK)
-        status = draw(platform.client, found, call->words + 1, call->word_count - 1, call->output, error);
+        status = metrics_draw(platform.client, found, call->words + 1, call->word_count - 1, call->output, error);
     platform_close(&platform);
     return status;
 }
@@ -467,5 +468,5 @@ const struct command command_metrics = {
     .most_words = 1 + NAMES_MOST,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = metrics_run,
 };

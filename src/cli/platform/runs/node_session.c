@@ -49,8 +49,8 @@ struct node_session {
 
 /* ---- what is typed ---- */
 
-static weft_status post(struct client *client, const struct node_session *session, const char *what, const char *body,
-                        size_t size, const char *type)
+static weft_status node_session_post(struct client *client, const struct node_session *session, const char *what,
+                                     const char *body, size_t size, const char *type)
 {
     char path[160];
     struct client_reply reply = {0};
@@ -73,7 +73,7 @@ static void send_size(struct client *client, const struct node_session *session)
     unsigned rows, columns;
     raw_terminal_size(&rows, &columns);
     int length = snprintf(body, sizeof body, "{\"rows\":%u,\"columns\":%u}", rows, columns);
-    post(client, session, "resize", body, (size_t)length, "application/json");
+    node_session_post(client, session, "resize", body, (size_t)length, "application/json");
 }
 
 /* Send what comes on standard input, until it ends or the command does. */
@@ -104,10 +104,10 @@ static void *send_input(void *context)
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n > 0) {
-            status = post(client, session, "input", piece, (size_t)n, "application/octet-stream");
+            status = node_session_post(client, session, "input", piece, (size_t)n, "application/octet-stream");
             continue;
         }
-        post(client, session, "input?end=true", "", 0, "application/octet-stream");
+        node_session_post(client, session, "input?end=true", "", 0, "application/octet-stream");
         polled[0].fd = -1; /* sizes may still change */
     }
     client_close(client);
@@ -117,7 +117,7 @@ static void *send_input(void *context)
 
 /* ---- what comes ---- */
 
-static bool write_all(int descriptor, const unsigned char *bytes, size_t size)
+static bool node_session_write_all(int descriptor, const unsigned char *bytes, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(descriptor, bytes, size);
@@ -142,13 +142,13 @@ static bool take_output(struct node_session *session, const cJSON *frame)
                                            sodium_base64_VARIANT_ORIGINAL) == 0;
     if (!good)
         session->status = error_set(session->error, WEFT_ERROR_NETWORK, "what comes from the command is damaged");
-    else if (!write_all(field_integer(frame, "stream") == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes, size))
+    else if (!node_session_write_all(field_integer(frame, "stream") == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes, size))
         session->status = error_system(session->error, "cannot write what the command prints");
     free(bytes);
     return session->status == WEFT_OK;
 }
 
-static void begin(struct node_session *session, const char *name)
+static void node_session_begin(struct node_session *session, const char *name)
 {
     sigset_t all, before;
     if (*session->name || !*name || strspn(name, "0123456789abcdef") != strlen(name))
@@ -162,7 +162,7 @@ static void begin(struct node_session *session, const char *name)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool take_line(void *context, const char *line, size_t size)
+static bool node_session_take_line(void *context, const char *line, size_t size)
 {
     struct node_session *session = context;
     cJSON *frame = size ? cJSON_ParseWithLength(line, size) : NULL;
@@ -170,7 +170,7 @@ static bool take_line(void *context, const char *line, size_t size)
     if (field_present(frame, "data")) {
         more = take_output(session, frame);
     } else if (field_present(frame, "session")) {
-        begin(session, field_text(frame, "session"));
+        node_session_begin(session, field_text(frame, "session"));
     } else if (field_present(frame, "error")) {
         session->status = error_set(session->error, WEFT_ERROR_PEER, "%s", field_text(frame, "error"));
         if (field_integer(frame, "exit"))
@@ -220,7 +220,7 @@ static int watch_sizes(void)
     return signalfd(-1, &sizes, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void end_session(struct node_session *session)
+static void node_session_end_session(struct node_session *session)
 {
     struct timespec deadline;
     close(session->stop[1]);
@@ -259,8 +259,9 @@ static weft_status run_session(struct platform *platform, const struct node_sess
     platform_path_part(&path, "exec");
     put_order(&body, order);
     const struct client_request request = {.method = "POST", .path = path.text, .body = json_text(&body)};
-    weft_status status = request.body ? client_lines(platform->client, &request, 0, take_line, session, error)
-                                      : error_memory(error, body.room, "a command");
+    weft_status status = request.body
+                             ? client_lines(platform->client, &request, 0, node_session_take_line, session, error)
+                             : error_memory(error, body.room, "a command");
     raw_terminal_leave();
     json_end(&body);
     if (status == WEFT_OK)
@@ -268,7 +269,7 @@ static weft_status run_session(struct platform *platform, const struct node_sess
     if (status == WEFT_OK && !session->ended)
         status = error_set(error, WEFT_ERROR_NETWORK, "the connection to %s was cut: the command has ended with it",
                            client_server(platform->client));
-    end_session(session);
+    node_session_end_session(session);
     return status;
 }
 

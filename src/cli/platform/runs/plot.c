@@ -51,7 +51,7 @@ static weft_status find_metrics(const char *word, char path[FILE_PATH_BYTES], st
 }
 
 /* "runs/first/", "runs/first/metrics.jsonl": first; "other.jsonl": other. */
-static void name_of(const char *word, char *name, size_t size)
+static void plot_name_of(const char *word, char *name, size_t size)
 {
     char path[FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s", word);
@@ -77,13 +77,13 @@ static weft_status read_runs(struct command_call *call, struct runs *runs, struc
         if (status != WEFT_OK)
             return status;
         runs->count = i + 1;
-        name_of(call->words[i], runs->names[i], sizeof runs->names[i]);
+        plot_name_of(call->words[i], runs->names[i], sizeof runs->names[i]);
         runs->texts[i] = runs->names[i];
     }
     return WEFT_OK;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status plot_run(struct command_call *call, struct error *error)
 {
     struct runs *runs = calloc(1, sizeof *runs);
     char *svg = NULL;
@@ -126,5 +126,5 @@ const struct command command_plot = {
     .most_words = RUN_CHART_MOST,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = plot_run,
 };

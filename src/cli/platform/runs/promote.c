@@ -33,8 +33,8 @@ static bool only_sleeps(const struct run_parent *parent)
            is_word(cJSON_GetArrayItem(command, 1), "infinity");
 }
 
-static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
-                         struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
+static weft_status promote_write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
+                                 struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
 {
     const char *name = field_text(parent->object, "name");
     int length =
@@ -46,10 +46,10 @@ static weft_status write(struct command_call *call, struct platform *platform, c
     return run_child_write_command(call, parent, body, error);
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status runs_promote_run(struct command_call *call, struct error *error)
 {
     static const struct run_child child = {
-        .route = "promote", .options = &chosen.run, .shown = &chosen.shown, .write = write};
+        .route = "promote", .options = &chosen.run, .shown = &chosen.shown, .write = promote_write};
     if (call->program_count == 0) {
         call->exit_code = EXIT_MISUSED;
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs a program: %s RUN -- PROGRAM [ARGUMENTS]", call->name,
@@ -72,5 +72,5 @@ const struct command command_promote = {
     .takes_program = true,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = runs_promote_run,
 };

@@ -55,8 +55,8 @@ struct found {
 };
 
 /* Ask for the newest `most` runs in `state`; 0: for all. */
-static weft_status ask(struct platform *platform, const char *state, int64_t most, struct platform_listed *listed,
-                       struct error *error)
+static weft_status ps_ask(struct platform *platform, const char *state, int64_t most, struct platform_listed *listed,
+                          struct error *error)
 {
     struct platform_path path;
     const char *owner = chosen.owner ? chosen.owner : chosen.all ? NULL : platform->user;
@@ -69,7 +69,7 @@ static weft_status ask(struct platform *platform, const char *state, int64_t mos
 }
 
 /* Add the runs of a list. */
-static weft_status add(struct found *found, const struct platform_listed *listed, struct error *error)
+static weft_status ps_add(struct found *found, const struct platform_listed *listed, struct error *error)
 {
     const cJSON *run;
     size_t room = found->count + (size_t)cJSON_GetArraySize(listed->items) + 1;
@@ -89,17 +89,17 @@ static bool is_filtered(void)
     return chosen.state || chosen.search || chosen.most;
 }
 
-static weft_status find(struct platform *platform, struct found *found, struct error *error)
+static weft_status ps_find(struct platform *platform, struct found *found, struct error *error)
 {
     const bool all = chosen.json || chosen.csv;
     const int64_t most = chosen.most ? chosen.most : all ? 0 : is_filtered() ? FILTERED_SHOWN : LIVE_SHOWN;
-    weft_status status = ask(platform, is_filtered() ? chosen.state : "live", most, &found->lists[0], error);
+    weft_status status = ps_ask(platform, is_filtered() ? chosen.state : "live", most, &found->lists[0], error);
     if (status == WEFT_OK)
-        status = add(found, &found->lists[0], error);
+        status = ps_add(found, &found->lists[0], error);
     if (status == WEFT_OK && !is_filtered())
-        status = ask(platform, "over", ENDED_SHOWN, &found->lists[1], error);
+        status = ps_ask(platform, "over", ENDED_SHOWN, &found->lists[1], error);
     if (status == WEFT_OK && !is_filtered())
-        status = add(found, &found->lists[1], error);
+        status = ps_add(found, &found->lists[1], error);
     return status;
 }
 
@@ -192,10 +192,10 @@ static void tell_paused(struct platform *platform)
     cJSON_Delete(server);
 }
 
-static weft_status list_runs(struct platform *platform, bool heading, FILE *output, struct error *error)
+static weft_status ps_list_runs(struct platform *platform, bool heading, FILE *output, struct error *error)
 {
     struct found found = {0};
-    weft_status status = find(platform, &found, error);
+    weft_status status = ps_find(platform, &found, error);
     if (status == WEFT_OK && chosen.project && found.count == 0)
         status = platform_project_check(platform, chosen.project, error);
     if (status == WEFT_OK && chosen.csv) {
@@ -225,7 +225,7 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
 }
 
 /* A run in full. Why one waits changes from moment to moment: that is asked for. */
-static weft_status show_run(struct platform *platform, const cJSON *run, FILE *output, struct error *error)
+static weft_status ps_show_run(struct platform *platform, const cJSON *run, FILE *output, struct error *error)
 {
     struct platform_path path;
     enum run_state state;
@@ -256,7 +256,7 @@ static weft_status show_runs(struct platform *platform, char *const *words, size
             platform_print_json(object, output);
         else if (status == WEFT_OK) {
             fputs(i > 0 ? "\n" : "", output);
-            status = show_run(platform, object, output, error);
+            status = ps_show_run(platform, object, output, error);
         }
         cJSON_Delete(object);
         if (status != WEFT_OK)
@@ -281,7 +281,7 @@ static weft_status list_both(struct command_call *call, struct platform *platfor
         return status;
     bool headings = platform && jobs.count + jobs.others > 0 && !chosen.json;
     if (platform)
-        status = list_runs(platform, headings, call->output, error);
+        status = ps_list_runs(platform, headings, call->output, error);
     if (status == WEFT_OK) {
         if (headings)
             fprintf(call->output, "\nJobs on this machine\n");
@@ -292,7 +292,7 @@ static weft_status list_both(struct command_call *call, struct platform *platfor
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status ps_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct error absent = {0};
@@ -326,7 +326,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (call->word_count > 0)
         status = show_runs(&platform, call->words, call->word_count, call->output, error);
     else if (runs)
-        status = list_runs(&platform, false, call->output, error);
+        status = ps_list_runs(&platform, false, call->output, error);
     else
         status = list_both(call, &platform, error);
     platform_close(&platform);
@@ -354,5 +354,5 @@ const struct command command_ps = {
     .most_words = 100,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = ps_run,
 };

@@ -44,7 +44,7 @@ static const struct table_column running_columns[] = {{.title = "run", .right = 
                                                       {.title = "over by"}};
 
 /* The number, or that it is not to be told: runs of projects that one may not see have neither number nor names. */
-static void put_run(struct table *table, const cJSON *run)
+static void runs_queue_put_run(struct table *table, const cJSON *run)
 {
     char size[48];
     bool seen = field_present(run, "run");
@@ -63,7 +63,7 @@ static void put_ago(struct table *table, const cJSON *run, const char *key, int6
     table_put(table, "%s", field_present(run, key) ? moment_ago(field_integer(run, key), now, text) : "");
 }
 
-static weft_status print_waiting(const cJSON *queue, int64_t now, FILE *output, struct error *error)
+static weft_status runs_queue_print_waiting(const cJSON *queue, int64_t now, FILE *output, struct error *error)
 {
     struct table table;
     const cJSON *run;
@@ -72,7 +72,7 @@ static weft_status print_waiting(const cJSON *queue, int64_t now, FILE *output, 
     {
         char span[MOMENT_BYTES], reason[2048];
         table_put(&table, "%" PRId64, field_integer(run, "place"));
-        put_run(&table, run);
+        runs_queue_put_run(&table, run);
         table_put(&table, "%s",
                   field_present(run, "since") ? moment_span(now - field_integer(run, "since"), span) : "");
         put_ago(&table, run, "expected_start", now);
@@ -91,7 +91,7 @@ static weft_status print_running(const cJSON *running, int64_t now, FILE *output
     table_begin(&table, running_columns, sizeof running_columns / sizeof *running_columns);
     cJSON_ArrayForEach(run, running)
     {
-        put_run(&table, run);
+        runs_queue_put_run(&table, run);
         put_ago(&table, run, "since", now);
         put_ago(&table, run, "ends_before", now);
     }
@@ -113,7 +113,8 @@ static void free_queue(struct queue *queue)
     cJSON_Delete(queue->pages);
 }
 
-static weft_status ask(struct platform *platform, int64_t most, const char *after, cJSON **reply, struct error *error)
+static weft_status runs_queue_ask(struct platform *platform, int64_t most, const char *after, cJSON **reply,
+                                  struct error *error)
 {
     struct platform_path path;
     char number[32];
@@ -131,7 +132,7 @@ static void move_items(cJSON *reply, const char *list, cJSON *pages)
         cJSON_AddItemToArray(to, cJSON_DetachItemViaPointer(from, from->child));
 }
 
-static int compare_places(const void *left, const void *right)
+static int runs_queue_compare_places(const void *left, const void *right)
 {
     const double a = field_number(*(cJSON *const *)left, "place"), b = field_number(*(cJSON *const *)right, "place");
     return a < b ? -1 : a > b;
@@ -147,7 +148,7 @@ static weft_status sort_by_place(cJSON *list, struct error *error)
         return error_memory(error, room, "the queue");
     while (list->child)
         items[count++] = cJSON_DetachItemViaPointer(list, list->child);
-    qsort(items, count, sizeof *items, compare_places);
+    qsort(items, count, sizeof *items, runs_queue_compare_places);
     for (size_t i = 0; i < count; i++)
         cJSON_AddItemToArray(list, items[i]);
     free(items);
@@ -155,7 +156,7 @@ static weft_status sort_by_place(cJSON *list, struct error *error)
 }
 
 /* The whole queue, page by page. */
-static weft_status read_all(struct platform *platform, struct queue *queue, struct error *error)
+static weft_status runs_queue_read_all(struct platform *platform, struct queue *queue, struct error *error)
 {
     char after[32] = "0";
     bool more = true;
@@ -166,7 +167,7 @@ static weft_status read_all(struct platform *platform, struct queue *queue, stru
         return error_memory(error, sizeof(cJSON), "the queue");
     while (status == WEFT_OK && more) {
         cJSON *reply = NULL;
-        status = ask(platform, PAGE_MOST, after, &reply, error);
+        status = runs_queue_ask(platform, PAGE_MOST, after, &reply, error);
         if (status != WEFT_OK)
             break;
         move_items(reply, "queue", queue->pages);
@@ -182,17 +183,19 @@ static weft_status read_all(struct platform *platform, struct queue *queue, stru
 }
 
 /* The first `limit` of each list; 0: all. */
-static weft_status read_queue(struct platform *platform, int64_t limit, struct queue *queue, struct error *error)
+static weft_status runs_queue_read_queue(struct platform *platform, int64_t limit, struct queue *queue,
+                                         struct error *error)
 {
-    weft_status status =
-        limit > 0 ? ask(platform, limit, NULL, &queue->first, error) : read_all(platform, queue, error);
+    weft_status status = limit > 0 ? runs_queue_ask(platform, limit, NULL, &queue->first, error)
+                                   : runs_queue_read_all(platform, queue, error);
     const cJSON *lists = queue->pages ? queue->pages : queue->first;
     queue->waiting = field(lists, "queue");
     queue->running = field(lists, "running");
     return status;
 }
 
-static void print_totals(int64_t waiting, int64_t waiting_slots, int64_t running, int64_t running_slots, FILE *output)
+static void runs_queue_print_totals(int64_t waiting, int64_t waiting_slots, int64_t running, int64_t running_slots,
+                                    FILE *output)
 {
     if (waiting == 0)
         fprintf(output, "nothing waits");
@@ -206,7 +209,7 @@ static void print_totals(int64_t waiting, int64_t waiting_slots, int64_t running
                 running_slots == 1 ? "" : "s");
 }
 
-static weft_status print(const struct queue *queue, FILE *output, struct error *error)
+static weft_status runs_queue_print(const struct queue *queue, FILE *output, struct error *error)
 {
     static const char how[] = "--all shows all, --limit N more or fewer";
     const int64_t now = moment_now();
@@ -215,15 +218,15 @@ static weft_status print(const struct queue *queue, FILE *output, struct error *
     const int64_t all_running = field_integer(queue->first, "running_count");
     weft_status status = WEFT_OK;
     if (waiting > 0)
-        status = print_waiting(queue->waiting, now, output, error);
+        status = runs_queue_print_waiting(queue->waiting, now, output, error);
     if (status == WEFT_OK && chosen.running && run > 0) {
         fputs(waiting > 0 ? "\n" : "", output);
         status = print_running(queue->running, now, output, error);
     }
     if (waiting > 0 || (chosen.running && run > 0))
         fputc('\n', output);
-    print_totals(all_waiting, field_integer(queue->first, "waiting_slots"), all_running,
-                 field_integer(queue->first, "running_slots"), output);
+    runs_queue_print_totals(all_waiting, field_integer(queue->first, "waiting_slots"), all_running,
+                            field_integer(queue->first, "running_slots"), output);
     if (!queue->pages && waiting < all_waiting)
         platform_list_cut(output, "runs wait", "first", all_waiting, waiting, how);
     if (!queue->pages && chosen.running && run < all_running)
@@ -241,7 +244,7 @@ static void print_lines(const cJSON *list, FILE *output)
 }
 
 /* Start runs again. */
-static weft_status resume(struct platform *platform, FILE *output, struct error *error)
+static weft_status runs_queue_resume(struct platform *platform, FILE *output, struct error *error)
 {
     struct platform_path path;
     platform_path_begin(&path, "queue");
@@ -252,7 +255,7 @@ static weft_status resume(struct platform *platform, FILE *output, struct error 
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status runs_queue_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct queue queue = {0};
@@ -261,18 +264,18 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status != WEFT_OK)
         return status;
     if (chosen.resume) {
-        status = resume(&platform, call->output, error);
+        status = runs_queue_resume(&platform, call->output, error);
         platform_close(&platform);
         return status;
     }
-    status = read_queue(&platform, limit, &queue, error);
+    status = runs_queue_read_queue(&platform, limit, &queue, error);
     if (status == WEFT_OK && chosen.json) {
         print_lines(queue.waiting, call->output);
         if (chosen.running)
             print_lines(queue.running, call->output);
     } else if (status == WEFT_OK) {
         platform_print_paused(queue.first);
-        status = print(&queue, call->output, error);
+        status = runs_queue_print(&queue, call->output, error);
     }
     free_queue(&queue);
     platform_close(&platform);
@@ -292,5 +295,5 @@ const struct command command_queue = {
     .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = runs_queue_run,
 };

@@ -16,8 +16,8 @@ static const struct cli_option options[] = {
     RUN_CHILD_OPTIONS(chosen.run), RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 
-static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
-                         struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
+static weft_status resume_write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
+                                struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
 {
     int64_t step;
     enum run_state state;
@@ -39,10 +39,10 @@ static weft_status write(struct command_call *call, struct platform *platform, c
     return status;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status resume_run(struct command_call *call, struct error *error)
 {
     static const struct run_child child = {
-        .route = "fork", .options = &chosen.run, .shown = &chosen.shown, .write = write};
+        .route = "fork", .options = &chosen.run, .shown = &chosen.shown, .write = resume_write};
     return run_child_make(call, &child, error);
 }
 
@@ -60,5 +60,5 @@ const struct command command_resume = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = resume_run,
 };

@@ -26,7 +26,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run"),
 };
 
-static void print_json(const struct run_record *record, FILE *out)
+static void runs_print_json(const struct run_record *record, FILE *out)
 {
     struct json_writer line;
     json_begin(&line, JSON_LINE);
@@ -46,7 +46,7 @@ static void print_json(const struct run_record *record, FILE *out)
     json_end(&line);
 }
 
-static void print_line(const struct run_record *record, FILE *out)
+static void runs_print_line(const struct run_record *record, FILE *out)
 {
     char started[32];
     time_t moment = (time_t)record->started;
@@ -75,7 +75,7 @@ static size_t find_first(const char *directory, char (*ids)[RUN_ID_BYTES], size_
     return first;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status runs_run(struct command_call *call, struct error *error)
 {
     char directory[FILE_PATH_BYTES];
     char(*ids)[RUN_ID_BYTES];
@@ -100,9 +100,9 @@ static weft_status run(struct command_call *call, struct error *error)
             fprintf(call->output, "%-24s %-9s %5s %-19s %8s  %s\n", "run", "state", "ranks", "started", "took",
                     "command");
         if (chosen.json)
-            print_json(&record, call->output);
+            runs_print_json(&record, call->output);
         else
-            print_line(&record, call->output);
+            runs_print_line(&record, call->output);
     }
     if (!chosen.json && !shown)
         fprintf(call->output, "no runs yet; start one with weft run\n");
@@ -121,5 +121,5 @@ const struct command command_runs = {
     .examples = "weft runs\nweft runs --last 5 --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = runs_run,
 };

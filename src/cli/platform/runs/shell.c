@@ -11,7 +11,7 @@ static const struct cli_option options[] = {
     CLI_TEXT("shell", 0, "PROGRAM", &chosen.shell, NULL, "this shell instead of bash, or of sh where there is no bash"),
 };
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status shell_run(struct command_call *call, struct error *error)
 {
     static char shell[] = "sh", letter[] = "-c", find[] = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
     static char *usual[] = {shell, letter, find, NULL};
@@ -34,5 +34,5 @@ const struct command command_shell = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = shell_run,
 };

@@ -29,7 +29,7 @@ static const struct cli_option options[] = {
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 
-static weft_status misused(struct command_call *call, weft_status status)
+static weft_status submit_misused(struct command_call *call, weft_status status)
 {
     if (status != WEFT_OK)
         call->exit_code = EXIT_MISUSED;
@@ -67,14 +67,14 @@ static weft_status tell_unknown(struct platform *platform, const char *project, 
                      project);
 }
 
-static weft_status submit(struct command_call *call, struct platform *platform, struct error *error)
+static weft_status submit_submit(struct command_call *call, struct platform *platform, struct error *error)
 {
     static char *const sleeping[] = {(char *)"sleep", (char *)"infinity", NULL};
     struct platform_path path;
     struct json_writer body;
     char done[128];
     const char *project = NULL;
-    weft_status status = misused(call, choose_project(platform, &project, error));
+    weft_status status = submit_misused(call, choose_project(platform, &project, error));
     if (status != WEFT_OK)
         return status;
     json_begin(&body, JSON_LINE);
@@ -100,22 +100,22 @@ static weft_status submit(struct command_call *call, struct platform *platform, 
                : tell_unknown(platform, project, error);
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status runs_submit_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     if (call->program_count == 0 && !chosen.run.interactive)
-        return misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
-                                       "%s needs a program: %s --project NAME -- PROGRAM [ARGUMENTS]", call->name,
-                                       call->name));
-    weft_status status = misused(call, run_options_check(call->name, &chosen.run, error));
+        return submit_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                              "%s needs a program: %s --project NAME -- PROGRAM [ARGUMENTS]",
+                                              call->name, call->name));
+    weft_status status = submit_misused(call, run_options_check(call->name, &chosen.run, error));
     if (status == WEFT_OK && chosen.project)
-        status = misused(call, platform_name_check(chosen.project, "--project", error));
+        status = submit_misused(call, platform_name_check(chosen.project, "--project", error));
     if (status != WEFT_OK)
         return status;
     status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    status = submit(call, &platform, error);
+    status = submit_submit(call, &platform, error);
     platform_close(&platform);
     return status;
 }
@@ -143,5 +143,5 @@ const struct command command_submit = {
     .takes_program = true,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = runs_submit_run,
 };

@@ -40,7 +40,7 @@ static void put_event(struct table *table, const cJSON *event)
 }
 
 /* All events, page by page. */
-static weft_status print_events(struct platform *platform, int64_t run, FILE *output, struct error *error)
+static weft_status why_print_events(struct platform *platform, int64_t run, FILE *output, struct error *error)
 {
     struct table table;
     int64_t after = 0;
@@ -99,7 +99,7 @@ static void print_why(int64_t run, const cJSON *why, FILE *output)
         fprintf(output, "  expected to start soon\n");
 }
 
-static weft_status tell(struct platform *platform, const char *word, FILE *output, struct error *error)
+static weft_status why_tell(struct platform *platform, const char *word, FILE *output, struct error *error)
 {
     struct platform_path path;
     cJSON *reply = NULL;
@@ -118,16 +118,16 @@ static weft_status tell(struct platform *platform, const char *word, FILE *outpu
     cJSON_Delete(reply);
     if (status != WEFT_OK)
         return platform_run_unknown(platform, run, error);
-    return chosen.events ? print_events(platform, run, output, error) : WEFT_OK;
+    return chosen.events ? why_print_events(platform, run, output, error) : WEFT_OK;
 }
 
-static weft_status run(struct command_call *call, struct error *error)
+static weft_status why_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    status = tell(&platform, call->words[0], call->output, error);
+    status = why_tell(&platform, call->words[0], call->output, error);
     platform_close(&platform);
     return status;
 }
@@ -144,5 +144,5 @@ const struct command command_why = {
     .most_words = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .run = run,
+    .run = why_run,
 };

@@ -23,7 +23,7 @@ char *comm_name(uint32_t id, char *text, size_t size)
 
 /* Units of the next level in order of first appearance, for `count` units of which `one_of` names a world rank; turns
  * `one_of` into one of each of those, and returns how many. */
-static uint32_t group_units(const uint32_t *unit_of_rank, uint32_t *one_of, uint32_t count, uint32_t *above)
+static uint32_t comm_group_units(const uint32_t *unit_of_rank, uint32_t *one_of, uint32_t count, uint32_t *above)
 {
     uint32_t groups = 0;
     for (uint32_t unit = 0; unit < count; unit++) {
@@ -51,7 +51,7 @@ weft_status comm_number_units(struct weft_comm *comm, struct error *error)
             free(one_of);
             return error_memory(error, count * sizeof *above, "the leaves of a communicator");
         }
-        count = group_units(tuner->units[level], one_of, count, above);
+        count = comm_group_units(tuner->units[level], one_of, count, above);
         if (count > 1)
             comm->above[level] = above;
         else

@@ -34,7 +34,7 @@ struct founders {
     uint32_t index;            /* of CALL_SUBSET: this rank's place among them */
 };
 
-static int by_key(const void *left, const void *right)
+static int comm_make_by_key(const void *left, const void *right)
 {
     const struct seat *a = left, *b = right;
     if (a->key != b->key)
@@ -106,7 +106,8 @@ void comm_discard(struct weft_comm *comm)
     free(comm);
 }
 
-static weft_status allocate(weft_context *context, uint32_t size, struct weft_comm **result, struct error *error)
+static weft_status comm_make_allocate(weft_context *context, uint32_t size, struct weft_comm **result,
+                                      struct error *error)
 {
     struct weft_comm *comm = calloc(1, sizeof *comm);
     if (!comm)
@@ -160,8 +161,9 @@ static weft_status number_nodes(struct weft_comm *comm, struct error *error)
 }
 
 /* Fill in what the introductions tell. seats[0..size) are the ranks, in order. */
-static weft_status settle(struct weft_comm *comm, const uint32_t *members, const struct introduction *introductions,
-                          const struct seat *seats, struct error *error)
+static weft_status comm_make_settle(struct weft_comm *comm, const uint32_t *members,
+                                    const struct introduction *introductions, const struct seat *seats,
+                                    struct error *error)
 {
     weft_context *context = comm->context;
     for (uint32_t r = 0; r < comm->size; r++) {
@@ -192,8 +194,8 @@ static weft_status settle(struct weft_comm *comm, const uint32_t *members, const
 }
 
 /* One message of weft_comm_subset(): the entries of members [first, first + count). */
-static weft_status pass(const struct founders *founders, uint32_t from, uint32_t to, struct introduction *all,
-                        uint32_t first, uint32_t count)
+static weft_status comm_make_pass(const struct founders *founders, uint32_t from, uint32_t to, struct introduction *all,
+                                  uint32_t first, uint32_t count)
 {
     bool sends = from == founders->index;
     const struct call call = {.collective = COLLECTIVE_SENDRECEIVE,
@@ -216,15 +218,15 @@ static weft_status introduce_subset(const struct founders *founders, struct intr
     uint32_t step = 1;
     for (; step < count && !(index & step) && status == WEFT_OK; step *= 2)
         if (index + step < count)
-            status = pass(founders, index + step, index, all, index + step,
-                          count - index - step < step ? count - index - step : step);
+            status = comm_make_pass(founders, index + step, index, all, index + step,
+                                    count - index - step < step ? count - index - step : step);
     if (index > 0 && status == WEFT_OK)
-        status = pass(founders, index, index - step, all, index, count - index < step ? count - index : step);
+        status = comm_make_pass(founders, index, index - step, all, index, count - index < step ? count - index : step);
     if (index > 0 && status == WEFT_OK)
-        status = pass(founders, index - step, index, all, 0, count);
+        status = comm_make_pass(founders, index - step, index, all, 0, count);
     for (step /= 2; step > 0 && status == WEFT_OK; step /= 2)
         if (index + step < count)
-            status = pass(founders, index, index + step, all, 0, count);
+            status = comm_make_pass(founders, index, index + step, all, 0, count);
     return status;
 }
 
@@ -268,9 +270,9 @@ static weft_status check_able(const weft_context *context, const struct founders
 /* ---- making ---- */
 
 /* The communicator of those of this rank's color, of whom there is at least this one. */
-static weft_status found(weft_context *context, const struct founders *founders,
-                         const struct introduction *introductions, int color, void **block, weft_comm **result,
-                         struct error *error)
+static weft_status comm_make_found(weft_context *context, const struct founders *founders,
+                                   const struct introduction *introductions, int color, void **block,
+                                   weft_comm **result, struct error *error)
 {
     uint32_t size = 0;
     struct weft_comm *comm = NULL;
@@ -281,13 +283,13 @@ static weft_status found(weft_context *context, const struct founders *founders,
         if (introductions[i].color == color)
             seats[size++] = (struct seat){introductions[i].key, i};
     if (status == WEFT_OK) {
-        qsort(seats, size, sizeof *seats, by_key);
-        status = allocate(context, size, &comm, error);
+        qsort(seats, size, sizeof *seats, comm_make_by_key);
+        status = comm_make_allocate(context, size, &comm, error);
     }
     if (status == WEFT_OK) {
         comm->mine = *block;
         *block = NULL;
-        status = settle(comm, founders->members, introductions, seats, error);
+        status = comm_make_settle(comm, founders->members, introductions, seats, error);
     }
     free(seats);
     if (status != WEFT_OK) {
@@ -339,7 +341,7 @@ static weft_status comm_meet(weft_context *context, const struct founders *found
     else
         status = check_able(context, founders, introductions, error);
     if (status == WEFT_OK && color >= 0) {
-        status = found(context, founders, introductions, color, &block, &comm, error);
+        status = comm_make_found(context, founders, introductions, color, &block, &comm, error);
         if (status != WEFT_OK && status != WEFT_ERROR_STATE)
             fail_all(context, error);
     }
@@ -378,12 +380,12 @@ static weft_status check_state(const weft_comm *comm, struct error *error)
 }
 
 /* Neither `comm` nor `result` is NULL: where it is, say so in the name of `function`. */
-static weft_status check_given(const weft_comm *comm, weft_comm **result, const char *function)
+static weft_status comm_make_check_given(const weft_comm *comm, weft_comm **result, const char *function)
 {
     return comm && result ? WEFT_OK : context_missing(function, comm ? "place for the communicator" : "communicator");
 }
 
-static weft_status make(const struct founders *founders, int color, int key, weft_comm **result)
+static weft_status comm_make_make(const struct founders *founders, int color, int key, weft_comm **result)
 {
     weft_comm *parent = founders->parent;
     weft_context *context = parent->context;
@@ -400,24 +402,24 @@ static weft_status make(const struct founders *founders, int color, int key, wef
     return status == WEFT_OK ? WEFT_OK : context_note(context, &error);
 }
 
-static weft_status divide(weft_comm *comm, enum call_purpose purpose, int color, int key, weft_comm **result)
+static weft_status comm_make_divide(weft_comm *comm, enum call_purpose purpose, int color, int key, weft_comm **result)
 {
     const struct founders founders = {.members = comm->world, .count = comm->size, .parent = comm, .purpose = purpose};
-    return make(&founders, color, key, result);
+    return comm_make_make(&founders, color, key, result);
 }
 
 weft_status weft_comm_split(weft_comm *comm, int color, int key, weft_comm **result)
 {
-    if (check_given(comm, result, "weft_comm_split()") != WEFT_OK)
+    if (comm_make_check_given(comm, result, "weft_comm_split()") != WEFT_OK)
         return WEFT_ERROR_ARGUMENT;
-    return divide(comm, CALL_SPLIT, color < 0 ? -1 : color, key, result);
+    return comm_make_divide(comm, CALL_SPLIT, color < 0 ? -1 : color, key, result);
 }
 
 weft_status weft_comm_duplicate(weft_comm *comm, weft_comm **result)
 {
-    if (check_given(comm, result, "weft_comm_duplicate()") != WEFT_OK)
+    if (comm_make_check_given(comm, result, "weft_comm_duplicate()") != WEFT_OK)
         return WEFT_ERROR_ARGUMENT;
-    return divide(comm, CALL_DUPLICATE, 0, (int)comm->rank, result);
+    return comm_make_divide(comm, CALL_DUPLICATE, 0, (int)comm->rank, result);
 }
 
 static weft_status check_subset(const weft_comm *comm, const int *ranks, int count, struct error *error)
@@ -464,7 +466,7 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
 {
     struct error error;
     error_clear(&error);
-    if (check_given(comm, result, "weft_comm_subset()") != WEFT_OK)
+    if (comm_make_check_given(comm, result, "weft_comm_subset()") != WEFT_OK)
         return WEFT_ERROR_ARGUMENT;
     if (check_subset(comm, ranks, count, &error) != WEFT_OK)
         return context_note(comm->context, &error);
@@ -482,7 +484,8 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
             founders.index = (uint32_t)i;
     }
     weft_status status = number_subset(comm, members, founders.count, &founders.subset, &error);
-    status = status == WEFT_OK ? make(&founders, 0, (int)founders.index, result) : context_note(comm->context, &error);
+    status = status == WEFT_OK ? comm_make_make(&founders, 0, (int)founders.index, result)
+                               : context_note(comm->context, &error);
     free(members);
     return status;
 }
@@ -499,7 +502,7 @@ static void log_departure(weft_comm *comm, enum call_purpose purpose)
 }
 
 /* Free what is this rank's alone, and the rest as soon as all near ranks have come as far. With the baton. */
-static void release(weft_comm *comm)
+static void comm_make_release(weft_comm *comm)
 {
     weft_context *context = comm->context;
     const uint32_t kinds[] = {0, COMM_MESSAGES, COMM_MESSAGES | COMM_SUBSETS};
@@ -546,7 +549,7 @@ void comm_discard_released(weft_context *context)
     free_released(context, true);
 }
 
-static bool is_busy(const weft_comm *comm)
+static bool comm_make_is_busy(const weft_comm *comm)
 {
     for (const struct weft_request *request = comm->context->all; request; request = request->next_of_all)
         if (request->comm == comm && request->state != EXECUTION_FREE)
@@ -575,13 +578,13 @@ weft_status weft_comm_free(weft_comm *comm)
     if (control_failed(context->control))
         progress_round(context); /* breaks the context */
     weft_status status = context_status(context);
-    if (status == WEFT_OK && is_busy(comm))
+    if (status == WEFT_OK && comm_make_is_busy(comm))
         status = error_set(&error, WEFT_ERROR_STATE,
                            "%s has operations that were not waited for; give their requests to weft_wait() before "
                            "weft_comm_free()",
                            comm->name);
     else if (status == WEFT_OK) /* else its memory stays until the end, since others may still look at it */
-        release(comm);
+        comm_make_release(comm);
     progress_leave(context);
     return error.status == WEFT_OK ? status : context_note(context, &error);
 }

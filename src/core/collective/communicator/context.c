@@ -101,7 +101,7 @@ static bool same_fields(const struct card *a, const struct card *b, int fields)
 }
 
 /* One kernel and one network of its own. */
-static bool same_network(const struct card *a, const struct card *b)
+static bool context_same_network(const struct card *a, const struct card *b)
 {
     return same_fields(a, b, 2);
 }
@@ -160,7 +160,7 @@ static weft_status prepare_regrouping(weft_context *context, struct error *error
                         error);
 }
 
-static weft_status meet(weft_context *context, struct error *error)
+static weft_status context_meet(weft_context *context, struct error *error)
 {
     const weft_config *config = &context->config;
     const struct meeting_config wanted = {.rank = config->rank,
@@ -242,7 +242,7 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
     for (uint32_t r = 0; r < context->ranks; r++) {
         asked |= extra_of(&cards[r]).fabric;
         far |= strcmp(cards[r].machine, cards[0].machine) != 0;
-        loopback &= same_network(&cards[r], &cards[0]);
+        loopback &= context_same_network(&cards[r], &cards[0]);
     }
     if (!far && (!asked || context->ranks == 1))
         return WEFT_OK;
@@ -344,10 +344,10 @@ weft_status context_open_epoch(weft_context *context, const struct fabric *forme
     return status;
 }
 
-static weft_status open_all(weft_context *context, struct error *error)
+static weft_status context_open_all(weft_context *context, struct error *error)
 {
     startup_begin(&context->startup);
-    weft_status status = meet(context, error);
+    weft_status status = context_meet(context, error);
     if (status != WEFT_OK)
         return status;
     startup_end(&context->startup, STARTUP_CONTROL);
@@ -443,7 +443,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->kept_bytes = copy_forgotten_after();
     weft_status status = keep_config(context, &wanted, &error);
     if (status == WEFT_OK)
-        status = open_all(context, &error);
+        status = context_open_all(context, &error);
     if (status != WEFT_OK) {
         context_note_thread(&error);
         close_all(context);

@@ -125,7 +125,7 @@ static const char *given_by(const struct exchange_operation *operation, uint32_t
                                          : (const char *)contribution_in(operation->comm->blocks[rank], operation);
 }
 
-static void take_bytes(char *target, const char *source, uint64_t bytes)
+static void communicator_exchange_take_bytes(char *target, const char *source, uint64_t bytes)
 {
     if (bytes && target != source) /* in place */
         memcpy(target, source, bytes);
@@ -141,7 +141,8 @@ static void take_all(const struct exchange_operation *operation, uint64_t from)
         uint64_t count = call->vectors ? call->vectors->output_counts[rank] : call->count, first = packed;
         if (call->vectors && call->vectors->output_displacements)
             first = call->vectors->output_displacements[rank];
-        take_bytes((char *)call->output + first * element, given_by(operation, rank) + from, count * element);
+        communicator_exchange_take_bytes((char *)call->output + first * element, given_by(operation, rank) + from,
+                                         count * element);
         packed += count;
     }
 }
@@ -173,9 +174,10 @@ void exchange_take(const struct exchange_operation *operation)
         take_all(operation, from);
         break;
     case EXCHANGE_TAKE:
-        take_bytes(operation->call->output,
-                   given_by(operation, operation->plan->members[group->first + step->operands]) + from,
-                   operation->block_bytes);
+        communicator_exchange_take_bytes(operation->call->output,
+                                         given_by(operation, operation->plan->members[group->first + step->operands]) +
+                                             from,
+                                         operation->block_bytes);
         break;
     case EXCHANGE_NOTHING:
         break;

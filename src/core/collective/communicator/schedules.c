@@ -42,7 +42,7 @@ struct loaded {
 };
 
 /* Prove it for the first root that calls may have; others are proved when they are first called. */
-static weft_status prove(const weft_comm *comm, const struct written *written, struct error *error)
+static weft_status schedules_prove(const weft_comm *comm, const struct written *written, struct error *error)
 {
     enum collective collective = written_collective(written);
     if (collective == COLLECTIVE_SENDRECEIVE)
@@ -62,7 +62,7 @@ static weft_status prove(const weft_comm *comm, const struct written *written, s
 }
 
 /* Ask everybody how it went: all have the same text, and it is right, or nobody takes it. */
-static weft_status agree(weft_comm *comm, const struct loaded *mine, struct error *error)
+static weft_status schedules_agree(weft_comm *comm, const struct loaded *mine, struct error *error)
 {
     struct loaded *all = malloc((size_t)comm->size * sizeof *all);
     if (!all)
@@ -98,11 +98,11 @@ weft_status weft_comm_load_schedule(weft_comm *comm, const char *path)
     if (status == WEFT_OK)
         status = written_read(path, &written, &error);
     if (status == WEFT_OK)
-        status = prove(comm, written, &error);
+        status = schedules_prove(comm, written, &error);
     struct loaded mine = {status, written ? written_hash(written) : 0};
     struct error others;
     error_clear(&others);
-    weft_status agreed = agree(comm, &mine, status == WEFT_OK ? &error : &others);
+    weft_status agreed = schedules_agree(comm, &mine, status == WEFT_OK ? &error : &others);
     if (status == WEFT_OK)
         status = agreed;
     if (status != WEFT_OK) {

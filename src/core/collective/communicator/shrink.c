@@ -17,7 +17,7 @@
 #define CONNECT_SECONDS 3.0 /* for the survivors, who have only just met, to connect; else they meet again */
 #define FENCE_SECONDS   5.0 /* for a process that was killed to end */
 
-static void warn(void *argument, const char *message)
+static void shrink_warn(void *argument, const char *message)
 {
     const weft_context *context = argument;
     char name[128];
@@ -26,7 +26,7 @@ static void warn(void *argument, const char *message)
 }
 
 /* Nobody but the survivors touches this rank's memory any more. */
-static weft_status fence(weft_context *context, const struct regroup_table *table, struct error *error)
+static weft_status shrink_fence(weft_context *context, const struct regroup_table *table, struct error *error)
 {
     uint32_t *gone = malloc(context->ranks * sizeof *gone), *kept = malloc(context->ranks * sizeof *kept);
     uint32_t gone_count = 0, kept_count = 0;
@@ -121,13 +121,13 @@ static weft_status try_to_shrink(weft_context *context, bool *again, struct erro
     struct control *control = NULL;
     struct regroup_table table = {0};
     struct card card;
-    const struct regroup_wait wait = {context->meeting_limit, context->late_seconds, warn, context};
+    const struct regroup_wait wait = {context->meeting_limit, context->late_seconds, shrink_warn, context};
     *again = false;
     weft_status status = context_make_card(context, &control, &card, error);
     if (status == WEFT_OK)
         status = regroup_meet(context->regroup, &card, &wait, &table, error);
     if (status == WEFT_OK)
-        status = fence(context, &table, error);
+        status = shrink_fence(context, &table, error);
     if (status != WEFT_OK) {
         control_abandon(control);
         free(table.cards);

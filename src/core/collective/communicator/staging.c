@@ -2,7 +2,7 @@
 #include "core/collective/internal/staging.h"
 
 /* Room for the piece after the last one, or at the beginning of the ring, that leaves the last one alone. */
-static bool fits(const struct staging *staging, uint64_t bytes, uint64_t *first)
+static bool staging_fits(const struct staging *staging, uint64_t bytes, uint64_t *first)
 {
     *first = staging->end;
     if (bytes <= staging->bytes - staging->end)
@@ -11,7 +11,8 @@ static bool fits(const struct staging *staging, uint64_t bytes, uint64_t *first)
     return bytes <= staging->first;
 }
 
-static weft_status grow(struct staging *staging, struct heap *heap, uint64_t usual, uint64_t bytes, struct error *error)
+static weft_status staging_grow(struct staging *staging, struct heap *heap, uint64_t usual, uint64_t bytes,
+                                struct error *error)
 {
     uint64_t size = usual;
     if (size < 2 * bytes)
@@ -33,8 +34,8 @@ weft_status staging_take(struct staging *staging, struct heap *heap, uint64_t us
     bytes = (bytes + 127) & ~(uint64_t)127;
     heap_free(heap, staging->outgrown);
     staging->outgrown = NULL;
-    if (!fits(staging, bytes, &first)) {
-        weft_status status = grow(staging, heap, usual, bytes, error);
+    if (!staging_fits(staging, bytes, &first)) {
+        weft_status status = staging_grow(staging, heap, usual, bytes, error);
         if (status != WEFT_OK)
             return status;
         first = 0;

@@ -189,7 +189,7 @@ static struct diagnosis_operation operation_of_request(const struct weft_request
     return operation_of(comm->context->rank, &entry);
 }
 
-static void report(struct weft_request *request, enum diagnosis_kind kind, uint32_t world_rank)
+static void diagnosis_report(struct weft_request *request, enum diagnosis_kind kind, uint32_t world_rank)
 {
     weft_context *context = request->comm->context;
     struct diagnosis *diagnosis = &context->diagnosis;
@@ -224,7 +224,7 @@ void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, const 
             diagnosis->message.peer_bytes = transfer->peer_bytes;
         }
     }
-    report(request, DIAGNOSIS_MISMATCH, request->comm->world[comm_rank]);
+    diagnosis_report(request, DIAGNOSIS_MISMATCH, request->comm->world[comm_rank]);
 }
 
 void diagnosis_watch(struct weft_request *request, double seconds)
@@ -238,14 +238,14 @@ void diagnosis_watch(struct weft_request *request, double seconds)
         limit = INFINITY; /* the others may work on for as long as they like */
     if (seconds >= limit) {
         diagnosis->waited = limit;
-        report(request, DIAGNOSIS_LIMIT, request->awaited - 1);
+        diagnosis_report(request, DIAGNOSIS_LIMIT, request->awaited - 1);
     } else if (seconds >= comm->context->late_seconds && diagnosis->warned != request->tag) {
         diagnosis->warned = request->tag;
         diagnosis->waited = seconds;
-        report(request, DIAGNOSIS_LATE, request->awaited - 1);
+        diagnosis_report(request, DIAGNOSIS_LATE, request->awaited - 1);
     } else if (seconds >= STUCK_SECONDS &&
                clock_now() >= atomic_load_explicit(&diagnosis->next_look, memory_order_relaxed)) {
-        report(request, DIAGNOSIS_STUCK, request->awaited - 1);
+        diagnosis_report(request, DIAGNOSIS_STUCK, request->awaited - 1);
     }
 }
 
@@ -408,7 +408,7 @@ static bool end_with_stranger(weft_context *context, const struct diagnosis_oper
 }
 
 /* Ask the next of the members that nobody has asked, if there is one. */
-static void survey(struct diagnosis *diagnosis)
+static void diagnosis_survey(struct diagnosis *diagnosis)
 {
     uint32_t next = diagnosis->links[0].communicator & COMM_MESSAGES ? 0 : unasked(diagnosis);
     diagnosis->surveys = true;
@@ -418,7 +418,7 @@ static void survey(struct diagnosis *diagnosis)
 }
 
 /* The log of the last link's awaited rank is here: one step further along the chain. */
-static void follow(weft_context *context, uint32_t rank, const struct operation_log *log)
+static void diagnosis_follow(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *last = &diagnosis->links[diagnosis->surveys ? 0 : diagnosis->link_count - 1];
@@ -435,7 +435,7 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     diagnosis->link_count++;
     if (diagnosis->surveys) {
         *link = (struct diagnosis_operation){.rank = rank};
-        survey(diagnosis);
+        diagnosis_survey(diagnosis);
         return;
     }
     *link = operation_of(rank, next);
@@ -466,7 +466,7 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
         else if (crosses)
             give_up_for_now(diagnosis);
         else
-            survey(diagnosis);
+            diagnosis_survey(diagnosis);
         diagnosis->seen = crosses ? cycle : 0;
         return;
     }
@@ -494,7 +494,7 @@ static uint32_t unasked(const struct diagnosis *diagnosis)
  * the same communicator. Where two wait for one another, each in another lane, or this one is done, it is a third who
  * has not come: the others are asked in turn. Where all have come, the first one's word counts.
  */
-static bool pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
+static bool diagnosis_pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *mine = &diagnosis->links[0];
@@ -558,7 +558,7 @@ static void conclude_mismatch(weft_context *context, uint32_t rank, const struct
     end_with_mismatch(context, &ours, &theirs);
 }
 
-static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
+static void diagnosis_conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     switch ((enum diagnosis_kind)atomic_load_explicit(&diagnosis->kind, memory_order_acquire)) {
@@ -566,16 +566,16 @@ static void conclude(weft_context *context, uint32_t rank, const struct operatio
         conclude_mismatch(context, rank, log);
         break;
     case DIAGNOSIS_LIMIT:
-        if (!pass_on(context, rank, log))
+        if (!diagnosis_pass_on(context, rank, log))
             end_with_limit(context, log);
         break;
     case DIAGNOSIS_LATE:
-        if (!pass_on(context, rank, log))
+        if (!diagnosis_pass_on(context, rank, log))
             warn_of_late(context, log);
         break;
     case DIAGNOSIS_STUCK:
         if (log)
-            follow(context, rank, log);
+            diagnosis_follow(context, rank, log);
         else
             give_up_for_now(diagnosis);
         break;
@@ -591,7 +591,7 @@ static void on_answer(void *argument, uint32_t rank, const struct operation_log 
     if (!diagnosis->asking || rank != diagnosis->asked)
         return; /* an answer that came too late */
     diagnosis->asking = false;
-    conclude(context, rank, log);
+    diagnosis_conclude(context, rank, log);
 }
 
 int diagnosis_progress(weft_context *context)
@@ -612,7 +612,7 @@ int diagnosis_progress(weft_context *context)
         control_ask_log(context->control, diagnosis->asked, on_answer, context);
     } else if (clock_now() - diagnosis->asked_at > ANSWER_LIMIT) {
         diagnosis->asking = false;
-        conclude(context, diagnosis->asked, NULL);
+        diagnosis_conclude(context, diagnosis->asked, NULL);
     }
     return 100;
 }

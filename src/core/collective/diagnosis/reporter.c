@@ -107,7 +107,7 @@ static void *write_in_time(void *argument)
 }
 
 /* With the lock: the first failure since the last one that was told. */
-static weft_status tell(weft_reporter *reporter)
+static weft_status reporter_tell(weft_reporter *reporter)
 {
     const weft_status status = reporter->error.status;
     if (status != WEFT_OK)
@@ -132,7 +132,7 @@ static int64_t rank_of_launcher(void)
     return -1;
 }
 
-static weft_status open_file(weft_reporter *reporter, const char *path, struct error *error)
+static weft_status reporter_open_file(weft_reporter *reporter, const char *path, struct error *error)
 {
     struct stat file;
     char name[64];
@@ -184,7 +184,7 @@ static weft_status open_reporter(weft_reporter *reporter, const char *path, stru
 {
     reporter->descriptor = -1;
     reporter->rank = rank_of_launcher();
-    weft_status status = open_file(reporter, path, error);
+    weft_status status = reporter_open_file(reporter, path, error);
     if (status != WEFT_OK)
         return status;
     reporter->numbers = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -194,7 +194,7 @@ static weft_status open_reporter(weft_reporter *reporter, const char *path, stru
     return errno == 0 ? WEFT_OK : error_system(error, "cannot start a thread that writes metrics");
 }
 
-static void release(weft_reporter *reporter)
+static void reporter_release(weft_reporter *reporter)
 {
     if (reporter->descriptor >= 0)
         close(reporter->descriptor);
@@ -217,7 +217,7 @@ weft_status weft_reporter_open(const char *path, weft_reporter **reporter)
         opened ? open_reporter(opened, path, &error) : error_memory(&error, sizeof *opened, "a reporter of metrics");
     if (status != WEFT_OK) {
         if (opened)
-            release(opened);
+            reporter_release(opened);
         context_note_thread(&error);
         return status;
     }
@@ -227,7 +227,7 @@ weft_status weft_reporter_open(const char *path, weft_reporter **reporter)
 
 /* ---- lines ---- */
 
-static char *put_text(char *at, const char *text)
+static char *reporter_put_text(char *at, const char *text)
 {
     const size_t length = strlen(text);
     memcpy(at, text, length);
@@ -249,7 +249,7 @@ static char *put_integer(char *at, int64_t number)
     return at;
 }
 
-static char *put_time(char *at)
+static char *reporter_put_time(char *at)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -260,13 +260,13 @@ static char *put_time(char *at)
     return at + 7;
 }
 
-static char *put_name(char *at, const char *name)
+static char *reporter_put_name(char *at, const char *name)
 {
     static const char digits[] = "0123456789abcdef";
     for (; *name; name++) {
         const unsigned char byte = (unsigned char)*name;
         if (byte < 0x20) {
-            at = put_text(at, "\\u00");
+            at = reporter_put_text(at, "\\u00");
             *at++ = digits[byte >> 4];
             *at++ = digits[byte & 15];
             continue;
@@ -279,12 +279,12 @@ static char *put_name(char *at, const char *name)
 }
 
 /* 17 digits bring every double back, and every float as the double that it is. */
-static char *put_value(char *at, double value, locale_t numbers)
+static char *reporter_put_value(char *at, double value, locale_t numbers)
 {
     if (isnan(value))
-        return put_text(at, "NaN");
+        return reporter_put_text(at, "NaN");
     if (isinf(value))
-        return put_text(at, value < 0 ? "-Infinity" : "Infinity");
+        return reporter_put_text(at, value < 0 ? "-Infinity" : "Infinity");
     const locale_t before = uselocale(numbers);
     at += sprintf(at, "%.17g", value);
     uselocale(before);
@@ -294,34 +294,34 @@ static char *put_value(char *at, double value, locale_t numbers)
 /* When, and which rank. */
 static char *put_origin(char *at, const weft_reporter *reporter)
 {
-    at = put_time(put_text(at, "\"time\":"));
+    at = reporter_put_time(reporter_put_text(at, "\"time\":"));
     if (reporter->rank >= 0)
-        at = put_integer(put_text(at, ",\"rank\":"), reporter->rank);
+        at = put_integer(reporter_put_text(at, ",\"rank\":"), reporter->rank);
     return at;
 }
 
 static size_t make_line(const weft_reporter *reporter, const char *name, int64_t step, double value,
                         char line[LINE_BYTES])
 {
-    char *at = put_integer(put_text(line, "{\"step\":"), step);
-    at = put_origin(put_text(at, ","), reporter);
-    at = put_text(put_name(put_text(at, ",\""), name), "\":");
-    at = put_text(put_value(at, value, reporter->numbers), "}\n");
+    char *at = put_integer(reporter_put_text(line, "{\"step\":"), step);
+    at = put_origin(reporter_put_text(at, ","), reporter);
+    at = reporter_put_text(reporter_put_name(reporter_put_text(at, ",\""), name), "\":");
+    at = reporter_put_text(reporter_put_value(at, value, reporter->numbers), "}\n");
     return (size_t)(at - line);
 }
 
 static size_t make_progress_line(const weft_reporter *reporter, double done, double total, double seconds_left,
                                  char line[LINE_BYTES])
 {
-    char *at = put_origin(put_text(line, "{"), reporter);
-    at = put_value(put_text(at, ",\"progress\":"), done, reporter->numbers);
-    at = put_value(put_text(at, ",\"of\":"), total, reporter->numbers);
+    char *at = put_origin(reporter_put_text(line, "{"), reporter);
+    at = reporter_put_value(reporter_put_text(at, ",\"progress\":"), done, reporter->numbers);
+    at = reporter_put_value(reporter_put_text(at, ",\"of\":"), total, reporter->numbers);
     if (seconds_left >= 0 && isfinite(seconds_left))
-        at = put_value(put_text(at, ",\"seconds_left\":"), seconds_left, reporter->numbers);
-    return (size_t)(put_text(at, "}\n") - line);
+        at = reporter_put_value(reporter_put_text(at, ",\"seconds_left\":"), seconds_left, reporter->numbers);
+    return (size_t)(reporter_put_text(at, "}\n") - line);
 }
 
-static weft_status check_name(const char *name)
+static weft_status reporter_check_name(const char *name)
 {
     struct error error;
     const size_t length = name ? strnlen(name, WEFT_REPORT_NAME_MOST + 1) : 0;
@@ -335,7 +335,7 @@ static weft_status check_name(const char *name)
 }
 
 /* Put a line into the buffer. */
-static weft_status add_line(weft_reporter *reporter, const char *line, size_t length)
+static weft_status reporter_add_line(weft_reporter *reporter, const char *line, size_t length)
 {
     pthread_mutex_lock(&reporter->lock);
     if (reporter->used + length > BUFFER_BYTES)
@@ -349,7 +349,7 @@ static weft_status add_line(weft_reporter *reporter, const char *line, size_t le
     }
     memcpy(reporter->buffer + reporter->used, line, length);
     reporter->used += length;
-    const weft_status status = tell(reporter);
+    const weft_status status = reporter_tell(reporter);
     pthread_mutex_unlock(&reporter->lock);
     return status;
 }
@@ -359,8 +359,8 @@ weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step,
     char line[LINE_BYTES];
     if (!reporter)
         return WEFT_OK;
-    const weft_status status = check_name(name);
-    return status == WEFT_OK ? add_line(reporter, line, make_line(reporter, name, step, value, line)) : status;
+    const weft_status status = reporter_check_name(name);
+    return status == WEFT_OK ? reporter_add_line(reporter, line, make_line(reporter, name, step, value, line)) : status;
 }
 
 weft_status weft_report_progress(weft_reporter *reporter, double done, double total, double seconds_left)
@@ -370,7 +370,7 @@ weft_status weft_report_progress(weft_reporter *reporter, double done, double to
     if (!reporter)
         return WEFT_OK;
     if (done >= 0 && done <= total && total > 0 && isfinite(total))
-        return add_line(reporter, line, make_progress_line(reporter, done, total, seconds_left, line));
+        return reporter_add_line(reporter, line, make_progress_line(reporter, done, total, seconds_left, line));
     error_clear(&error);
     error_set(&error, WEFT_ERROR_ARGUMENT, "progress is %g of %g; it must be 0 or more, at most its total, and finite",
               done, total);
@@ -384,7 +384,7 @@ weft_status weft_reporter_flush(weft_reporter *reporter)
         return WEFT_OK;
     pthread_mutex_lock(&reporter->lock);
     write_buffer(reporter);
-    const weft_status status = tell(reporter);
+    const weft_status status = reporter_tell(reporter);
     pthread_mutex_unlock(&reporter->lock);
     return status;
 }
@@ -396,12 +396,12 @@ weft_status weft_reporter_close(weft_reporter *reporter)
     pthread_mutex_lock(&reporter->lock);
     reporter->ending = true;
     write_buffer(reporter);
-    const weft_status status = tell(reporter);
+    const weft_status status = reporter_tell(reporter);
     pthread_cond_signal(&reporter->changed);
     pthread_mutex_unlock(&reporter->lock);
     pthread_join(reporter->writer, NULL);
     pthread_cond_destroy(&reporter->changed);
     pthread_mutex_destroy(&reporter->lock);
-    release(reporter);
+    reporter_release(reporter);
     return status;
 }

@@ -27,7 +27,7 @@ struct file {
     uint32_t tracks[TRACKS], track_count; /* named already */
 };
 
-static void put_line(struct file *file, struct json_writer *line)
+static void trace_file_put_line(struct file *file, struct json_writer *line)
 {
     const char *text = json_text(line);
     if (text)
@@ -61,8 +61,8 @@ static double duration(const struct file *file, uint64_t ticks)
     return microseconds((double)(int64_t)ticks * file->tick);
 }
 
-static void begin_event(struct json_writer *line, const char *name, const char *category, const char *phase,
-                        uint32_t rank, uint32_t track)
+static void trace_file_begin_event(struct json_writer *line, const char *name, const char *category, const char *phase,
+                                   uint32_t rank, uint32_t track)
 {
     json_begin(line, JSON_LINE);
     json_open_object(line, NULL);
@@ -77,12 +77,12 @@ static void begin_event(struct json_writer *line, const char *name, const char *
 static void put_track_name(struct file *file, uint32_t track, const char *name)
 {
     struct json_writer line;
-    begin_event(&line, "thread_name", NULL, "M", file->rank, track);
+    trace_file_begin_event(&line, "thread_name", NULL, "M", file->rank, track);
     json_open_object(&line, "args");
     json_put_text(&line, "name", name);
     json_close(&line);
     json_close(&line);
-    put_line(file, &line);
+    trace_file_put_line(file, &line);
 }
 
 /* The track of a communicator's operations (lane < 0) or of a lane of theirs; named when it is first used. */
@@ -131,8 +131,9 @@ static void put_step(struct file *file, const struct trace_event *event)
     struct json_writer line;
     if (event->communicator & COMM_MESSAGES)
         return; /* the operation says it all */
-    begin_event(&line, step_kind_name((enum step_kind)event->what), step_category((enum step_kind)event->what), "X",
-                file->rank, track_of(file, event->communicator, event->lane));
+    trace_file_begin_event(&line, step_kind_name((enum step_kind)event->what),
+                           step_category((enum step_kind)event->what), "X", file->rank,
+                           track_of(file, event->communicator, event->lane));
     json_put_number(&line, "ts", moment(file, event->begin));
     json_put_number(&line, "dur", duration(file, event->end - event->begin));
     json_open_object(&line, "args");
@@ -144,7 +145,7 @@ static void put_step(struct file *file, const struct trace_event *event)
     json_put_integer(&line, "peer", event->peer);
     json_close(&line);
     json_close(&line);
-    put_line(file, &line);
+    trace_file_put_line(file, &line);
 }
 
 static void put_arguments(const struct file *file, const struct trace_event *event, struct json_writer *line)
@@ -167,42 +168,42 @@ static void put_arguments(const struct file *file, const struct trace_event *eve
 }
 
 /* Collectives of a communicator follow one another; messages overlap, and are told as two ends each. */
-static void put_operation(struct file *file, const struct trace_event *event)
+static void trace_file_put_operation(struct file *file, const struct trace_event *event)
 {
     struct json_writer line;
     bool is_message = event->communicator & COMM_MESSAGES;
     uint32_t communicator = event->communicator & COMM_IDS, track = track_of(file, communicator, -1);
     char name[64];
     if (!is_message) {
-        begin_event(&line, call_name(event->what), "operation", "X", file->rank, track);
+        trace_file_begin_event(&line, call_name(event->what), "operation", "X", file->rank, track);
         json_put_number(&line, "ts", moment(file, event->begin));
         json_put_number(&line, "dur", duration(file, event->end - event->begin));
         put_arguments(file, event, &line);
         json_close(&line);
-        put_line(file, &line);
+        trace_file_put_line(file, &line);
         return;
     }
     snprintf(name, sizeof name, "%s %u", event->op == MESSAGE_SENT ? "send to" : "receive from", event->peer);
     file->pairs++;
     for (int end = 0; end < 2; end++) {
-        begin_event(&line, name, "send and receive", end ? "e" : "b", file->rank, track);
+        trace_file_begin_event(&line, name, "send and receive", end ? "e" : "b", file->rank, track);
         json_put_unsigned(&line, "id", file->pairs);
         json_put_number(&line, "ts", moment(file, end ? event->end : event->begin));
         if (!end)
             put_arguments(file, event, &line);
         json_close(&line);
-        put_line(file, &line);
+        trace_file_put_line(file, &line);
     }
 }
 
 /* Who the rank is. Viewers show the name; the rest is for programs (observe/inspect/timeline.h). */
-static void put_rank(struct file *file, const struct card *card)
+static void trace_file_put_rank(struct file *file, const struct card *card)
 {
     const struct trace_header *header = file->header;
     char name[160];
     struct json_writer line;
     snprintf(name, sizeof name, "rank %u on host %s (process %d)", file->rank, card->host, card->process);
-    begin_event(&line, "process_name", NULL, "M", file->rank, 0);
+    trace_file_begin_event(&line, "process_name", NULL, "M", file->rank, 0);
     json_open_object(&line, "args");
     json_put_text(&line, "name", name);
     json_put_text(&line, "host", card->host);
@@ -214,7 +215,7 @@ static void put_rank(struct file *file, const struct card *card)
     json_put_number(&line, "clock_uncertainty_us", file->one_machine ? 0 : (double)header->uncertainty * 1e-3);
     json_close(&line);
     json_close(&line);
-    put_line(file, &line);
+    trace_file_put_line(file, &line);
 }
 
 static void put_events(struct file *file, uint32_t rank, const struct card *card, bool one_machine,
@@ -225,17 +226,17 @@ static void put_events(struct file *file, uint32_t rank, const struct card *card
     file->one_machine = one_machine;
     file->tick = clock_tick_length(header->opened, header->closed);
     file->track_count = 0;
-    put_rank(file, card);
+    trace_file_put_rank(file, card);
     uint64_t kept = header->count < header->room ? header->count : header->room;
     for (uint64_t i = 0; i < kept; i++)
         if (events[i].kind == TRACE_OPERATION)
-            put_operation(file, &events[i]);
+            trace_file_put_operation(file, &events[i]);
         else
             put_step(file, &events[i]);
 }
 
-static weft_status begin_file(const weft_context *context, struct file *file, const char *path,
-                              const struct trace_header *own, struct error *error)
+static weft_status trace_file_begin_file(const weft_context *context, struct file *file, const char *path,
+                                         const struct trace_header *own, struct error *error)
 {
     *file = (struct file){.stream = fopen(path, "w"), .zero = context->log->opened.now, .reference = own->closed};
     if (!file->stream)
@@ -245,7 +246,7 @@ static weft_status begin_file(const weft_context *context, struct file *file, co
     return WEFT_OK;
 }
 
-static weft_status end_file(struct file *file, const char *path, struct error *error)
+static weft_status trace_file_end_file(struct file *file, const char *path, struct error *error)
 {
     fprintf(file->stream, "\n]}\n");
     bool bad = ferror(file->stream);
@@ -304,16 +305,16 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct fil
 }
 
 /* Rank 0: its own events, then everybody's, in rank order. What cannot be written is received all the same. */
-static weft_status write_all(weft_context *context, const struct trace *trace, struct error *error)
+static weft_status trace_file_write_all(weft_context *context, const struct trace *trace, struct error *error)
 {
     struct file file;
-    weft_status opened = begin_file(context, &file, trace->path, &trace->header, error), status = WEFT_OK;
+    weft_status opened = trace_file_begin_file(context, &file, trace->path, &trace->header, error), status = WEFT_OK;
     if (opened == WEFT_OK)
         put_events(&file, 0, &context->cards[0], true, &trace->header, trace->ring);
     for (uint32_t r = 1; status == WEFT_OK && r < context->ranks; r++)
         if (context_rank_traces(context, r))
             status = receive_from(context, r, opened == WEFT_OK ? &file : NULL, error);
-    weft_status closed = opened == WEFT_OK ? end_file(&file, trace->path, error) : opened;
+    weft_status closed = opened == WEFT_OK ? trace_file_end_file(&file, trace->path, error) : opened;
     return status != WEFT_OK ? status : closed;
 }
 
@@ -322,18 +323,19 @@ static weft_status write_own(weft_context *context, const struct trace *trace, s
     struct file file;
     char path[4096];
     snprintf(path, sizeof path, "%s.rank-%u", trace->path, context->rank);
-    weft_status status = begin_file(context, &file, path, &trace->header, error);
+    weft_status status = trace_file_begin_file(context, &file, path, &trace->header, error);
     if (status != WEFT_OK)
         return status;
     put_events(&file, context->rank, &context->cards[context->rank], true, &trace->header, trace->ring);
-    return end_file(&file, path, error);
+    return trace_file_end_file(&file, path, error);
 }
 
 weft_status trace_file_write(weft_context *context, const struct trace *trace, bool failed, struct error *error)
 {
     if (failed || !context_rank_traces(context, 0))
         return write_own(context, trace, error);
-    weft_status status = context->rank == 0 ? write_all(context, trace, error) : send_to_first(context, trace);
+    weft_status status =
+        context->rank == 0 ? trace_file_write_all(context, trace, error) : send_to_first(context, trace);
     if (status != WEFT_OK && error->status == WEFT_OK)
         error_set(error, status, "%s", weft_message(context));
     return status;

@@ -51,7 +51,7 @@ void execution_free_all(weft_context *context)
 
 /* ---- binding ---- */
 
-static uint64_t round_up(uint64_t bytes)
+static uint64_t execution_round_up(uint64_t bytes)
 {
     return (bytes + 63) & ~(uint64_t)63;
 }
@@ -67,7 +67,7 @@ struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, 
         if (segment.length > plan->segment_bytes)
             segment.length = plan->segment_bytes;
     }
-    segment.width = plan->parts == 1 ? round_up(segment.length) : plan_width(segment.length, plan->parts);
+    segment.width = plan->parts == 1 ? execution_round_up(segment.length) : plan_width(segment.length, plan->parts);
     return segment;
 }
 
@@ -102,7 +102,7 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
     return WEFT_OK;
 }
 
-static weft_status bind(struct weft_request *request, uint64_t block_bytes, struct error *error)
+static weft_status execution_bind(struct weft_request *request, uint64_t block_bytes, struct error *error)
 {
     const struct plan *plan = request->plan;
     const struct call *call = request->call;
@@ -120,7 +120,7 @@ static weft_status bind(struct weft_request *request, uint64_t block_bytes, stru
     binding->stages = true;
     binding->streaming = false;
     if (request->entry->near)
-        binding->room = round_up(binding->iterations > 1 ? plan->segment_bytes : block_bytes);
+        binding->room = execution_round_up(binding->iterations > 1 ? plan->segment_bytes : block_bytes);
     binding->finish = NULL;
     if (collective_reduces(call->collective) &&
         (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM)) {
@@ -209,8 +209,8 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
 /* ---- from preparation to the end ---- */
 
 /* A request for this call, bound; nobody's yet. */
-static weft_status make(weft_comm *comm, const struct call *call, struct plan_entry *entry, uint64_t block_bytes,
-                        struct weft_request **result, struct error *error)
+static weft_status execution_make(weft_comm *comm, const struct call *call, struct plan_entry *entry,
+                                  uint64_t block_bytes, struct weft_request **result, struct error *error)
 {
     struct weft_request *request = request_take(comm->context, error);
     if (!request)
@@ -229,7 +229,7 @@ static weft_status make(weft_comm *comm, const struct call *call, struct plan_en
     request->awaited = 0;
     request->steps_taken = request->steps_seen = 0;
     atomic_store_explicit(&request->done, false, memory_order_relaxed);
-    weft_status status = bind(request, block_bytes, error);
+    weft_status status = execution_bind(request, block_bytes, error);
     if (status != WEFT_OK) {
         execution_release(request);
         return status;
@@ -247,7 +247,7 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, bool kee
     if (status == WEFT_OK)
         status = plan_entry_verify(entry, comm, error);
     if (status == WEFT_OK)
-        status = make(comm, call, entry, call_block_bytes(call, comm->size), &request, error);
+        status = execution_make(comm, call, entry, call_block_bytes(call, comm->size), &request, error);
     if (status != WEFT_OK)
         return status;
     if (keep) {
@@ -262,7 +262,7 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, bool kee
     return WEFT_OK;
 }
 
-static void begin(struct weft_request *request)
+static void execution_begin(struct weft_request *request)
 {
     const struct plan *plan = request->plan;
     const struct segment first = execution_segment(plan, request->binding.block_bytes, 0);
@@ -300,7 +300,7 @@ static void enqueue(struct weft_request *request)
     comm->tail = request;
 }
 
-static void complete(struct weft_request *request, weft_status status)
+static void execution_complete(struct weft_request *request, weft_status status)
 {
     weft_comm *comm = request->comm;
     weft_context *context = comm->context;
@@ -358,7 +358,7 @@ void execution_enqueue(struct weft_request *request)
         while (*link)
             link = &(*link)->next;
         *link = request;
-        begin(request);
+        execution_begin(request);
         execution_advance(request);
         return;
     }
@@ -373,7 +373,8 @@ weft_status execution_adopt(const struct exchange_operation *operation, struct p
                             struct operation_entry *log, struct weft_request **result, struct error *error)
 {
     struct weft_request *request = NULL;
-    weft_status status = make(operation->comm, operation->call, entry, operation->block_bytes, &request, error);
+    weft_status status =
+        execution_make(operation->comm, operation->call, entry, operation->block_bytes, &request, error);
     if (status != WEFT_OK)
         return status;
     request->sequence = sequence;
@@ -382,7 +383,7 @@ weft_status execution_adopt(const struct exchange_operation *operation, struct p
     request->log = log;
     progress_count(&operation->comm->context->progress, +1);
     enqueue(request);
-    begin(request);
+    execution_begin(request);
     request->lanes[0].begun = true; /* it is published */
     *result = request;
     return WEFT_OK;
@@ -400,7 +401,7 @@ void execution_cancel(struct weft_request *request, weft_status status)
         transfer->state = TRANSFER_IDLE;
         context->transfers[way]--;
     }
-    complete(request, status);
+    execution_complete(request, status);
 }
 
 /* ---- advancing ---- */
@@ -423,7 +424,7 @@ bool execution_advance(struct weft_request *request)
                 progress_fail(request->comm->context, &error);
             return false;
         }
-        begin(request);
+        execution_begin(request);
     }
     bool moved = false, again = true;
     uint64_t budget = ADVANCE_BYTES;
@@ -436,7 +437,7 @@ bool execution_advance(struct weft_request *request)
     if (request->comm->context->trace)
         trace_advance(request, moved);
     if (!request->lanes_left) {
-        complete(request, WEFT_OK);
+        execution_complete(request, WEFT_OK);
         return true;
     }
     return moved;

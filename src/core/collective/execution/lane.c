@@ -16,7 +16,7 @@ static bool lane_may_step(const struct weft_request *request, const struct lane 
     return other->iteration > iteration || (other->iteration == iteration && other->done >= step->wait_steps);
 }
 
-static enum step_result take_step(struct weft_request *request, struct lane *lane, const struct step *step)
+static enum step_result lane_take_step(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     switch ((enum step_kind)step->kind) {
     case STEP_SEND:
@@ -45,7 +45,7 @@ bool execution_advance_lane(struct weft_request *request, uint32_t number, uint6
             return moved;
         if (trace && !lane->looked_at)
             lane->looked_at = clock_ticks();
-        if (take_step(request, lane, step) != STEP_COMPLETE)
+        if (lane_take_step(request, lane, step) != STEP_COMPLETE)
             return moved;
         moved = true;
         uint64_t bytes = step->kind == STEP_SIGNAL || step->kind == STEP_AWAIT || step->kind == STEP_EXCHANGE

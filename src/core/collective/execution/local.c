@@ -6,7 +6,8 @@
 #include "core/transport/copy.h"
 
 /* The canonical tree over chunks of scratch, most often one from each rank. */
-static void reduce(struct weft_request *request, const struct lane *lane, const struct step *step, uint64_t count)
+static void execution_local_reduce(struct weft_request *request, const struct lane *lane, const struct step *step,
+                                   uint64_t count)
 {
     const void **sources = request->comm->sources;
     void *target = execution_chunk(request, lane, step->target, step->target_chunk);
@@ -25,7 +26,7 @@ enum step_result execution_step_local(struct weft_request *request, struct lane 
     uint64_t count = bytes / request->binding.element;
     char *target = execution_chunk(request, lane, step->target, step->target_chunk);
     if (step->kind == STEP_REDUCE) {
-        reduce(request, lane, step, count);
+        execution_local_reduce(request, lane, step, count);
         return STEP_COMPLETE;
     }
     if (step->kind == STEP_FINISH) {

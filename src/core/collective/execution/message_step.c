@@ -6,14 +6,14 @@
 #include "core/collective/communicator/context.h"
 
 /* The transport is done with the lane's message. */
-static void settle(struct weft_request *request, struct lane *lane)
+static void message_step_settle(struct weft_request *request, struct lane *lane)
 {
     weft_context *context = request->comm->context;
     context->transfers[shm_reaches(context->shm, lane->transfer.peer) ? CONTEXT_NEAR : CONTEXT_FABRIC]--;
     lane->transfer.state = TRANSFER_IDLE;
 }
 
-static enum step_result fail(struct weft_request *request, struct error *error)
+static enum step_result message_step_fail(struct weft_request *request, struct error *error)
 {
     progress_fail(request->comm->context, error);
     return STEP_FAILED;
@@ -28,7 +28,7 @@ static uint64_t message_tag(const struct weft_request *request, uint64_t bytes)
 }
 
 /* Begin the message of a step. */
-static enum step_result begin(struct weft_request *request, struct lane *lane, const struct step *step)
+static enum step_result message_step_begin(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     weft_comm *comm = request->comm;
     weft_context *context = comm->context;
@@ -49,19 +49,19 @@ static enum step_result begin(struct weft_request *request, struct lane *lane, c
     transfer->state = TRANSFER_IDLE;
     if (!context->transports[way]) {
         error_set(&error, WEFT_ERROR_NETWORK, "no transport reaches rank %u", peer);
-        return fail(request, &error);
+        return message_step_fail(request, &error);
     }
     context->transfers[way]++;
     lane->begun = true;
     if (context->transports[way]->begin(context->transports[way], transfer, &error) != WEFT_OK) {
         context->transfers[way]--;
-        return fail(request, &error);
+        return message_step_fail(request, &error);
     }
     return STEP_COMPLETE;
 }
 
 /* What arrived is combined with what was here. */
-static void reduce(struct weft_request *request, struct lane *lane, const struct step *step)
+static void message_step_reduce(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     const struct call *call = request->call;
     void *target = execution_chunk(request, lane, step->target, step->target_chunk);
@@ -81,24 +81,24 @@ static void reduce(struct weft_request *request, struct lane *lane, const struct
 enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     struct transfer *transfer = &lane->transfer;
-    if (!lane->begun && begin(request, lane, step) == STEP_FAILED)
+    if (!lane->begun && message_step_begin(request, lane, step) == STEP_FAILED)
         return STEP_FAILED;
     switch (transfer->state) {
     case TRANSFER_COMPLETE:
-        settle(request, lane);
+        message_step_settle(request, lane);
         if (step->kind == STEP_RECEIVE_REDUCE)
-            reduce(request, lane, step);
+            message_step_reduce(request, lane, step);
         return STEP_COMPLETE;
     case TRANSFER_MISMATCH:
-        settle(request, lane);
+        message_step_settle(request, lane);
         diagnosis_mismatch(request, step->peer, transfer);
         return STEP_FAILED;
     case TRANSFER_FAILED: {
         struct error error;
         error_clear(&error);
-        settle(request, lane);
+        message_step_settle(request, lane);
         error_set(&error, WEFT_ERROR_NETWORK, "a message to or from rank %u failed in the transport", transfer->peer);
-        return fail(request, &error);
+        return message_step_fail(request, &error);
     }
     default:
         request->awaited = transfer->peer + 1;

@@ -137,7 +137,7 @@ static bool is_beyond_caches(const struct weft_request *request)
 }
 
 /* Tell near ranks where the buffers of this operation lie. */
-static weft_status announce(struct weft_request *request, struct error *error)
+static weft_status shm_step_announce(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
     const struct heap *heap = comm->context->heap;
@@ -179,7 +179,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
             return false;
         }
         struct near_line *line = own_line(request);
-        if (announce(request, error) != WEFT_OK)
+        if (shm_step_announce(request, error) != WEFT_OK)
             return false;
         line->tag = request->tag;
         near_history_note(comm->mine, number, request->tag);
@@ -194,7 +194,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
 
 /* ---- signals ---- */
 
-static void signal(struct weft_request *request, struct lane *lane, const struct plan_group *group)
+static void shm_step_signal(struct weft_request *request, struct lane *lane, const struct plan_group *group)
 {
     weft_comm *comm = request->comm;
     uint32_t number = (uint32_t)(lane - request->lanes);
@@ -283,7 +283,7 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
 
 /* ---- moving data ---- */
 
-static enum step_result expose(struct weft_request *request, struct lane *lane, const struct step *step)
+static enum step_result shm_step_expose(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     const struct near_places *places = &own_line(request)->places;
     if (places->exposed == HEAP_NOWHERE)
@@ -309,7 +309,7 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
     return STEP_COMPLETE;
 }
 
-static enum step_result read_from(struct weft_request *request, struct lane *lane, const struct step *step)
+static enum step_result shm_step_read_from(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     uint64_t bytes = execution_step_bytes(request, lane, step);
     if (!bytes)
@@ -321,7 +321,7 @@ static enum step_result read_from(struct weft_request *request, struct lane *lan
 }
 
 /* The exposed chunks of all of a group, in its order. */
-static uint32_t gather(const struct weft_request *request, const struct lane *lane, const struct step *step)
+static uint32_t shm_step_gather(const struct weft_request *request, const struct lane *lane, const struct step *step)
 {
     const struct plan_group *group = &request->plan->groups[step->peer];
     for (uint32_t i = 0; i < group->count; i++)
@@ -386,7 +386,7 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
     if (step->kind == STEP_SPREAD)
         comm->sources[0] = execution_chunk(request, lane, step->source, step->source_chunk);
     else
-        sources = gather(request, lane, step);
+        sources = shm_step_gather(request, lane, step);
     if (step->kind != STEP_GATHER_REDUCE) {
         const struct plan_group *group = &plan->groups[step->kind == STEP_SPREAD ? step->peer : step->operands];
         struct error error;
@@ -402,7 +402,7 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
     return STEP_COMPLETE;
 }
 
-static void deliver(struct weft_request *request, struct lane *lane, const struct step *step)
+static void shm_step_deliver(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     uint64_t bytes = execution_step_bytes(request, lane, step);
     if (own_line(request)->places.output != HEAP_NOWHERE || !bytes)
@@ -417,7 +417,7 @@ static void deliver(struct weft_request *request, struct lane *lane, const struc
 
 /* ---- tiny messages ---- */
 
-static enum step_result exchange(struct weft_request *request, struct lane *lane, const struct step *step)
+static enum step_result shm_step_exchange(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     weft_comm *comm = request->comm;
     const struct plan *plan = request->plan;
@@ -454,22 +454,22 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
 {
     switch ((enum step_kind)step->kind) {
     case STEP_EXPOSE:
-        return expose(request, lane, step);
+        return shm_step_expose(request, lane, step);
     case STEP_SIGNAL:
-        signal(request, lane, &request->plan->groups[step->peer]);
+        shm_step_signal(request, lane, &request->plan->groups[step->peer]);
         return STEP_COMPLETE;
     case STEP_AWAIT:
         return await(request, lane, step, &request->plan->groups[step->peer]);
     case STEP_READ:
-        return read_from(request, lane, step);
+        return shm_step_read_from(request, lane, step);
     case STEP_GATHER_REDUCE:
     case STEP_SPREAD:
     case STEP_REDUCE_SPREAD:
         return reduce_or_spread(request, lane, step);
     case STEP_DELIVER:
-        deliver(request, lane, step);
+        shm_step_deliver(request, lane, step);
         return STEP_COMPLETE;
     default:
-        return exchange(request, lane, step);
+        return shm_step_exchange(request, lane, step);
     }
 }

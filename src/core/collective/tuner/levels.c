@@ -126,8 +126,9 @@ static int by_leaf(const void *first, const void *second)
 }
 
 /* A cluster of `levels` levels of these hosts, kept if it has a place. `leaf` may be NULL. */
-static void keep(struct tuner_levels *levels, const weft_context *context, const struct simulated_cluster *cluster,
-                 const struct link_cost costs[2], const uint32_t *leaf, uint32_t leaves)
+static void levels_keep(struct tuner_levels *levels, const weft_context *context,
+                        const struct simulated_cluster *cluster, const struct link_cost costs[2], const uint32_t *leaf,
+                        uint32_t leaves)
 {
     static const char *const names[] = {"node", "leaf", "core"};
     struct cluster_file file = {.level_count = leaves > 1 ? 3 : 2,
@@ -167,13 +168,13 @@ void tuner_levels_flat(struct tuner_levels *levels, weft_context *context, const
 {
     const struct link_parameters plausible = tuner_far_parameters(far);
     const struct link_cost costs[2] = {{plausible.latency, plausible.overhead, plausible.bandwidth}};
-    keep(levels, context, cluster, costs, NULL, 1);
+    levels_keep(levels, context, cluster, costs, NULL, 1);
 }
 
 /* ---- measuring ---- */
 
 /* Everybody who stands for a node has come here. */
-static weft_status meet(weft_comm *world, const struct tuner_levels *levels, uint32_t me)
+static weft_status levels_meet(weft_comm *world, const struct tuner_levels *levels, uint32_t me)
 {
     uint8_t out = 0, in = 0;
     for (uint32_t distance = 1; distance < levels->nodes; distance *= 2) {
@@ -201,7 +202,7 @@ static weft_status take_rounds(weft_context *context, const struct tuner_levels 
     window = window < WINDOW_LEAST ? WINDOW_LEAST : window > WINDOW_MOST ? WINDOW_MOST : window;
     for (uint32_t at = 0; at < PASSES * rounds; at++) {
         uint32_t partner = leaves_partner(levels->nodes, at % rounds, me);
-        weft_status status = meet(world, levels, me);
+        weft_status status = levels_meet(world, levels, me);
         struct link_cost cost = {0};
         int peer = (int)levels->leaders[partner];
         if (status == WEFT_OK && partner != me)
@@ -217,8 +218,8 @@ static weft_status take_rounds(weft_context *context, const struct tuner_levels 
 }
 
 /* Rank 0 takes in what every node measured: matrices[pass][a x nodes + b], a < b, and a further one of the best. */
-static weft_status collect(weft_context *context, const struct tuner_levels *levels, const struct link_cost *own,
-                           struct link_cost *from, struct link_cost *matrices)
+static weft_status levels_collect(weft_context *context, const struct tuner_levels *levels, const struct link_cost *own,
+                                  struct link_cost *from, struct link_cost *matrices)
 {
     uint32_t n = levels->nodes, rounds = leaves_rounds(n);
     struct link_cost *best = matrices + (size_t)PASSES * n * n;
@@ -249,8 +250,8 @@ static weft_status collect(weft_context *context, const struct tuner_levels *lev
 }
 
 /* Leaves that at least two of the matrices tell alike. */
-static void conclude(struct tuner_levels *levels, weft_context *context, const struct simulated_cluster *cluster,
-                     const struct link_cost *matrices)
+static void levels_conclude(struct tuner_levels *levels, weft_context *context, const struct simulated_cluster *cluster,
+                            const struct link_cost *matrices)
 {
     uint32_t n = levels->nodes, found[PASSES + 1][LEAVES_NODES_MOST], leaves[PASSES + 1], believed = PASSES;
     for (uint32_t i = 0; i <= PASSES; i++) {
@@ -275,7 +276,7 @@ static void conclude(struct tuner_levels *levels, weft_context *context, const s
     struct link_cost costs[2] = {{0}};
     leaves_costs(&best, found[believed], leaves[believed], &costs[0], &costs[1]);
     if (costs[0].bytes_per_second > 0)
-        keep(levels, context, cluster, costs, found[believed], leaves[believed]);
+        levels_keep(levels, context, cluster, costs, found[believed], leaves[believed]);
 }
 
 weft_status tuner_levels_measure(struct tuner_levels *levels, weft_context *context,
@@ -299,12 +300,12 @@ weft_status tuner_levels_measure(struct tuner_levels *levels, weft_context *cont
         if (status == WEFT_OK)
             sent = take_rounds(context, levels, bytes, buffers, costs);
         if (status == WEFT_OK && sent == WEFT_OK)
-            sent = context->rank == 0 ? collect(context, levels, costs, from, matrices)
+            sent = context->rank == 0 ? levels_collect(context, levels, costs, from, matrices)
                                       : weft_send(costs, count * sizeof *costs, WEFT_U8, 0, world);
         if (sent != WEFT_OK)
             status = error_set(error, sent, "%s", weft_message(context));
         if (status == WEFT_OK && context->rank == 0)
-            conclude(levels, context, cluster, matrices);
+            levels_conclude(levels, context, cluster, matrices);
     }
     heap_free(context->heap, buffers);
     free(costs);
@@ -317,7 +318,7 @@ weft_status tuner_levels_measure(struct tuner_levels *levels, weft_context *cont
 /* ---- telling ---- */
 
 /* From rank 0 down a binomial tree. */
-static weft_status spread(weft_comm *world, void *data, size_t bytes)
+static weft_status levels_spread(weft_comm *world, void *data, size_t bytes)
 {
     uint32_t distance = 1, me = world->rank;
     weft_status status = WEFT_OK;
@@ -345,7 +346,7 @@ weft_status tuner_levels_tell(const struct tuner_levels *levels, uint32_t maps, 
         status = error_memory(error, (size_t)world->size * maps * sizeof **tuner->units, "the leaves of the world");
     if (status == WEFT_OK && context->rank == 0)
         status = cluster_file_place(&levels->file, hosts, n, units, error);
-    weft_status told = status == WEFT_OK ? spread(world, by_node, (size_t)maps * n * sizeof *by_node) : WEFT_OK;
+    weft_status told = status == WEFT_OK ? levels_spread(world, by_node, (size_t)maps * n * sizeof *by_node) : WEFT_OK;
     if (told != WEFT_OK)
         status = error_set(error, told, "%s", weft_message(context));
     for (uint32_t map = 0; status == WEFT_OK && map < maps; map++)

@@ -127,7 +127,8 @@ weft_status tuner_exchange(weft_comm *world, char *buffers, size_t bytes, int pe
 }
 
 /* `count` tiny messages in a row, then an answer: the best time of `rounds`. */
-static weft_status stream(weft_comm *world, void *buffer, int count, int rounds, int peer, bool first, double *seconds)
+static weft_status tuner_links_stream(weft_comm *world, void *buffer, int count, int rounds, int peer, bool first,
+                                      double *seconds)
 {
     double best = 1e9;
     for (int i = 0; i < rounds; i++) {
@@ -152,7 +153,7 @@ weft_status tuner_tiny(weft_comm *world, void *buffer, int rounds, int peer, boo
     double one = 0, many = 0;
     weft_status status = tuner_ping(world, buffer, 8, rounds, peer, first, &one);
     if (status == WEFT_OK)
-        status = stream(world, buffer, STREAM_MESSAGES, rounds / 2, peer, first, &many);
+        status = tuner_links_stream(world, buffer, STREAM_MESSAGES, rounds / 2, peer, first, &many);
     double each = (many - 2 * one) / (STREAM_MESSAGES - 1);
     cost->overhead = clamp(each, one * OVERHEAD_LEAST, one * OVERHEAD_MOST);
     cost->latency = one - 2 * cost->overhead;
@@ -230,8 +231,8 @@ static uint32_t nodes_sharing(const weft_context *context, const struct tuner_le
 }
 
 /* What rank 0 knows without measuring. */
-static void survey(weft_context *context, const struct tuner_levels *levels, bool given, struct agreement *agreement,
-                   char *kind, size_t size)
+static void tuner_links_survey(weft_context *context, const struct tuner_levels *levels, bool given,
+                               struct agreement *agreement, char *kind, size_t size)
 {
     struct machine *machine = NULL;
     struct links links;
@@ -277,8 +278,8 @@ void tuner_forget(weft_context *context)
 }
 
 /* A cache that cannot be read or written costs a measurement next time, nothing else. */
-static void keep(weft_context *context, const char *kind, struct agreement *agreement, const struct link_cost *near,
-                 const struct link_cost *far)
+static void tuner_links_keep(weft_context *context, const char *kind, struct agreement *agreement,
+                             const struct link_cost *near, const struct link_cost *far)
 {
     struct links links;
     char key[LINK_KEY_BYTES];
@@ -298,8 +299,8 @@ static void keep(weft_context *context, const char *kind, struct agreement *agre
 }
 
 /* Measure with the peers that were named; rank 0 keeps the results, and sees whether they fit what it knew. */
-static weft_status measure(weft_context *context, struct tuner_levels *levels, struct agreement *agreement,
-                           const char *kind, struct error *error)
+static weft_status tuner_links_measure(weft_context *context, struct tuner_levels *levels, struct agreement *agreement,
+                                       const char *kind, struct error *error)
 {
     bool first = context->rank == 0;
     struct link_cost near = {0}, far = {0};
@@ -314,7 +315,7 @@ static weft_status measure(weft_context *context, struct tuner_levels *levels, s
     if (status != WEFT_OK || !first)
         return status;
     near_here = near_here && near.latency + 2 * near.overhead < NEAR_PLAUSIBLE;
-    keep(context, kind, agreement, near_here ? &near : NULL, far_here ? &far : NULL);
+    tuner_links_keep(context, kind, agreement, near_here ? &near : NULL, far_here ? &far : NULL);
     if (near_here)
         snprintf(agreement->source, sizeof agreement->source, "links measured by rank 0");
     if (!far_here)
@@ -343,7 +344,8 @@ static void adopt_levels(const struct tuner_levels *levels, struct agreement *ag
 }
 
 /* Rank 0's agreement becomes everybody's. */
-static weft_status agree(weft_context *context, const char *what, struct agreement *agreement, struct error *error)
+static weft_status tuner_links_agree(weft_context *context, const char *what, struct agreement *agreement,
+                                     struct error *error)
 {
     struct agreement *all = NULL;
     weft_status status = context_tell_all(context, what, agreement, sizeof *agreement, (void **)&all, error);
@@ -362,20 +364,20 @@ weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *t
     tuner->cluster = agreement.cluster; /* for the measurements themselves, which are messages */
     weft_status status = tuner_levels_open(&levels, context, topology, error);
     if (status == WEFT_OK && context->rank == 0)
-        survey(context, &levels, topology != NULL, &agreement, kind, sizeof kind);
+        tuner_links_survey(context, &levels, topology != NULL, &agreement, kind, sizeof kind);
     if (status == WEFT_OK)
-        status = agree(context, "tuner", &agreement, error);
+        status = tuner_links_agree(context, "tuner", &agreement, error);
     bool measures = agreement.near_peer != NOBODY || agreement.far_peer != NOBODY;
     if (status == WEFT_OK && measures)
-        status = measure(context, &levels, &agreement, kind, error);
+        status = tuner_links_measure(context, &levels, &agreement, kind, error);
     if (status == WEFT_OK && measures && levels.nodes > 1) /* on one node only the prices are still to be told */
-        status = agree(context, "tuner measured", &agreement, error);
+        status = tuner_links_agree(context, "tuner measured", &agreement, error);
     if (status == WEFT_OK && agreement.all_pairs)
         status = tuner_levels_measure(&levels, context, &agreement.cluster, error);
     if (context->rank == 0)
         adopt_levels(&levels, &agreement);
     if (status == WEFT_OK && (measures || levels.nodes > 1))
-        status = agree(context, "tuner levels", &agreement, error);
+        status = tuner_links_agree(context, "tuner levels", &agreement, error);
     tuner->cluster = agreement.cluster;
     memcpy(tuner->source, agreement.source, sizeof tuner->source);
     if (status == WEFT_OK && agreement.maps)

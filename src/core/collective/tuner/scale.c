@@ -161,8 +161,8 @@ static weft_status simulate_thinned(const struct algorithm *algorithm, const str
 }
 
 /* Messages that a rank exchanges with other nodes, and the bytes that it sends there. */
-static weft_status count_traffic(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
-                                 double *messages, double *bytes, struct error *error)
+static weft_status scale_count_traffic(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
+                                       double *messages, double *bytes, struct error *error)
 {
     struct plan *plan;
     weft_status status = plan_generate(algorithm, shape, rank, &plan, error);
@@ -192,7 +192,7 @@ static weft_status least_price(const struct algorithm *algorithm, const struct p
     double link_bytes = 0, most = 0;
     for (uint32_t rank = 0; shape->nodes && rank < shape->ranks && shape->nodes[rank] == shape->nodes[0]; rank++) {
         double messages, bytes;
-        weft_status status = count_traffic(algorithm, shape, rank, &messages, &bytes, error);
+        weft_status status = scale_count_traffic(algorithm, shape, rank, &messages, &bytes, error);
         if (status != WEFT_OK)
             return status;
         link_bytes += bytes;

@@ -260,7 +260,7 @@ static void take_probe(struct regroup *regroup, struct line *line)
     buffer_free(&payload);
 }
 
-static bool handle(struct regroup *regroup, struct line *line, const struct frame *frame)
+static bool regroup_line_handle(struct regroup *regroup, struct line *line, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     char message[ERROR_TEXT_BYTES];
@@ -293,12 +293,12 @@ static bool handle(struct regroup *regroup, struct line *line, const struct fram
 
 /* ---- advancing ---- */
 
-static bool handle_frames(struct regroup *regroup, struct line *line)
+static bool regroup_line_handle_frames(struct regroup *regroup, struct line *line)
 {
     struct frame frame;
     int found = 0;
     while (!line->ended && (found = stream_peek(&line->stream, &frame)) == 1) {
-        bool good = handle(regroup, line, &frame);
+        bool good = regroup_line_handle(regroup, line, &frame);
         stream_drop(&line->stream, &frame);
         if (!good)
             return false;
@@ -306,7 +306,7 @@ static bool handle_frames(struct regroup *regroup, struct line *line)
     return found >= 0;
 }
 
-static void judge_silence(struct regroup *regroup, struct line *line, uint64_t now)
+static void regroup_line_judge_silence(struct regroup *regroup, struct line *line, uint64_t now)
 {
     uint64_t limit = SILENCE;
     if (now < line->heard + limit)
@@ -330,7 +330,7 @@ void line_advance(struct regroup *regroup, struct line *line, uint64_t now)
             line->heard = now;
             line_opened(regroup, line);
         }
-        bool good = !line->open || handle_frames(regroup, line);
+        bool good = !line->open || regroup_line_handle_frames(regroup, line);
         if (status == WEFT_OK)
             status = stream_write(&line->stream, NULL);
         if ((status != WEFT_OK || !good) && !line->ended)
@@ -340,7 +340,7 @@ void line_advance(struct regroup *regroup, struct line *line, uint64_t now)
                                                                         : STANDING_DEAD);
     }
     if (!line->ended)
-        judge_silence(regroup, line, now);
+        regroup_line_judge_silence(regroup, line, now);
     if (line->open && now >= line->said + TICK)
         say_alive(regroup, line);
 }

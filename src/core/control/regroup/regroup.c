@@ -90,8 +90,8 @@ void regroup_decide(struct regroup *regroup, weft_status status, const char *mes
 }
 
 /* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the cards. */
-static bool read_table(const struct regroup *regroup, const uint8_t *bytes, size_t size, uint32_t *epoch,
-                       uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **cards)
+static bool regroup_read_table(const struct regroup *regroup, const uint8_t *bytes, size_t size, uint32_t *epoch,
+                               uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **cards)
 {
     struct reader reader = {bytes, size, false};
     *epoch = reader_u32(&reader);
@@ -118,7 +118,7 @@ bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
     uint32_t epoch, count;
     const uint8_t *draw, *first, *cards;
     bool included = false;
-    if (!read_table(regroup, bytes, size, &epoch, &count, &draw, &first, &cards))
+    if (!regroup_read_table(regroup, bytes, size, &epoch, &count, &draw, &first, &cards))
         return false;
     struct reader ranks = {first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++)
@@ -161,7 +161,7 @@ void regroup_follow(struct regroup *regroup, uint32_t leader)
 }
 
 /* Come to the rank that this one follows; false: it cannot be followed. */
-static bool join(struct regroup *regroup, uint32_t leader, uint64_t now)
+static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
 {
     struct mate *mate = &regroup->mates[leader];
     struct line *line = line_to(regroup, leader);
@@ -243,7 +243,7 @@ static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_
 }
 
 /* Nobody is missing: write the table, tell everybody. */
-static void conclude(struct regroup *regroup)
+static void regroup_conclude(struct regroup *regroup)
 {
     uint32_t here, beyond;
     uint8_t draw[SECRET_BYTES];
@@ -283,10 +283,10 @@ static void conclude(struct regroup *regroup)
 /* ---- progress ---- */
 
 /* Go on with the meeting: follow the lowest that lives, or lead. */
-static void seek(struct regroup *regroup, uint64_t now)
+static void regroup_seek(struct regroup *regroup, uint64_t now)
 {
     if (regroup->bound != REGROUP_NOBODY) {
-        if (join(regroup, regroup->bound, now))
+        if (regroup_join(regroup, regroup->bound, now))
             return;
         regroup->bound = REGROUP_NOBODY;
     }
@@ -302,7 +302,7 @@ static void seek(struct regroup *regroup, uint64_t now)
             continue;
         if (line && line->open && looked_at == 0) { /* nobody below it lives */
             regroup_follow(regroup, r);
-            (void)join(regroup, r, now);
+            (void)regroup_join(regroup, r, now);
             return;
         }
         looked_at++;
@@ -315,7 +315,7 @@ static void seek(struct regroup *regroup, uint64_t now)
     for (uint32_t r = 0; r < regroup->ranks; r++)
         waits |= is_awaited(regroup, r, now);
     if (!waits)
-        conclude(regroup);
+        regroup_conclude(regroup);
 }
 
 int regroup_progress(struct regroup *regroup, bool quiet)
@@ -332,7 +332,7 @@ int regroup_progress(struct regroup *regroup, bool quiet)
         if (!line->ended)
             line_advance(regroup, line, now);
     if (regroup->meeting && !regroup->decided)
-        seek(regroup, now);
+        regroup_seek(regroup, now);
     for (struct line *line = regroup->lines; line; line = line->next)
         if (!regroup->meeting && regroup->began && now > regroup->began + AFTERLIFE && !line->stream.server)
             line->ended = true; /* of a meeting that is over */
@@ -381,8 +381,8 @@ static weft_status read_result(const struct regroup *regroup, struct regroup_tab
 {
     uint32_t epoch, count;
     const uint8_t *draw, *first, *cards;
-    if (!read_table(regroup, buffer_begin(&regroup->table), buffer_size(&regroup->table), &epoch, &count, &draw, &first,
-                    &cards))
+    if (!regroup_read_table(regroup, buffer_begin(&regroup->table), buffer_size(&regroup->table), &epoch, &count, &draw,
+                            &first, &cards))
         return error_set(error, WEFT_ERROR_DATA, "the table of the surviving ranks is not well formed");
     struct regroup_table made = {.epoch = epoch, .ranks = count};
     made.cards = malloc(count * sizeof *made.cards);

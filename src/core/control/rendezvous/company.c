@@ -88,7 +88,7 @@ struct guest *company_guest(const struct company *company, uint32_t number)
 
 /* Make room for one more guest: a stranger that holds connections open keeps nobody out, and a rank that loses its
  * place comes again. */
-static bool make_room(struct company *company)
+static bool company_make_room(struct company *company)
 {
     if (company->count >= 2 * company->ranks + GUESTS_SPARE) {
         uint32_t oldest = company->count;
@@ -124,7 +124,7 @@ void company_accept(struct company *company, int listener, bool near)
         }
         if (!near)
             address_prepare(fd);
-        if (!make_room(company)) {
+        if (!company_make_room(company)) {
             close(fd);
             return;
         }
@@ -168,7 +168,7 @@ static bool refuse_frame(struct company *company, const struct guest *guest)
 }
 
 /* Take what a guest has sent. False: it is to be removed. */
-static bool hear(struct company *company, struct guest *guest)
+static bool company_hear(struct company *company, struct guest *guest)
 {
     struct error reason = {0};
     enum stream_state before = guest->stream.state;
@@ -195,7 +195,7 @@ static bool hear(struct company *company, struct guest *guest)
 }
 
 /* Send a guest what it is owed. False: all is sent to one who leaves, or it is gone. */
-static bool tell(struct company *company, struct guest *guest)
+static bool company_tell(struct company *company, struct guest *guest)
 {
     while (guest->answer_left > 0 && buffer_size(&guest->stream.out) < PIECE_BYTES) {
         size_t piece = guest->answer_left < PIECE_BYTES ? guest->answer_left : PIECE_BYTES;
@@ -223,9 +223,9 @@ void company_serve(struct company *company, const struct pollfd *polls, uint32_t
         struct guest *guest = &company->guests[i];
         bool stays = true;
         if (polls[i].revents & (POLLIN | POLLHUP | POLLERR))
-            stays = hear(company, guest);
+            stays = company_hear(company, guest);
         if (stays)
-            stays = tell(company, guest);
+            stays = company_tell(company, guest);
         account(company, guest);
         if (stays && (!guest->seated || guest->leaving) && now >= guest->deadline)
             stays = false;

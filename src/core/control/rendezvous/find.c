@@ -214,7 +214,7 @@ static void listen_near(struct rendezvous *rendezvous)
         rendezvous->expected = tree_places_below(client->local_rank, client->local_ranks);
 }
 
-static struct rendezvous *make(const struct rendezvous_client *client, struct error *error)
+static struct rendezvous *find_make(const struct rendezvous_client *client, struct error *error)
 {
     struct rendezvous *rendezvous = calloc(1, sizeof *rendezvous);
     if (!rendezvous) {
@@ -232,7 +232,7 @@ static struct rendezvous *make(const struct rendezvous_client *client, struct er
 
 weft_status rendezvous_open(const struct rendezvous_client *client, struct rendezvous **result, struct error *error)
 {
-    struct rendezvous *rendezvous = make(client, error);
+    struct rendezvous *rendezvous = find_make(client, error);
     bool found = false;
     if (!rendezvous)
         return WEFT_ERROR_MEMORY;
@@ -256,7 +256,7 @@ weft_status rendezvous_open(const struct rendezvous_client *client, struct rende
 weft_status rendezvous_listen(const struct rendezvous_client *client, const char *host, struct rendezvous **result,
                               struct error *error)
 {
-    struct rendezvous *rendezvous = make(client, error);
+    struct rendezvous *rendezvous = find_make(client, error);
     if (!rendezvous)
         return WEFT_ERROR_MEMORY;
     weft_status status = WEFT_OK;

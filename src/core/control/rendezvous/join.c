@@ -14,11 +14,11 @@
 #include <string.h>
 
 #define HOLD_SECONDS  2.0  /* ranks of a node wait so long for one another before the server is told of those there */
-#define LEVEL_SECONDS 0.25 /* see end_of() */
+#define LEVEL_SECONDS 0.25 /* see join_end_of() */
 #define SERVER_GRACE  6.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
 
 /* How many messages have been handled one after the other until now. */
-static uint32_t chain_here(const struct rendezvous *rendezvous)
+static uint32_t join_chain_here(const struct rendezvous *rendezvous)
 {
     const struct stream_counts *up = &rendezvous->up.counts, *former = &rendezvous->counts;
     return rendezvous->chain + rendezvous->company.handled + up->sent + up->received + former->sent + former->received;
@@ -26,14 +26,14 @@ static uint32_t chain_here(const struct rendezvous *rendezvous)
 
 static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
 {
-    if (chain < RENDEZVOUS_CHAIN_MOST && chain > chain_here(rendezvous))
-        rendezvous->chain += chain - chain_here(rendezvous);
+    if (chain < RENDEZVOUS_CHAIN_MOST && chain > join_chain_here(rendezvous))
+        rendezvous->chain += chain - join_chain_here(rendezvous);
 }
 
 /* ---- ends ---- */
 
 /* This visit has failed, and with it those of all below. */
-static void fail(struct rendezvous *rendezvous, weft_status status, const char *message)
+static void join_fail(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->over)
         return;
@@ -46,7 +46,7 @@ static void fail(struct rendezvous *rendezvous, weft_status status, const char *
 static void complain(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->above == ABOVE_NOBODY) {
-        fail(rendezvous, status, message);
+        join_fail(rendezvous, status, message);
     } else if (rendezvous->complaint == WEFT_OK) {
         rendezvous->complaint = status;
         snprintf(rendezvous->complaint_text, sizeof rendezvous->complaint_text, "%s", message);
@@ -54,7 +54,7 @@ static void complain(struct rendezvous *rendezvous, weft_status status, const ch
 }
 
 /* The table is here: the rest of `reader` after its chain. Keep the cards, and have it passed down. */
-static void deliver(struct rendezvous *rendezvous, struct reader reader)
+static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
 {
     struct rendezvous_result *result = rendezvous->result;
     struct buffer *answer = &rendezvous->company.answer;
@@ -64,12 +64,12 @@ static void deliver(struct rendezvous *rendezvous, struct reader reader)
     const uint8_t *draw = reader_bytes(&reader, SECRET_BYTES);
     result->blobs = malloc(reader.left);
     if (!result->blobs) {
-        fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the cards of all ranks");
+        join_fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the cards of all ranks");
         return;
     }
     memcpy(result->blobs, reader.bytes, reader.left);
     (void)secret_sign(rendezvous->client.secret, draw, SECRET_BYTES, result->session);
-    result->chain = chain_here(rendezvous);
+    result->chain = join_chain_here(rendezvous);
     rendezvous->over = true;
     if (rendezvous->company.count == 0)
         return;
@@ -89,7 +89,7 @@ static void make_table(struct rendezvous *rendezvous)
     uint8_t draw[SECRET_BYTES];
     struct error reason = {0};
     if (secret_random(draw, sizeof draw, &reason) != WEFT_OK) {
-        fail(rendezvous, reason.status, reason.text);
+        join_fail(rendezvous, reason.status, reason.text);
         return;
     }
     buffer_put_u32(&table, rendezvous->client.ranks);
@@ -97,15 +97,15 @@ static void make_table(struct rendezvous *rendezvous)
     buffer_put(&table, draw, sizeof draw);
     buffer_put(&table, rendezvous->cards, (size_t)rendezvous->client.ranks * rendezvous->size);
     if (table.failed)
-        fail(rendezvous, WEFT_ERROR_MEMORY, "the meeting has no memory for the cards of all ranks");
+        join_fail(rendezvous, WEFT_ERROR_MEMORY, "the meeting has no memory for the cards of all ranks");
     else
-        deliver(rendezvous, (struct reader){buffer_begin(&table), buffer_size(&table), false});
+        join_deliver(rendezvous, (struct reader){buffer_begin(&table), buffer_size(&table), false});
     buffer_free(&table);
 }
 
 /* ---- from below ---- */
 
-static void seat(void *context, struct guest *guest)
+static void join_seat(void *context, struct guest *guest)
 {
     struct rendezvous *rendezvous = context;
     char message[COMPANY_SENTENCE_BYTES];
@@ -120,7 +120,7 @@ static void seat(void *context, struct guest *guest)
 }
 
 /* Refusals are told to who is refused; here there is nobody else to tell. */
-static void refuse(void *context, const char *message)
+static void join_refuse(void *context, const char *message)
 {
     (void)context;
     (void)message;
@@ -144,7 +144,7 @@ static void tell_withdrawn(struct rendezvous *rendezvous, struct buffer *gone)
     buffer_free(gone);
 }
 
-static void leave(void *context, struct guest *guest)
+static void join_leave(void *context, struct guest *guest)
 {
     struct rendezvous *rendezvous = context;
     struct buffer gone = {0};
@@ -186,7 +186,7 @@ static bool take_cards(struct rendezvous *rendezvous, struct guest *guest, struc
     return true;
 }
 
-static bool take_withdrawn(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+static bool join_take_withdrawn(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
 {
     struct buffer gone = {0};
     bool good = true;
@@ -200,7 +200,7 @@ static bool take_withdrawn(struct rendezvous *rendezvous, struct guest *guest, s
     return good;
 }
 
-static bool take(void *context, struct guest *guest, const struct frame *frame)
+static bool join_take(void *context, struct guest *guest, const struct frame *frame)
 {
     struct rendezvous *rendezvous = context;
     struct reader reader = {frame->payload, frame->size, false};
@@ -209,7 +209,7 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
     case RENDEZVOUS_CARDS:
         return take_cards(rendezvous, guest, reader);
     case RENDEZVOUS_WITHDRAWN:
-        return take_withdrawn(rendezvous, guest, reader);
+        return join_take_withdrawn(rendezvous, guest, reader);
     case RENDEZVOUS_FAILURE:
         (void)rendezvous_read_failure(frame, &reason);
         complain(rendezvous, reason.status, reason.text);
@@ -219,7 +219,7 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
     }
 }
 
-static const struct company_rules rules = {seat, take, leave, refuse};
+static const struct company_rules rules = {join_seat, join_take, join_leave, join_refuse};
 
 /* ---- from above ---- */
 
@@ -229,7 +229,7 @@ static void fail_above(struct rendezvous *rendezvous)
     char message[COMPANY_SENTENCE_BYTES];
     snprintf(message, sizeof message, "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
              rendezvous->up.peer_host, rendezvous->up.peer_address, rendezvous->client.ranks);
-    fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
+    join_fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
 }
 
 /* All have come: this leader's place among the leaders. */
@@ -266,7 +266,7 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
         stream_end(&rendezvous->up);
         rendezvous->up = (struct stream){.descriptor = -1};
     } else if (rendezvous_find_parent(rendezvous, &reason) != WEFT_OK) {
-        fail(rendezvous, reason.status, reason.text);
+        join_fail(rendezvous, reason.status, reason.text);
     }
 }
 
@@ -282,7 +282,7 @@ static void take_table(struct rendezvous *rendezvous, struct reader reader)
         return;
     }
     hear_chain(rendezvous, chain);
-    deliver(rendezvous, rest);
+    join_deliver(rendezvous, rest);
 }
 
 static void take_from_above(struct rendezvous *rendezvous, const struct frame *frame)
@@ -291,7 +291,7 @@ static void take_from_above(struct rendezvous *rendezvous, const struct frame *f
     const struct reader reader = {frame->payload, frame->size, false};
     if (frame->kind == RENDEZVOUS_FAILURE) {
         (void)rendezvous_read_failure(frame, &reason);
-        fail(rendezvous, reason.status, reason.text);
+        join_fail(rendezvous, reason.status, reason.text);
     } else if (frame->kind == RENDEZVOUS_PLACE && rendezvous->above == ABOVE_SERVER) {
         take_place(rendezvous, reader);
     } else if (frame->kind == RENDEZVOUS_TABLE && rendezvous->above != ABOVE_SERVER) {
@@ -309,23 +309,23 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
     char message[COMPANY_SENTENCE_BYTES];
     struct error failure = {0};
     if (up->state != STREAM_ENDED) {
-        fail(rendezvous, reason->status, reason->text);
+        join_fail(rendezvous, reason->status, reason->text);
     } else if (before != STREAM_OPEN) {
         /* Closed during the greeting: the server of an earlier round was just going. Try again. */
         if (rendezvous_find_again(rendezvous, &failure) != WEFT_OK)
-            fail(rendezvous, failure.status, failure.text);
+            join_fail(rendezvous, failure.status, failure.text);
     } else if (rendezvous->above == ABOVE_SERVER) {
         snprintf(message, sizeof message,
                  "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
                  "launcher or rank 0, ended?",
                  client->addresses, up->peer_host, client->ranks);
-        fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
+        join_fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     } else {
         snprintf(message, sizeof message,
                  "the rank on host %s through which rank %u meets the others ended before all %u ranks had met; look "
                  "for its error above",
                  up->peer_host, client->rank, client->ranks);
-        fail(rendezvous, WEFT_ERROR_PEER, message);
+        join_fail(rendezvous, WEFT_ERROR_PEER, message);
     }
 }
 
@@ -367,7 +367,7 @@ static void pass_cards(struct rendezvous *rendezvous)
 {
     struct buffer payload = {0};
     uint32_t size = rendezvous->size, ranks = rendezvous->client.ranks;
-    buffer_put_u32(&payload, chain_here(rendezvous) + 1);
+    buffer_put_u32(&payload, join_chain_here(rendezvous) + 1);
     buffer_put_u32(&payload, size);
     for (uint32_t rank = 0; rank < ranks; rank++)
         if (is_pending(rendezvous, rank)) {
@@ -387,10 +387,10 @@ static void pass_numbers(struct rendezvous *rendezvous, const char *host)
     uint32_t ranks = rendezvous->client.ranks;
     if (rendezvous->far < 0 && rendezvous->company.held < ranks &&
         rendezvous_listen_far(rendezvous, host, &reason) != WEFT_OK) {
-        fail(rendezvous, reason.status, reason.text);
+        join_fail(rendezvous, reason.status, reason.text);
         return;
     }
-    buffer_put_u32(&payload, chain_here(rendezvous) + 1);
+    buffer_put_u32(&payload, join_chain_here(rendezvous) + 1);
     buffer_put_u32(&payload, rendezvous->size);
     buffer_put_text(&payload, rendezvous->here);
     for (uint32_t rank = 0, count; rank < ranks; rank += count + 1) {
@@ -407,7 +407,7 @@ static void pass_numbers(struct rendezvous *rendezvous, const char *host)
 }
 
 /* Pass up what can be passed now. */
-static void pass(struct rendezvous *rendezvous, const char *host)
+static void join_pass(struct rendezvous *rendezvous, const char *host)
 {
     uint32_t held = rendezvous->company.held;
     bool whole = held >= rendezvous->expected;
@@ -442,7 +442,7 @@ static void pass(struct rendezvous *rendezvous, const char *host)
 /* ---- the loop ---- */
 
 /* All time is over. */
-static void too_late(struct rendezvous *rendezvous)
+static void join_too_late(struct rendezvous *rendezvous)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     char message[COMPANY_SENTENCE_BYTES];
@@ -462,7 +462,7 @@ static void too_late(struct rendezvous *rendezvous)
                  rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
                  client->limit_seconds);
     if (rendezvous->above != ABOVE_PARENT || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
-        fail(rendezvous, WEFT_ERROR_TIMEOUT, message);
+        join_fail(rendezvous, WEFT_ERROR_TIMEOUT, message);
     } else {
         rendezvous->late = true;
         complain(rendezvous, WEFT_ERROR_TIMEOUT, message);
@@ -473,7 +473,7 @@ static void too_late(struct rendezvous *rendezvous)
  * When it will be too late. Who waits for those below gives up earlier the fewer they are, so that the first to do so
  * is the one that misses somebody; who waits for the outcome leaves it time to come.
  */
-static uint64_t end_of(const struct rendezvous *rendezvous)
+static uint64_t join_end_of(const struct rendezvous *rendezvous)
 {
     double more = SERVER_GRACE;
     if (rendezvous->placed && !rendezvous->late && rendezvous->company.held < rendezvous->expected) {
@@ -485,7 +485,7 @@ static uint64_t end_of(const struct rendezvous *rendezvous)
 }
 
 /* Wait for something to happen, and handle it. */
-static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
+static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
 {
     enum { NEAR, FAR, STOP, UP, GUESTS };
     struct company *company = &rendezvous->company;
@@ -502,7 +502,7 @@ static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, st
     grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
     grown[UP] = (struct pollfd){up, (short)(POLLIN | (stream_wants_write(&rendezvous->up) ? POLLOUT : 0)), 0};
     company_poll(company, grown + GUESTS);
-    uint64_t end = end_of(rendezvous);
+    uint64_t end = join_end_of(rendezvous);
     uint64_t now = clock_now(), next = company_deadline(company, over ? now + 60000000000ull : end);
     if (!over && !rendezvous->placed && company->held > rendezvous->passed_count && rendezvous->hold > now &&
         rendezvous->hold < next)
@@ -518,8 +518,8 @@ static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, st
         company_accept(company, rendezvous->near, true);
     if (grown[FAR].revents)
         company_accept(company, rendezvous->far, false);
-    if (!rendezvous->over && clock_now() >= end_of(rendezvous))
-        too_late(rendezvous);
+    if (!rendezvous->over && clock_now() >= join_end_of(rendezvous))
+        join_too_late(rendezvous);
     return WEFT_OK;
 }
 
@@ -530,14 +530,14 @@ static weft_status attend(struct rendezvous *rendezvous, const char *host, struc
     weft_status status = WEFT_OK;
     while (status == WEFT_OK) {
         struct error reason = {0};
-        pass(rendezvous, host);
+        join_pass(rendezvous, host);
         if (!rendezvous->over && rendezvous->above != ABOVE_NOBODY && stream_write(&rendezvous->up, &reason) != WEFT_OK)
-            fail(rendezvous, reason.status, reason.text);
+            join_fail(rendezvous, reason.status, reason.text);
         if (rendezvous->over)
             company_end_others(&rendezvous->company);
         if (rendezvous->over && rendezvous->company.count == 0)
             break;
-        status = turn(rendezvous, &polls, error);
+        status = join_turn(rendezvous, &polls, error);
     }
     free(polls);
     if (status == WEFT_OK && rendezvous->status != WEFT_OK)
@@ -546,8 +546,8 @@ static weft_status attend(struct rendezvous *rendezvous, const char *host, struc
 }
 
 /* Take part, from here on until the end. */
-static weft_status take_part(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
-                             struct rendezvous_result *result, struct error *error)
+static weft_status join_take_part(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
+                                  struct rendezvous_result *result, struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     struct rendezvous_result answer = {0};
@@ -580,7 +580,7 @@ weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, con
 {
     rendezvous->size = size;
     rendezvous->up.frame_most = company_frame_most(rendezvous->client.ranks, size);
-    return take_part(rendezvous, host ? host : rendezvous->address, blob, size, result, error);
+    return join_take_part(rendezvous, host ? host : rendezvous->address, blob, size, result, error);
 }
 
 weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secret, const char *parent,
@@ -595,5 +595,5 @@ weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secr
         snprintf(rendezvous->parent, sizeof rendezvous->parent, "%s", parent);
         status = rendezvous_find_parent(rendezvous, error);
     }
-    return status == WEFT_OK ? take_part(rendezvous, NULL, blob, size, result, error) : status;
+    return status == WEFT_OK ? join_take_part(rendezvous, NULL, blob, size, result, error) : status;
 }

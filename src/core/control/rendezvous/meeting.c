@@ -35,7 +35,7 @@ struct meeting {
     char local_address[64];
 };
 
-static bool is_loopback(const char *host)
+static bool meeting_is_loopback(const char *host)
 {
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
 }
@@ -48,7 +48,7 @@ static weft_status listen_here(struct meeting *meeting, struct error *error)
     weft_status status = address_parse(meeting->addresses, host, &port, error);
     if (status != WEFT_OK)
         return status;
-    status = address_listen(is_loopback(host) ? host : NULL, port, &meeting->listener, NULL, error);
+    status = address_listen(meeting_is_loopback(host) ? host : NULL, port, &meeting->listener, NULL, error);
     meeting->stop = status == WEFT_OK ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
     return status;
 }
@@ -206,8 +206,8 @@ const char *meeting_interface_hint(const struct meeting *meeting)
     uint16_t port;
     if (!*meeting->local_address)
         return NULL;
-    if (is_loopback(meeting->local_address) &&
-        (address_parse(meeting->addresses, host, &port, NULL) != WEFT_OK || !is_loopback(host)))
+    if (meeting_is_loopback(meeting->local_address) &&
+        (address_parse(meeting->addresses, host, &port, NULL) != WEFT_OK || !meeting_is_loopback(host)))
         return NULL;
     return meeting->local_address;
 }
@@ -222,7 +222,7 @@ struct meeting_cost meeting_cost(const struct meeting *meeting)
     return meeting->cost;
 }
 
-static void *serve(void *argument)
+static void *meeting_serve(void *argument)
 {
     const struct meeting *meeting = argument;
     const struct rendezvous_server server = {.ranks = meeting->ranks,
@@ -249,7 +249,7 @@ static weft_status exchange_tcp(struct meeting *meeting, const struct card *card
                                 struct error *error)
 {
     if (meeting->listener >= 0) {
-        int code = pthread_create(&meeting->server, NULL, serve, meeting);
+        int code = pthread_create(&meeting->server, NULL, meeting_serve, meeting);
         if (code != 0)
             return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the meeting: %s",
                              strerror(code));

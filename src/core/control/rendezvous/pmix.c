@@ -35,19 +35,19 @@ bool kvs_pmix_offered(void)
     return getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE");
 }
 
-static weft_status failed(const struct pmix *pmix, const char *what, pmix_status_t status, struct error *error)
+static weft_status pmix_failed(const struct pmix *pmix, const char *what, pmix_status_t status, struct error *error)
 {
     return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMIx failed to %s: %s", what,
                      pmix->error_string(status));
 }
 
-static weft_status put(struct kvs *kvs, const char *key, const char *value, struct error *error)
+static weft_status pmix_put(struct kvs *kvs, const char *key, const char *value, struct error *error)
 {
     struct pmix *pmix = (struct pmix *)kvs;
     pmix_value_t entry = {.type = PMIX_STRING};
     entry.data.string = (char *)value;
     pmix_status_t status = pmix->put(PMIX_GLOBAL, key, &entry);
-    return status == PMIX_SUCCESS ? WEFT_OK : failed(pmix, "put a value", status, error);
+    return status == PMIX_SUCCESS ? WEFT_OK : pmix_failed(pmix, "put a value", status, error);
 }
 
 static void fence_done(pmix_status_t status, void *context)
@@ -60,7 +60,7 @@ static void fence_done(pmix_status_t status, void *context)
     pthread_mutex_unlock(&pmix->lock);
 }
 
-static weft_status fence(struct kvs *kvs, double limit_seconds, struct error *error)
+static weft_status pmix_fence(struct kvs *kvs, double limit_seconds, struct error *error)
 {
     struct pmix *pmix = (struct pmix *)kvs;
     pmix_proc_t everybody = pmix->self;
@@ -73,7 +73,7 @@ static weft_status fence(struct kvs *kvs, double limit_seconds, struct error *er
         status = pmix->fence(&everybody, 1, &collect, 1, fence_done, pmix);
     if (status != PMIX_SUCCESS) {
         pmix->fenced = true;
-        return status == PMIX_OPERATION_SUCCEEDED ? WEFT_OK : failed(pmix, "begin a fence", status, error);
+        return status == PMIX_OPERATION_SUCCEEDED ? WEFT_OK : pmix_failed(pmix, "begin a fence", status, error);
     }
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -90,10 +90,11 @@ static weft_status fence(struct kvs *kvs, double limit_seconds, struct error *er
             error, WEFT_ERROR_TIMEOUT,
             "not all %u ranks have come to the meeting within %g s (the launcher's PMIx does not tell which)",
             kvs->ranks, limit_seconds);
-    return status == PMIX_SUCCESS ? WEFT_OK : failed(pmix, "bring all ranks together", status, error);
+    return status == PMIX_SUCCESS ? WEFT_OK : pmix_failed(pmix, "bring all ranks together", status, error);
 }
 
-static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *value, size_t room, struct error *error)
+static weft_status pmix_get(struct kvs *kvs, uint32_t rank, const char *key, char *value, size_t room,
+                            struct error *error)
 {
     struct pmix *pmix = (struct pmix *)kvs;
     pmix_proc_t owner = pmix->self;
@@ -101,7 +102,7 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
     pmix_value_t *entry = NULL;
     pmix_status_t status = pmix->get(&owner, key, NULL, 0, &entry);
     if (status != PMIX_SUCCESS || !entry)
-        return failed(pmix, "get a rank's card", status, error);
+        return pmix_failed(pmix, "get a rank's card", status, error);
     bool good = entry->type == PMIX_STRING && strlen(entry->data.string) < room;
     if (good)
         strcpy(value, entry->data.string);
@@ -113,14 +114,14 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
                             key, rank);
 }
 
-static void release(struct pmix *pmix)
+static void pmix_release(struct pmix *pmix)
 {
     pthread_cond_destroy(&pmix->changed);
     pthread_mutex_destroy(&pmix->lock);
     free(pmix); /* the library stays loaded: it has threads of its own */
 }
 
-static void finish(struct kvs *kvs, bool farewell)
+static void pmix_finish(struct kvs *kvs, bool farewell)
 {
     struct pmix *pmix = (struct pmix *)kvs;
     if (farewell)
@@ -129,10 +130,10 @@ static void finish(struct kvs *kvs, bool farewell)
     bool fenced = pmix->fenced;
     pthread_mutex_unlock(&pmix->lock);
     if (farewell || fenced)
-        release(pmix); /* else the library's thread may still call fence_done() */
+        pmix_release(pmix); /* else the library's thread may still call fence_done() */
 }
 
-static weft_status load(struct pmix *pmix, struct error *error)
+static weft_status pmix_load(struct pmix *pmix, struct error *error)
 {
     pmix->library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!pmix->library)
@@ -166,7 +167,7 @@ static weft_status job_size(struct pmix *pmix, struct error *error)
     pmix_value_t *entry = NULL;
     pmix_status_t status = pmix->get(&job, PMIX_JOB_SIZE, NULL, 0, &entry);
     if (status != PMIX_SUCCESS || !entry)
-        return failed(pmix, "tell the number of ranks", status, error);
+        return pmix_failed(pmix, "tell the number of ranks", status, error);
     pmix->kvs.ranks = entry->data.uint32;
     free(entry);
     return WEFT_OK;
@@ -177,8 +178,12 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
     struct pmix *pmix = calloc(1, sizeof *pmix);
     if (!pmix)
         return error_memory(error, sizeof *pmix, "the launcher's PMIx");
-    pmix->kvs =
-        (struct kvs){.name = "PMIx", .value_most = 4096, .put = put, .fence = fence, .get = get, .close = finish};
+    pmix->kvs = (struct kvs){.name = "PMIx",
+                             .value_most = 4096,
+                             .put = pmix_put,
+                             .fence = pmix_fence,
+                             .get = pmix_get,
+                             .close = pmix_finish};
     pmix->fenced = true;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -186,20 +191,20 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
     pthread_mutex_init(&pmix->lock, NULL);
     pthread_cond_init(&pmix->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    weft_status status = load(pmix, error);
+    weft_status status = pmix_load(pmix, error);
     if (status == WEFT_OK) {
         pmix_status_t code = pmix->init(&pmix->self, NULL, 0);
         if (code != PMIX_SUCCESS)
-            status = failed(pmix, "connect", code, error);
+            status = pmix_failed(pmix, "connect", code, error);
     }
     if (status != WEFT_OK) {
-        release(pmix);
+        pmix_release(pmix);
         return status;
     }
     status = job_size(pmix, error);
     pmix->kvs.rank = pmix->self.rank;
     if (status != WEFT_OK) {
-        finish(&pmix->kvs, true);
+        pmix_finish(&pmix->kvs, true);
         return status;
     }
     *kvs = &pmix->kvs;

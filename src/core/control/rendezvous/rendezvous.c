@@ -25,14 +25,14 @@ struct round {
     struct error error;
 };
 
-static void report(const struct round *round, const char *message)
+static void rendezvous_report(const struct round *round, const char *message)
 {
     if (round->server->report)
         round->server->report(round->server->context, message);
 }
 
 /* The next round can begin. */
-static void finish(struct round *round)
+static void rendezvous_finish(struct round *round)
 {
     memset(round->company.bringer, 0, round->company.ranks * sizeof *round->company.bringer);
     round->company.held = 0;
@@ -43,33 +43,33 @@ static void finish(struct round *round)
 }
 
 /* The round has failed: tell all who have come, and the caller. */
-static void fail(struct round *round, weft_status status, const char *message)
+static void rendezvous_fail(struct round *round, weft_status status, const char *message)
 {
     company_fail(&round->company, status, message);
-    finish(round);
-    report(round, message);
+    rendezvous_finish(round);
+    rendezvous_report(round, message);
     round->status = error_set(&round->error, status, "%s", message);
 }
 
 /* A guest has proved that it belongs to the job: does what it says fit? */
-static void seat(void *context, struct guest *guest)
+static void rendezvous_seat(void *context, struct guest *guest)
 {
     struct round *round = context;
     char message[COMPANY_SENTENCE_BYTES];
     if (!company_check(&round->company, guest, message))
-        fail(round, WEFT_ERROR_RENDEZVOUS, message);
+        rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
     else if (round->deadline == 0)
         round->deadline = clock_after(round->server->limit_seconds);
 }
 
-static void refuse(void *context, const char *message)
+static void rendezvous_refuse(void *context, const char *message)
 {
     struct round *round = context;
     snprintf(round->refused, sizeof round->refused, "%s", message);
-    report(round, message);
+    rendezvous_report(round, message);
 }
 
-static void forget(struct round *round, struct guest *guest, uint32_t rank)
+static void rendezvous_forget(struct round *round, struct guest *guest, uint32_t rank)
 {
     if (round->company.bringer[rank] != guest->number)
         return;
@@ -77,14 +77,14 @@ static void forget(struct round *round, struct guest *guest, uint32_t rank)
     guest->brought--;
 }
 
-static void leave(void *context, struct guest *guest)
+static void rendezvous_leave(void *context, struct guest *guest)
 {
     struct round *round = context;
     for (uint32_t rank = 0; guest->brought > 0 && rank < round->company.ranks; rank++)
-        forget(round, guest, rank);
+        rendezvous_forget(round, guest, rank);
 }
 
-static uint32_t chain_here(const struct round *round)
+static uint32_t rendezvous_chain_here(const struct round *round)
 {
     return round->chain + round->company.handled;
 }
@@ -97,14 +97,14 @@ static bool take_come(struct round *round, struct guest *guest, struct reader re
     reader_text(&reader, address, sizeof address);
     if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % 8)
         return false;
-    if (chain < RENDEZVOUS_CHAIN_MOST && chain > chain_here(round))
-        round->chain += chain - chain_here(round);
+    if (chain < RENDEZVOUS_CHAIN_MOST && chain > rendezvous_chain_here(round))
+        round->chain += chain - rendezvous_chain_here(round);
     if (round->size && round->size != size) {
         snprintf(message, sizeof message,
                  "rank %u on host %s brings a card of %u bytes and others bring cards of %u; install the same build of "
                  "Weft on all hosts",
                  guest->stream.peer_rank, guest->stream.peer_host, size, round->size);
-        fail(round, WEFT_ERROR_RENDEZVOUS, message);
+        rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }
     round->size = size;
@@ -119,7 +119,7 @@ static bool take_come(struct round *round, struct guest *guest, struct reader re
             if (round->company.bringer[rank] == guest->number)
                 return false;
             if (!company_bring(&round->company, guest, rank, message)) {
-                fail(round, WEFT_ERROR_RENDEZVOUS, message);
+                rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
                 return true;
             }
             guest->brought++;
@@ -128,18 +128,18 @@ static bool take_come(struct round *round, struct guest *guest, struct reader re
     return true;
 }
 
-static bool take_withdrawn(struct round *round, struct guest *guest, struct reader reader)
+static bool rendezvous_take_withdrawn(struct round *round, struct guest *guest, struct reader reader)
 {
     while (reader.left > 0) {
         uint32_t rank = reader_u32(&reader);
         if (reader.bad || rank >= round->company.ranks)
             return false;
-        forget(round, guest, rank);
+        rendezvous_forget(round, guest, rank);
     }
     return true;
 }
 
-static bool take(void *context, struct guest *guest, const struct frame *frame)
+static bool rendezvous_take(void *context, struct guest *guest, const struct frame *frame)
 {
     struct round *round = context;
     struct reader reader = {frame->payload, frame->size, false};
@@ -148,13 +148,13 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
     case RENDEZVOUS_COME:
         return take_come(round, guest, reader);
     case RENDEZVOUS_WITHDRAWN:
-        return take_withdrawn(round, guest, reader);
+        return rendezvous_take_withdrawn(round, guest, reader);
     case RENDEZVOUS_FAILURE: {
         weft_status status = stream_failure(reader_u32(&reader));
         reader_text(&reader, message, sizeof message);
         if (reader.bad)
             return false;
-        fail(round, status, *message ? message : "a rank gave the meeting up");
+        rendezvous_fail(round, status, *message ? message : "a rank gave the meeting up");
         return true;
     }
     default:
@@ -162,7 +162,7 @@ static bool take(void *context, struct guest *guest, const struct frame *frame)
     }
 }
 
-static const struct company_rules rules = {seat, take, leave, refuse};
+static const struct company_rules rules = {rendezvous_seat, rendezvous_take, rendezvous_leave, rendezvous_refuse};
 
 static int by_first_rank(const void *a, const void *b)
 {
@@ -176,7 +176,7 @@ static void give_place(const struct round *round, struct guest *const *order, ui
 {
     struct buffer place = {0};
     uint32_t parent = tree_place_parent(index);
-    buffer_put_u32(&place, chain_here(round) + index + 1);
+    buffer_put_u32(&place, rendezvous_chain_here(round) + index + 1);
     buffer_put_u32(&place, below);
     buffer_put_text(&place, parent == TREE_NONE ? "" : order[parent]->address);
     for (uint32_t k = 0; k < TREE_ARITY && tree_place_child(index, k) < count; k++) {
@@ -189,7 +189,7 @@ static void give_place(const struct round *round, struct guest *const *order, ui
 }
 
 /* All have come: each guest that brings ranks gets its place in the tree. */
-static void complete(struct round *round)
+static void rendezvous_complete(struct round *round)
 {
     struct company *company = &round->company;
     struct guest **order = calloc(company->count, sizeof *order);
@@ -197,7 +197,7 @@ static void complete(struct round *round)
     if (!order || !below) {
         free(order);
         free(below);
-        fail(round, WEFT_ERROR_MEMORY, "the meeting has no memory for the tree of its ranks");
+        rendezvous_fail(round, WEFT_ERROR_MEMORY, "the meeting has no memory for the tree of its ranks");
         return;
     }
     for (uint32_t i = 0; i < company->count; i++)
@@ -214,11 +214,11 @@ static void complete(struct round *round)
     free(order);
     free(below);
     company_dismiss(company, false);
-    finish(round);
+    rendezvous_finish(round);
 }
 
 /* The host of a rank that is missing, if that is known. */
-static const char *host_of(const struct round *round, uint32_t rank)
+static const char *rendezvous_host_of(const struct round *round, uint32_t rank)
 {
     const struct rendezvous_server *server = round->server;
     for (uint32_t i = 0; i < round->company.count; i++) {
@@ -230,7 +230,7 @@ static const char *host_of(const struct round *round, uint32_t rank)
 }
 
 /* The message about those who have not come, in time. */
-static void too_late(struct round *round)
+static void rendezvous_too_late(struct round *round)
 {
     const struct rendezvous_server *server = round->server;
     char list[256] = "";
@@ -239,7 +239,7 @@ static void too_late(struct round *round)
         if (round->company.bringer[rank] != COMPANY_NOBODY)
             continue;
         missing++;
-        const char *host = host_of(round, rank);
+        const char *host = rendezvous_host_of(round, rank);
         size_t used = strlen(list);
         if (named < 8 && sizeof list - used > 96) {
             snprintf(list + used, sizeof list - used, host ? "%s%u (host %s)" : "%s%u", used ? ", " : "", rank, host);
@@ -252,11 +252,12 @@ static void too_late(struct round *round)
     snprintf(message, sizeof message, "rank%s %s%s of %u %s not come to the meeting within %g s%s%s",
              missing == 1 ? "" : "s", list, more, server->ranks, missing == 1 ? "has" : "have", server->limit_seconds,
              *round->refused ? "; " : "; look for its error above, or raise the limit", round->refused);
-    fail(round, WEFT_ERROR_TIMEOUT, message);
+    rendezvous_fail(round, WEFT_ERROR_TIMEOUT, message);
 }
 
 /* Wait for something to happen, and handle it. *stopped: the caller wants an end. */
-static weft_status turn(struct round *round, int listener, struct pollfd **polls, bool *stopped, struct error *error)
+static weft_status rendezvous_turn(struct round *round, int listener, struct pollfd **polls, bool *stopped,
+                                   struct error *error)
 {
     struct company *company = &round->company;
     uint32_t count = company->count;
@@ -277,9 +278,9 @@ static weft_status turn(struct round *round, int listener, struct pollfd **polls
     if (grown[0].revents)
         company_accept(company, listener, false);
     if (company->held == company->ranks)
-        complete(round);
+        rendezvous_complete(round);
     else if (round->deadline && clock_now() >= round->deadline)
-        too_late(round);
+        rendezvous_too_late(round);
     return round->status == WEFT_OK ? WEFT_OK : error_set(error, round->status, "%s", round->error.text);
 }
 
@@ -293,7 +294,7 @@ weft_status rendezvous_serve(int listener, const struct rendezvous_server *serve
         return outcome;
     while (!stopped && !(over && round.company.count == 0)) {
         struct error reason = {0};
-        weft_status status = turn(&round, listener, &polls, &stopped, &reason);
+        weft_status status = rendezvous_turn(&round, listener, &polls, &stopped, &reason);
         if (status != WEFT_OK && outcome == WEFT_OK && !server->again)
             outcome = error_set(error, status, "%s", reason.text);
         over = !server->again && (status != WEFT_OK || round.finished > 0);

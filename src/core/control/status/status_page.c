@@ -113,7 +113,7 @@ static void take_answer(void *context, uint32_t rank, const struct operation_log
         keeper->missing--;
 }
 
-static void ask(struct board_keeper *keeper, uint64_t number)
+static void status_page_ask(struct board_keeper *keeper, uint64_t number)
 {
     const struct board *board = keeper->board;
     keeper->asking = number;
@@ -136,7 +136,7 @@ int board_progress(struct board_keeper *keeper)
     __atomic_store_n(&board->log.beat.now, moment.now, __ATOMIC_RELAXED);
     uint64_t asked = atomic_load_explicit(&board->asked, memory_order_acquire);
     if (!keeper->asking && asked != atomic_load_explicit(&board->answered, memory_order_relaxed))
-        ask(keeper, asked);
+        status_page_ask(keeper, asked);
     if (!keeper->asking)
         return -1;
     if (keeper->missing && moment.now < keeper->asked_at + (uint64_t)(BOARD_WAIT * 1e9))

@@ -28,7 +28,7 @@ static bool is_sealed(int descriptor)
 }
 
 /* A rank has written who[] before the magic, so that this memory is there: who looks need not provide it. */
-static bool is_whole(const struct board_view *view, uint64_t held)
+static bool status_page_view_is_whole(const struct board_view *view, uint64_t held)
 {
     return view->ranks > 0 && view->ranks <= BOARD_RANKS_MOST && view->rank < view->ranks &&
            board_bytes(view->ranks) == view->bytes && held >= view->ranks * sizeof(struct board_rank);
@@ -57,7 +57,7 @@ bool board_view_open(const char *path, int32_t process, struct board_view *view)
                                 .owner = (uint32_t)about.st_uid,
                                 .device = about.st_dev,
                                 .node = about.st_ino};
-    if (ready && is_whole(view, (uint64_t)about.st_blocks * 512))
+    if (ready && status_page_view_is_whole(view, (uint64_t)about.st_blocks * 512))
         return true;
     board_view_close(view);
     return false;
@@ -70,7 +70,7 @@ void board_view_close(struct board_view *view)
 }
 
 /* Keep a view, once for each memory: of a process and the children that it forked, the process. */
-static bool keep(struct found *found, struct board_view *view)
+static bool status_page_view_keep(struct found *found, struct board_view *view)
 {
     for (uint32_t i = 0; i < found->count; i++) {
         struct board_view *known = &found->views[i];
@@ -109,7 +109,7 @@ static bool look_into(int32_t process, struct found *found)
         struct board_view view;
         if (strncmp(target, "/memfd:" BOARD_FILE, strlen("/memfd:" BOARD_FILE)) == 0 &&
             board_view_open(path, process, &view))
-            good = keep(found, &view);
+            good = status_page_view_keep(found, &view);
     }
     if (descriptors)
         closedir(descriptors);

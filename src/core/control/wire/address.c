@@ -91,7 +91,8 @@ void address_prepare(int descriptor)
 }
 
 /* getaddrinfo() with its errors as a message. */
-static weft_status resolve(const char *host, uint16_t port, int flags, struct addrinfo **list, struct error *error)
+static weft_status address_resolve(const char *host, uint16_t port, int flags, struct addrinfo **list,
+                                   struct error *error)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
     char service[8];
@@ -107,7 +108,7 @@ weft_status address_listen(const char *host, uint16_t port, int *descriptor, uin
 {
     struct addrinfo *list = NULL;
     if (host) {
-        weft_status status = resolve(host, port, AI_PASSIVE, &list, error);
+        weft_status status = address_resolve(host, port, AI_PASSIVE, &list, error);
         if (status != WEFT_OK)
             return status;
     }
@@ -179,7 +180,7 @@ static int await_connection(int descriptor, int milliseconds)
 int address_call(const char *host, uint16_t port, int *descriptor)
 {
     struct addrinfo *list = NULL;
-    if (resolve(host, port, AI_NUMERICHOST, &list, NULL) != WEFT_OK) {
+    if (address_resolve(host, port, AI_NUMERICHOST, &list, NULL) != WEFT_OK) {
         errno = EHOSTUNREACH;
         return -1;
     }
@@ -232,7 +233,7 @@ weft_status address_connect(const char *host, uint16_t port, double limit_second
 {
     int code = EHOSTUNREACH;
     struct addrinfo *list = NULL;
-    weft_status status = resolve(host, port, 0, &list, error);
+    weft_status status = address_resolve(host, port, 0, &list, error);
     if (status != WEFT_OK) {
         if (reason)
             *reason = code;
@@ -366,7 +367,7 @@ weft_status address_of_interface(const char *interface, char *text, size_t room,
 }
 
 /* Append "address:port" to the list unless it is in it or does not fit. */
-static void list_add(const char *address, uint16_t port, char *text, size_t room)
+static void address_list_add(const char *address, uint16_t port, char *text, size_t room)
 {
     char entry[INET6_ADDRSTRLEN + 16];
     snprintf(entry, sizeof entry, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, port);
@@ -382,15 +383,15 @@ char *address_list(uint16_t port, char *text, size_t room)
     char address[INET6_ADDRSTRLEN];
     text[0] = '\0';
     if (default_route(address, sizeof address))
-        list_add(address, port, text, room);
+        address_list_add(address, port, text, room);
     struct ifaddrs *list = NULL;
     if (getifaddrs(&list) == 0) {
         for (const struct ifaddrs *entry = list; entry; entry = entry->ifa_next)
             if (reaches_others(entry))
-                list_add(digits(entry->ifa_addr, address, sizeof address), port, text, room);
+                address_list_add(digits(entry->ifa_addr, address, sizeof address), port, text, room);
         freeifaddrs(list);
     }
     if (!*text)
-        list_add("127.0.0.1", port, text, room);
+        address_list_add("127.0.0.1", port, text, room);
     return text;
 }

@@ -14,16 +14,16 @@
 #define SLURM_PORTS        10000
 
 /* A variable that is set and not empty. */
-static const char *variable(const char *name)
+static const char *wire_environment_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
 }
 
-static weft_status number(const char *launcher, const char *name, int64_t least, int64_t most, int64_t *value,
-                          struct error *error)
+static weft_status wire_environment_number(const char *launcher, const char *name, int64_t least, int64_t most,
+                                           int64_t *value, struct error *error)
 {
-    const char *text = variable(name);
+    const char *text = wire_environment_variable(name);
     struct error reason = {0};
     if (!text)
         return error_set(error, WEFT_ERROR_RENDEZVOUS, "%s set its other variables but not %s", launcher, name);
@@ -37,9 +37,9 @@ static weft_status numbers(struct environment *environment, const char *rank_nam
                            struct error *error)
 {
     int64_t rank = 0, ranks = 0;
-    weft_status status = number(environment->launcher, ranks_name, 1, 1 << 20, &ranks, error);
+    weft_status status = wire_environment_number(environment->launcher, ranks_name, 1, 1 << 20, &ranks, error);
     if (status == WEFT_OK)
-        status = number(environment->launcher, rank_name, 0, ranks - 1, &rank, error);
+        status = wire_environment_number(environment->launcher, rank_name, 0, ranks - 1, &rank, error);
     environment->rank = (uint32_t)rank;
     environment->ranks = (uint32_t)ranks;
     return status;
@@ -48,7 +48,7 @@ static weft_status numbers(struct environment *environment, const char *rank_nam
 /* A number that may be missing: false if it is, or is none. */
 static bool optional(const char *name, uint32_t *value)
 {
-    const char *text = variable(name);
+    const char *text = wire_environment_variable(name);
     int64_t number = 0;
     if (!text || text_parse_integer(text, name, 0, 1 << 20, &number, NULL) != WEFT_OK)
         return false;
@@ -89,7 +89,7 @@ uint32_t environment_tasks_of_node(const char *list, uint32_t node)
     return 0;
 }
 
-static weft_status copy(char *text, const char *value, const char *name, struct error *error)
+static weft_status wire_environment_copy(char *text, const char *value, const char *name, struct error *error)
 {
     if (snprintf(text, ENVIRONMENT_TEXT_BYTES, "%s", value) < ENVIRONMENT_TEXT_BYTES)
         return WEFT_OK;
@@ -98,20 +98,21 @@ static weft_status copy(char *text, const char *value, const char *name, struct 
 
 bool environment_weft(struct environment *environment, weft_status *status, struct error *error)
 {
-    if (!variable("WEFT_RANKS") && !variable("WEFT_RANK"))
+    if (!wire_environment_variable("WEFT_RANKS") && !wire_environment_variable("WEFT_RANK"))
         return false;
-    *environment = (struct environment){.launcher = "weft run", .served = variable("WEFT_MEETING_SERVED") != NULL};
+    *environment = (struct environment){.launcher = "weft run",
+                                        .served = wire_environment_variable("WEFT_MEETING_SERVED") != NULL};
     *status = numbers(environment, "WEFT_RANK", "WEFT_RANKS", error);
-    const char *meeting = variable("WEFT_MEETING"), *secret = variable("WEFT_SECRET");
+    const char *meeting = wire_environment_variable("WEFT_MEETING"), *secret = wire_environment_variable("WEFT_SECRET");
     if (*status == WEFT_OK && environment->ranks > 1 && (!meeting || !secret))
         *status =
             error_set(error, WEFT_ERROR_RENDEZVOUS,
                       "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
                       meeting ? "WEFT_SECRET" : "WEFT_MEETING");
     if (*status == WEFT_OK && meeting)
-        *status = copy(environment->addresses, meeting, "WEFT_MEETING", error);
+        *status = wire_environment_copy(environment->addresses, meeting, "WEFT_MEETING", error);
     if (*status == WEFT_OK && secret)
-        *status = copy(environment->secret, secret, "WEFT_SECRET", error);
+        *status = wire_environment_copy(environment->secret, secret, "WEFT_SECRET", error);
     place_in_node(environment, "WEFT_LOCAL_RANK", "WEFT_LOCAL_RANKS");
     return true;
 }
@@ -141,33 +142,34 @@ bool environment_first_host(const char *list, char *host, size_t room)
 }
 
 /* Where the ranks meet and the secret, unless the user says otherwise. */
-static weft_status finish(struct environment *environment, const char *host, int64_t port, const char *derived,
-                          struct error *error)
+static weft_status wire_environment_finish(struct environment *environment, const char *host, int64_t port,
+                                           const char *derived, struct error *error)
 {
     char chosen[ENVIRONMENT_HOST_BYTES];
-    if (variable("WEFT_MEETING_HOST"))
-        host = variable("WEFT_MEETING_HOST");
+    if (wire_environment_variable("WEFT_MEETING_HOST"))
+        host = wire_environment_variable("WEFT_MEETING_HOST");
     if (snprintf(chosen, sizeof chosen, "%s", host) >= (int)sizeof chosen)
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
                          "the meeting's host name '%.40s...' is longer than %d characters", host,
                          ENVIRONMENT_HOST_BYTES - 1);
-    if (variable("WEFT_MEETING_PORT")) {
-        weft_status status = number("the environment", "WEFT_MEETING_PORT", 1, 65535, &port, error);
+    if (wire_environment_variable("WEFT_MEETING_PORT")) {
+        weft_status status = wire_environment_number("the environment", "WEFT_MEETING_PORT", 1, 65535, &port, error);
         if (status != WEFT_OK)
             return status;
     }
     snprintf(environment->addresses, sizeof environment->addresses, strchr(chosen, ':') ? "[%s]:%d" : "%s:%d", chosen,
              (int)port);
-    const char *secret = variable("WEFT_SECRET");
-    return copy(environment->secret, secret ? secret : derived, "WEFT_SECRET", error);
+    const char *secret = wire_environment_variable("WEFT_SECRET");
+    return wire_environment_copy(environment->secret, secret ? secret : derived, "WEFT_SECRET", error);
 }
 
 bool environment_slurm(struct environment *environment, weft_status *status, struct error *error)
 {
-    const char *job = variable("SLURM_JOB_ID"), *step = variable("SLURM_STEP_ID");
-    const char *list = variable("SLURM_STEP_NODELIST"), *nodes = variable("SLURM_STEP_NUM_NODES");
-    if (!variable("SLURM_PROCID") || !variable("SLURM_STEP_NUM_TASKS") || !job || !step ||
-        strtoul(step, NULL, 10) >= SLURM_STEP_SPECIAL)
+    const char *job = wire_environment_variable("SLURM_JOB_ID"), *step = wire_environment_variable("SLURM_STEP_ID");
+    const char *list = wire_environment_variable("SLURM_STEP_NODELIST"),
+               *nodes = wire_environment_variable("SLURM_STEP_NUM_NODES");
+    if (!wire_environment_variable("SLURM_PROCID") || !wire_environment_variable("SLURM_STEP_NUM_TASKS") || !job ||
+        !step || strtoul(step, NULL, 10) >= SLURM_STEP_SPECIAL)
         return false;
     *environment = (struct environment){.launcher = "Slurm"};
     *status = numbers(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", error);
@@ -182,8 +184,8 @@ bool environment_slurm(struct environment *environment, weft_status *status, str
         strcpy(host, "127.0.0.1");
     snprintf(derived, sizeof derived, "slurm job %.40s step %.40s user %u", job, step, (unsigned)getuid());
     int64_t port = SLURM_PORT_FIRST + (int64_t)(hash_text(derived, 0) % SLURM_PORTS);
-    *status = finish(environment, host, port, derived, error);
-    const char *tasks = variable("SLURM_STEP_TASKS_PER_NODE");
+    *status = wire_environment_finish(environment, host, port, derived, error);
+    const char *tasks = wire_environment_variable("SLURM_STEP_TASKS_PER_NODE");
     uint32_t local = 0, count = 0;
     if (tasks && optional("SLURM_NODEID", &environment->node) && optional("SLURM_LOCALID", &local))
         count = environment_tasks_of_node(tasks, environment->node);
@@ -196,21 +198,24 @@ bool environment_slurm(struct environment *environment, weft_status *status, str
 
 bool environment_torchrun(struct environment *environment, weft_status *status, struct error *error)
 {
-    const char *host = variable("MASTER_ADDR");
-    if (!variable("RANK") || !variable("WORLD_SIZE") || !host || !variable("MASTER_PORT"))
+    const char *host = wire_environment_variable("MASTER_ADDR");
+    if (!wire_environment_variable("RANK") || !wire_environment_variable("WORLD_SIZE") || !host ||
+        !wire_environment_variable("MASTER_PORT"))
         return false;
     *environment = (struct environment){.launcher = "torchrun variables"};
     int64_t port = 0;
     *status = numbers(environment, "RANK", "WORLD_SIZE", error);
     if (*status == WEFT_OK)
-        *status = number(environment->launcher, "MASTER_PORT", 1, 65534, &port, error);
+        *status = wire_environment_number(environment->launcher, "MASTER_PORT", 1, 65534, &port, error);
     if (*status != WEFT_OK)
         return true;
     /* torchrun's agent listens at MASTER_PORT itself, unless it leaves that to rank 0. */
-    const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE"), *run = variable("TORCHELASTIC_RUN_ID");
+    const char *agent = wire_environment_variable("TORCHELASTIC_USE_AGENT_STORE"),
+               *run = wire_environment_variable("TORCHELASTIC_RUN_ID");
     char derived[512];
     snprintf(derived, sizeof derived, "torchrun run %.100s master %.250s:%d", run ? run : "", host, (int)port);
     place_in_node(environment, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-    *status = finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port, derived, error);
+    *status = wire_environment_finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port,
+                                      derived, error);
     return true;
 }

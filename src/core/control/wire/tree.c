@@ -32,7 +32,7 @@ struct scratch {
 };
 
 /* The node's place in the table: its own, or the free one where it belongs. */
-static uint32_t *find_place(const struct scratch *scratch, const struct card *cards, const char *machine)
+static uint32_t *wire_tree_find_place(const struct scratch *scratch, const struct card *cards, const char *machine)
 {
     uint32_t place = (uint32_t)hash_text(machine, 0) & scratch->mask;
     while (scratch->table[place] &&
@@ -46,7 +46,7 @@ static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *par
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t *place = find_place(scratch, cards, cards[rank].machine);
+        uint32_t *place = wire_tree_find_place(scratch, cards, cards[rank].machine);
         if (!*place) {
             parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[tree_place_parent(nodes)].leader;
             scratch->nodes[nodes] = (struct node){rank, rank, rank, 0};

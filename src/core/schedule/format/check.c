@@ -120,7 +120,7 @@ static uint64_t most_output_blocks(const struct plan *plan)
 }
 
 /* What is read of others' input and stored into others' output. */
-static const char *check_others(const struct plan *plan, const struct step *step)
+static const char *format_check_others(const struct plan *plan, const struct step *step)
 {
     bool reads = step->kind == STEP_READ || step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD;
     bool spreads = step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD;
@@ -134,7 +134,7 @@ static const char *check_others(const struct plan *plan, const struct step *step
 }
 
 /* What is particular to a kind. */
-static const char *check_kind(const struct plan *plan, const struct step *step)
+static const char *format_check_kind(const struct plan *plan, const struct step *step)
 {
     switch (step->kind) {
     case STEP_REDUCE:
@@ -201,9 +201,9 @@ static const char *check_step(const struct plan *plan, const struct step *step)
         return "is about parts that do not exist";
     if ((uses & USES_PARTS) && step->value >= plan->parts)
         return "is about a part that does not exist";
-    what = check_kind(plan, step);
+    what = format_check_kind(plan, step);
     if (!what)
-        what = check_others(plan, step);
+        what = format_check_others(plan, step);
     uint64_t span = step->kind == STEP_REDUCE ? (uint64_t)(step->operands - 1) * step->stride + 1 : step->chunks;
     if (!what && (uses & USES_SOURCE))
         what = check_range(plan, step, step->source, step->source_chunk, span);

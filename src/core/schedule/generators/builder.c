@@ -67,7 +67,7 @@ weft_status builder_open(struct builder *builder, const struct plan_shape *shape
 }
 
 /* Room for one more in an array that doubles; false when memory ran out. */
-static bool make_room(void **array, uint32_t *capacity, uint32_t needed, size_t each)
+static bool builder_make_room(void **array, uint32_t *capacity, uint32_t needed, size_t each)
 {
     if (needed <= *capacity)
         return true;
@@ -87,7 +87,7 @@ struct moment builder_add(struct builder *builder, uint32_t lane, struct step st
     void *steps = builder->lanes[lane].steps;
     uint32_t count = builder->lanes[lane].count;
     if (builder->exhausted || count + 1 >= BUILDER_ALL ||
-        !make_room(&steps, &builder->lanes[lane].capacity, count + 1, sizeof step)) {
+        !builder_make_room(&steps, &builder->lanes[lane].capacity, count + 1, sizeof step)) {
         builder->exhausted = true;
         return (struct moment){0};
     }
@@ -109,7 +109,7 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
     return builder_add(builder, lane, step);
 }
 
-static void hold(struct builder *builder, uint32_t lane, struct moment after, enum step_flag flag)
+static void generators_builder_hold(struct builder *builder, uint32_t lane, struct moment after, enum step_flag flag)
 {
     bool in_order = after.lane == lane && !after.lag;
     bool never = after.lag && !builder->plan->segment_bytes;
@@ -121,12 +121,12 @@ static void hold(struct builder *builder, uint32_t lane, struct moment after, en
 
 void builder_hold(struct builder *builder, uint32_t lane, struct moment after)
 {
-    hold(builder, lane, after, 0);
+    generators_builder_hold(builder, lane, after, 0);
 }
 
 void builder_hold_staging(struct builder *builder, uint32_t lane, struct moment after)
 {
-    hold(builder, lane, after, STEP_WHERE_STAGED);
+    generators_builder_hold(builder, lane, after, STEP_WHERE_STAGED);
 }
 
 struct moment builder_now(const struct builder *builder, uint32_t lane)
@@ -195,7 +195,7 @@ void builder_scratch(struct builder *builder, uint32_t chunks)
 }
 
 /* What all ranks agree on. In place is local to a rank and stays out. */
-static uint64_t hash_of(const struct builder *builder)
+static uint64_t builder_hash_of(const struct builder *builder)
 {
     const struct plan_shape *shape = builder->shape;
     const struct plan *plan = builder->plan;
@@ -212,7 +212,7 @@ static uint64_t hash_of(const struct builder *builder)
     return hash;
 }
 
-static weft_status lay_out(struct builder *builder, struct error *error)
+static weft_status builder_lay_out(struct builder *builder, struct error *error)
 {
     struct plan *plan = builder->plan;
     uint32_t total = 0;
@@ -242,7 +242,7 @@ static weft_status lay_out(struct builder *builder, struct error *error)
             step->flags &= (uint8_t)~STEP_WHERE_STAGED;
         }
     }
-    plan->hash = hash_of(builder);
+    plan->hash = builder_hash_of(builder);
     return WEFT_OK;
 }
 
@@ -262,7 +262,7 @@ weft_status builder_close(struct builder *builder, struct plan **plan, struct er
             error, WEFT_ERROR_MEMORY, "no memory for a plan of %s by %s over %u ranks, or it is too long to write down",
             collective_name(builder->shape->collective), builder->plan->algorithm, builder->shape->ranks);
     if (status == WEFT_OK)
-        status = lay_out(builder, error);
+        status = builder_lay_out(builder, error);
     if (status == WEFT_OK) {
         *plan = builder->plan;
         builder->plan = NULL;

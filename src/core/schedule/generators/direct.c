@@ -61,7 +61,7 @@ static struct acts acts_rooted(struct builder *builder, uint64_t segment)
     return acts;
 }
 
-static void expose(const struct acts *acts, uint32_t first, uint32_t chunks)
+static void direct_expose(const struct acts *acts, uint32_t first, uint32_t chunks)
 {
     if (chunks)
         builder_add(acts->builder, acts->give,
@@ -74,15 +74,15 @@ static void expose(const struct acts *acts, uint32_t first, uint32_t chunks)
 
 /* Give all chunks but `own`, which nobody else reads (NOBODY: give all). */
 #define NONE UINT32_MAX
-static void give(const struct acts *acts, uint32_t chunks, uint32_t own)
+static void direct_give(const struct acts *acts, uint32_t chunks, uint32_t own)
 {
     if (acts->end != acts->give)
         builder_hold_staging(acts->builder, acts->give, builder_all(acts->end, acts->builder->plan->slots));
     if (own == NONE) {
-        expose(acts, 0, chunks);
+        direct_expose(acts, 0, chunks);
     } else {
-        expose(acts, 0, own);
-        expose(acts, own + 1, chunks - own - 1);
+        direct_expose(acts, 0, own);
+        direct_expose(acts, own + 1, chunks - own - 1);
     }
     builder_add(acts->builder, acts->give, (struct step){.kind = STEP_SIGNAL, .peer = acts->all});
 }
@@ -112,8 +112,8 @@ static void await_worked(const struct acts *acts)
     await_lane(acts, acts->end, acts->all, acts->work, acts->stride);
 }
 
-static void read_from(const struct acts *acts, uint32_t lane, uint32_t peer, uint32_t chunk, uint8_t target,
-                      uint32_t target_chunk)
+static void direct_read_from(const struct acts *acts, uint32_t lane, uint32_t peer, uint32_t chunk, uint8_t target,
+                             uint32_t target_chunk)
 {
     builder_add(acts->builder, lane,
                 (struct step){.kind = STEP_READ,
@@ -125,7 +125,8 @@ static void read_from(const struct acts *acts, uint32_t lane, uint32_t peer, uin
                               .chunks = 1});
 }
 
-static void copy_own(const struct acts *acts, uint32_t lane, uint8_t source, uint32_t chunk, uint32_t target_chunk)
+static void direct_copy_own(const struct acts *acts, uint32_t lane, uint8_t source, uint32_t chunk,
+                            uint32_t target_chunk)
 {
     builder_add(acts->builder, lane,
                 (struct step){.kind = STEP_COPY,
@@ -171,7 +172,7 @@ void write_direct_allreduce(struct builder *builder)
     uint32_t n = builder->plan->ranks;
     builder->plan->parts = n;
     struct acts acts = acts_begin(builder, segment_for_all(builder));
-    give(&acts, n, builder->plan->rank);
+    direct_give(&acts, n, builder->plan->rank);
     await_given(&acts);
     reduce_spread(&acts, acts.all);
     worked(&acts);
@@ -184,7 +185,7 @@ void write_direct_reduce(struct builder *builder)
     uint32_t n = builder->plan->ranks, root = builder->plan->root;
     builder->plan->parts = n;
     struct acts acts = acts_begin(builder, segment_for_all(builder));
-    give(&acts, n, builder->plan->rank);
+    direct_give(&acts, n, builder->plan->rank);
     await_given(&acts);
     reduce_spread(&acts, builder_group(builder, &root, 1));
     worked(&acts);
@@ -197,7 +198,7 @@ void write_direct_reduce_scatter(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, me = builder->plan->rank;
     struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
-    give(&acts, n, me);
+    direct_give(&acts, n, me);
     await_given(&acts);
     builder_add(builder, acts.work,
                 (struct step){.kind = STEP_GATHER_REDUCE,
@@ -215,11 +216,11 @@ void write_direct_allgather(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, me = builder->plan->rank;
     struct acts acts = acts_begin(builder, segment_for_all(builder));
-    give(&acts, 1, NONE);
-    copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
+    direct_give(&acts, 1, NONE);
+    direct_copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
     await_given(&acts);
     for (uint32_t k = 1; k < n; k++)
-        read_from(&acts, acts.work, (me + k) % n, 0, BUFFER_OUTPUT, (me + k) % n);
+        direct_read_from(&acts, acts.work, (me + k) % n, 0, BUFFER_OUTPUT, (me + k) % n);
     worked(&acts);
     await_worked(&acts);
 }
@@ -232,14 +233,14 @@ void write_direct_alltoall(struct builder *builder)
     struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
     if (in_place)
         builder_scratch(builder, n);
-    give(&acts, n, me);
+    direct_give(&acts, n, me);
     if (!in_place)
-        copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
+        direct_copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
     if (in_place && acts.end != acts.work) /* scratch is copied from there */
         builder_hold(builder, acts.work, builder_all(acts.end, builder->plan->slots));
     await_given(&acts);
     for (uint32_t k = 1; k < n; k++)
-        read_from(&acts, acts.work, (me + k) % n, me, in_place ? BUFFER_SCRATCH : BUFFER_OUTPUT, (me + k) % n);
+        direct_read_from(&acts, acts.work, (me + k) % n, me, in_place ? BUFFER_SCRATCH : BUFFER_OUTPUT, (me + k) % n);
     worked(&acts);
     await_worked(&acts);
     if (!in_place)
@@ -247,7 +248,7 @@ void write_direct_alltoall(struct builder *builder)
     if (acts.end != acts.work)
         builder_hold(builder, acts.end, builder_all(acts.work, 0));
     for (uint32_t k = 1; k < n; k++)
-        copy_own(&acts, acts.end, BUFFER_SCRATCH, (me + k) % n, (me + k) % n);
+        direct_copy_own(&acts, acts.end, BUFFER_SCRATCH, (me + k) % n, (me + k) % n);
 }
 
 /* Of the rooted ones, the root gives and the others work, or the other way round: one signal each. */
@@ -257,12 +258,12 @@ void write_direct_broadcast(struct builder *builder)
     uint32_t root = builder->plan->root;
     struct acts acts = acts_rooted(builder, ROOTED_SEGMENT);
     if (builder->plan->rank == root) {
-        give(&acts, 1, NONE);
+        direct_give(&acts, 1, NONE);
         await_lane(&acts, acts.end, acts.all, 0, 1);
         return;
     }
     await_lane(&acts, acts.work, builder_group(builder, &root, 1), 0, 1);
-    read_from(&acts, acts.work, root, 0, BUFFER_OUTPUT, 0);
+    direct_read_from(&acts, acts.work, root, 0, BUFFER_OUTPUT, 0);
     worked(&acts);
 }
 
@@ -271,13 +272,13 @@ void write_direct_scatter(struct builder *builder)
     uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
     struct acts acts = acts_rooted(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
     if (me == root) {
-        give(&acts, n, me);
-        copy_own(&acts, acts.end, BUFFER_INPUT, me, 0);
+        direct_give(&acts, n, me);
+        direct_copy_own(&acts, acts.end, BUFFER_INPUT, me, 0);
         await_lane(&acts, acts.end, acts.all, 0, 1);
         return;
     }
     await_lane(&acts, acts.work, builder_group(builder, &root, 1), 0, 1);
-    read_from(&acts, acts.work, root, me, BUFFER_OUTPUT, 0);
+    direct_read_from(&acts, acts.work, root, me, BUFFER_OUTPUT, 0);
     worked(&acts);
 }
 
@@ -286,14 +287,14 @@ void write_direct_gather(struct builder *builder)
     uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
     struct acts acts = acts_rooted(builder, ROOTED_SEGMENT);
     if (me != root) {
-        give(&acts, 1, NONE);
+        direct_give(&acts, 1, NONE);
         await_lane(&acts, acts.end, builder_group(builder, &root, 1), 0, 1);
         return;
     }
-    copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
+    direct_copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
     await_lane(&acts, acts.work, acts.all, 0, 1);
     for (uint32_t k = 1; k < n; k++)
-        read_from(&acts, acts.work, (me + k) % n, 0, BUFFER_OUTPUT, (me + k) % n);
+        direct_read_from(&acts, acts.work, (me + k) % n, 0, BUFFER_OUTPUT, (me + k) % n);
     worked(&acts);
 }
 

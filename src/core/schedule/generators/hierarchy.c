@@ -131,7 +131,7 @@ static uint32_t *standing_for_nodes(const struct stage *stage)
 }
 
 /* The stage among the members of this rank's group. */
-static struct stage within(const struct stage *stage, const struct level *level, uint32_t send_lane)
+static struct stage hierarchy_within(const struct stage *stage, const struct level *level, uint32_t send_lane)
 {
     struct stage inner = *stage;
     inner.ranks = level->members;
@@ -233,7 +233,8 @@ static struct moment sum_levels(const struct stage *stage, uint32_t depth, uint3
     struct level level;
     if (!level_open(&level, stage, depth, unit, standing))
         return now;
-    struct stage up = within(stage, &level, lane), down = within(stage, &level, depth ? lane + 2 : stage->send_lane);
+    struct stage up = hierarchy_within(stage, &level, lane),
+                 down = hierarchy_within(stage, &level, depth ? lane + 2 : stage->send_lane);
     uint32_t share = width / level.owners;
     down.receive_lane = depth ? lane + 3 : stage->receive_lane;
     down.channel = (uint8_t)(stage->channel + 1);
@@ -323,7 +324,7 @@ static void scatter_levels(const struct stage *stage, uint32_t depth, uint32_t u
     struct level level;
     if (!level_open(&level, stage, depth, unit, standing))
         return;
-    struct stage inner = within(stage, &level, lane);
+    struct stage inner = hierarchy_within(stage, &level, lane);
     if (!level.above) {
         inner.send_lane = stage->send_lane;
         inner.receive_lane = stage->receive_lane;
@@ -365,7 +366,7 @@ static struct moment gather_levels(const struct stage *stage, uint32_t depth, ui
     struct level level;
     if (!level_open(&level, stage, depth, unit, standing))
         return now;
-    struct stage inner = within(stage, &level, lane);
+    struct stage inner = hierarchy_within(stage, &level, lane);
     if (!depth) {
         inner.send_lane = stage->send_lane;
         inner.receive_lane = stage->receive_lane;
@@ -432,7 +433,7 @@ static struct moment broadcast_levels(const struct stage *stage, uint32_t depth,
     uint32_t head;
     if (!level_open(&level, stage, depth, unit, standing))
         return now;
-    struct stage inner = within(stage, &level, lane);
+    struct stage inner = hierarchy_within(stage, &level, lane);
     if (!depth) {
         inner.send_lane = stage->send_lane;
         inner.receive_lane = stage->receive_lane;
@@ -476,7 +477,7 @@ static void reduce_levels(const struct stage *stage, uint32_t depth, uint32_t un
     uint32_t head;
     if (!level_open(&level, stage, depth, unit, standing))
         return;
-    struct stage inner = within(stage, &level, lane);
+    struct stage inner = hierarchy_within(stage, &level, lane);
     bool is_head = choose_heads(&level, root, &head);
     if (!level.above) {
         inner.send_lane = stage->send_lane;

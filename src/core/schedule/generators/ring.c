@@ -8,7 +8,7 @@
 static const struct moment now = {0};
 
 /* A number of the ring, `back` before `rank`. */
-static uint32_t before(uint32_t rank, uint32_t back, uint32_t n)
+static uint32_t ring_before(uint32_t rank, uint32_t back, uint32_t n)
 {
     return (rank + 2 * n - back) % n;
 }
@@ -16,14 +16,14 @@ static uint32_t before(uint32_t rank, uint32_t back, uint32_t n)
 void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece)
 {
     struct builder *builder = stage->builder;
-    uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = before(me, 1, n);
+    uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);
     builder_scratch(builder, stage->scratch + 2);
     struct moment received = stage->ready;
     struct pieces sums[2];
     builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
     for (uint32_t k = 0; k + 1 < n; k++) {
         /* What was summed in the last round goes on while the next piece is summed into the other half of scratch. */
-        uint32_t outgoing = before(me, k + 1, n), incoming = before(me, k + 2, n);
+        uint32_t outgoing = ring_before(me, k + 1, n), incoming = ring_before(me, k + 2, n);
         if (k == 0)
             stage_send(stage, received, next, &stage->input, outgoing, 1);
         else
@@ -51,20 +51,20 @@ void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *i
 void stage_ring_allgather(const struct stage *stage, struct moment own)
 {
     struct builder *builder = stage->builder;
-    uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = before(me, 1, n);
+    uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);
     struct moment received = own, sent = builder_now(builder, stage->send_lane);
     for (uint32_t k = 0; k + 1 < n; k++) {
-        stage_send(stage, received, next, &stage->output, before(me, k, n), 1);
-        received = stage_receive(stage, k == 0 ? sent : now, previous, &stage->output, before(me, k + 1, n), 1);
+        stage_send(stage, received, next, &stage->output, ring_before(me, k, n), 1);
+        received = stage_receive(stage, k == 0 ? sent : now, previous, &stage->output, ring_before(me, k + 1, n), 1);
     }
 }
 
 void stage_ring_allreduce(const struct stage *stage)
 {
-    uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = before(me, 1, n);
+    uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);
     struct moment received = stage->ready;
     for (uint32_t k = 0; k + 1 < n; k++) {
-        uint32_t outgoing = before(me, k + 1, n), incoming = before(me, k + 2, n);
+        uint32_t outgoing = ring_before(me, k + 1, n), incoming = ring_before(me, k + 2, n);
         stage_send(stage, received, next, k == 0 ? &stage->input : &stage->output, outgoing, 1);
         received = stage_receive_reduce(stage, k == 0 ? stage->ready : now, previous, &stage->input, &stage->output,
                                         incoming, 1, k + 2 == n && stage->finishes ? STEP_FINISHES : 0);

@@ -23,7 +23,7 @@ uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece)
     return pieces->first + (pieces->index ? pieces->index[piece] : piece);
 }
 
-static uint32_t rank_of(const struct stage *stage, uint32_t rank)
+static uint32_t stage_rank_of(const struct stage *stage, uint32_t rank)
 {
     return stage->members ? stage->members[rank] : rank;
 }
@@ -49,7 +49,7 @@ static struct step message(const struct stage *stage, enum step_kind kind, uint3
                          .chunks = (uint16_t)chunks,
                          .value = stage_part(stage, pieces, piece),
                          .channel = stage->channel,
-                         .peer = rank_of(stage, peer)};
+                         .peer = stage_rank_of(stage, peer)};
 }
 
 struct moment stage_send(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *from,

@@ -117,7 +117,7 @@ static void begin_giving(const struct levels *levels)
     builder_hold(levels->builder, GIVE, builder_all(END, levels->builder->plan->slots));
 }
 
-static void expose(const struct levels *levels, uint32_t first, uint32_t chunks)
+static void two_level_expose(const struct levels *levels, uint32_t first, uint32_t chunks)
 {
     if (chunks && levels->local > 1) /* else nobody reads it */
         builder_add(levels->builder, GIVE,
@@ -129,15 +129,15 @@ static void expose(const struct levels *levels, uint32_t first, uint32_t chunks)
 }
 
 /* Let the mates read all of the input but this owner's own share of `width` parts. */
-static void give(const struct levels *levels, uint32_t width)
+static void two_level_give(const struct levels *levels, uint32_t width)
 {
     uint32_t own = levels->index * width, parts = levels->builder->plan->parts;
     begin_giving(levels);
     if (owns(levels)) {
-        expose(levels, 0, own);
-        expose(levels, own + width, parts - own - width);
+        two_level_expose(levels, 0, own);
+        two_level_expose(levels, own + width, parts - own - width);
     } else {
-        expose(levels, 0, parts);
+        two_level_expose(levels, 0, parts);
     }
     signal_mates(levels, GIVE);
 }
@@ -184,7 +184,7 @@ static void hand_out(const struct levels *levels, uint32_t group, uint8_t source
                                   .value = target % levels->builder->plan->parts});
 }
 
-static void deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, uint32_t chunks)
+static void two_level_deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, uint32_t chunks)
 {
     if (levels->mates[mate] != levels->builder->plan->rank)
         builder_add(levels->builder, END,
@@ -242,7 +242,7 @@ static void write_sum_with(struct builder *builder, uint32_t most_owners, bool r
     bool alone = levels.local == 1, hands_out = !rooted || levels.node == shape_node(builder->shape, root);
     builder->plan->parts = levels.owners * width;
     segment(&levels, builder->plan->parts);
-    give(&levels, width);
+    two_level_give(&levels, width);
     if (owns(&levels)) {
         begin_summing(&levels, true);
         struct stage stage = between(&levels, levels.column);
@@ -267,7 +267,7 @@ static void write_sum_with(struct builder *builder, uint32_t most_owners, bool r
     }
     await_mates(&levels, END, levels.owner_group, HAND_OUT);
     for (uint32_t mate = 0; (!rooted || me == root) && mate < levels.owners; mate++)
-        deliver(&levels, mate, mate * width, width);
+        two_level_deliver(&levels, mate, mate * width, width);
     levels_close(&levels);
 }
 
@@ -348,7 +348,7 @@ static void write_reduce_scatter(struct builder *builder, void (*cross)(const st
         return;
     builder_segment(builder, segment_of_many(builder->plan->ranks, 16 * MESSAGE_SEGMENT), PLAN_SLOTS);
     begin_giving(&levels);
-    expose(&levels, 0, builder->plan->input_blocks);
+    two_level_expose(&levels, 0, builder->plan->input_blocks);
     signal_mates(&levels, GIVE);
     builder_hold(builder, SUM,
                  builder_now(builder, GIVE)); /* in place, the sum takes the place of what is copied there */
@@ -404,7 +404,7 @@ static void write_allgather(struct builder *builder, void (*cross)(const struct 
     const struct plan_shape *shape = builder->shape;
     uint32_t *seen = calloc(shape->ranks, sizeof *seen); /* ranks of each node so far: the next one's number */
     for (uint32_t rank = 0; seen && rank < shape->ranks; rank++)
-        deliver(&levels, seen[shape_node(shape, rank)]++, rank, 1);
+        two_level_deliver(&levels, seen[shape_node(shape, rank)]++, rank, 1);
     builder->exhausted = builder->exhausted || !seen;
     free(seen);
     levels_close(&levels);
@@ -444,7 +444,7 @@ static void write_broadcast(struct builder *builder, void (*cross)(const struct 
     cross(&stage);
     begin_giving(&levels);
     builder_hold(builder, GIVE, builder_now(builder, RECEIVE));
-    expose(&levels, 0, 1);
+    two_level_expose(&levels, 0, 1);
     signal_mates(&levels, GIVE);
     await_mates(&levels, END, levels.group, GIVE);
     levels_close(&levels);

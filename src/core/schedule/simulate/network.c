@@ -36,7 +36,7 @@ const struct link_parameters *network_link(const struct network *network, uint32
 }
 
 /* Move all flows up to `now`, and share the links anew. */
-static void settle(struct network *network, double now)
+static void network_settle(struct network *network, double now)
 {
     double passed = now - network->moved;
     network->moved = now;
@@ -74,7 +74,7 @@ void network_begin(struct network *network, double now, uint32_t sender, uint32_
         network->leaving[level][flow->from[level]]++;
         network->entering[level][flow->to[level]]++;
     }
-    settle(network, now);
+    network_settle(network, now);
 }
 
 uint32_t network_end(struct network *network, double *latency)
@@ -88,7 +88,7 @@ uint32_t network_end(struct network *network, double *latency)
         network->leaving[level][flow.from[level]]--;
         network->entering[level][flow.to[level]]--;
     }
-    settle(network, now);
+    network_settle(network, now);
     *latency = link_of(network, flow.crossed - 1)->latency;
     return flow.sender;
 }

@@ -84,7 +84,7 @@ static bool earlier(const struct event *a, const struct event *b)
     return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
 
-static void push(struct simulation *simulation, double time, enum event_kind kind, uint32_t subject)
+static void simulate_push(struct simulation *simulation, double time, enum event_kind kind, uint32_t subject)
 {
     if (simulation->heap_count == simulation->heap_capacity) {
         uint32_t capacity = simulation->heap_capacity * 2;
@@ -118,20 +118,21 @@ static struct event pop(struct simulation *simulation)
     return first;
 }
 
-static uint32_t node_of(const struct simulation *simulation, uint32_t rank)
+static uint32_t simulate_node_of(const struct simulation *simulation, uint32_t rank)
 {
     return shape_node(simulation->shape, rank);
 }
 
 /* ---- steps ---- */
 
-static const struct step *step_of(const struct simulation *simulation, const struct runner *runner)
+static const struct step *simulate_step_of(const struct simulation *simulation, const struct runner *runner)
 {
     const struct plan *plan = simulation->plans[runner->rank];
     return &plan->steps[plan->lane_first[runner->lane] + runner->at];
 }
 
-static uint64_t bytes_of(const struct simulation *simulation, const struct runner *runner, const struct step *step)
+static uint64_t simulate_bytes_of(const struct simulation *simulation, const struct runner *runner,
+                                  const struct step *step)
 {
     const struct plan *plan = simulation->plans[runner->rank];
     uint64_t segment = simulation->block_bytes;
@@ -145,17 +146,17 @@ static uint64_t bytes_of(const struct simulation *simulation, const struct runne
 }
 
 /* The machine that a rank runs on: a node, or several that share it. */
-static uint32_t machine_of(const struct simulation *simulation, uint32_t rank)
+static uint32_t simulate_machine_of(const struct simulation *simulation, uint32_t rank)
 {
     uint32_t sharing = simulation->cluster->sharing;
-    return node_of(simulation, rank) / (sharing ? sharing : 1);
+    return simulate_node_of(simulation, rank) / (sharing ? sharing : 1);
 }
 
 /* The core that is free first, among equals the one where the rank was last. */
 static struct core *core_for(const struct simulation *simulation, uint32_t rank, double begin)
 {
     uint32_t count = simulation->cluster->cores;
-    struct core *cores = &simulation->cores[(size_t)machine_of(simulation, rank) * count], *best = cores;
+    struct core *cores = &simulation->cores[(size_t)simulate_machine_of(simulation, rank) * count], *best = cores;
     for (struct core *core = cores; core < cores + count; core++) {
         if (core->rank == rank && core->busy <= begin)
             return core;
@@ -168,7 +169,7 @@ static struct core *core_for(const struct simulation *simulation, uint32_t rank,
 /* A rank works for `seconds`; returns when it is through. Who still works takes what comes along without leaving its
  * core.
  */
-static double work(struct simulation *simulation, uint32_t rank, double now, double seconds)
+static double simulate_work(struct simulation *simulation, uint32_t rank, double now, double seconds)
 {
     double begin = now > simulation->busy[rank] ? now : simulation->busy[rank];
     if (simulation->cores) {
@@ -184,7 +185,7 @@ static double work(struct simulation *simulation, uint32_t rank, double now, dou
 /* When a rank that waited sees what has happened `now`: at once, or when it has a core. */
 static double wake(struct simulation *simulation, uint32_t rank, double now)
 {
-    return simulation->cores ? work(simulation, rank, now, 0) : now;
+    return simulation->cores ? simulate_work(simulation, rank, now, 0) : now;
 }
 
 /* Seconds to read and write `streams` times `bytes` (a copy is two streams). */
@@ -208,14 +209,14 @@ static uint32_t pipe_of(struct simulation *simulation, uint32_t from, uint32_t t
 static void receive(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
-    const struct step *step = step_of(simulation, runner);
+    const struct step *step = simulate_step_of(simulation, runner);
     const struct link_parameters *link = network_link(&simulation->network, runner->rank, step->peer);
     double seconds = link->overhead;
     if (link == &simulation->cluster->near) /* who receives copies */
-        seconds += (double)bytes_of(simulation, runner, step) / link->bandwidth;
+        seconds += (double)simulate_bytes_of(simulation, runner, step) / link->bandwidth;
     if (step->kind == STEP_RECEIVE_REDUCE)
-        seconds += moving(simulation, bytes_of(simulation, runner, step), 3);
-    push(simulation, work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
+        seconds += moving(simulation, simulate_bytes_of(simulation, runner, step), 3);
+    simulate_push(simulation, simulate_work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
 }
 
 static void begin_send(struct simulation *simulation, double now, uint32_t index, const struct step *step)
@@ -223,14 +224,15 @@ static void begin_send(struct simulation *simulation, double now, uint32_t index
     struct runner *runner = &simulation->runners[index];
     const struct link_parameters *link = network_link(&simulation->network, runner->rank, step->peer);
     runner->channel = pipe_of(simulation, runner->rank, step->peer, step->channel);
-    double sent = work(simulation, runner->rank, now, link->overhead);
+    double sent = simulate_work(simulation, runner->rank, now, link->overhead);
     if (link != &simulation->cluster->near) {
-        push(simulation, sent, EVENT_FLOW, index);
+        simulate_push(simulation, sent, EVENT_FLOW, index);
         return;
     }
     /* Read in place: the sender cannot go on before the receiver has it. */
-    push(simulation, sent + (double)bytes_of(simulation, runner, step) / link->bandwidth, EVENT_DONE, index);
-    push(simulation, sent + link->latency, EVENT_ARRIVAL, runner->channel);
+    simulate_push(simulation, sent + (double)simulate_bytes_of(simulation, runner, step) / link->bandwidth, EVENT_DONE,
+                  index);
+    simulate_push(simulation, sent + link->latency, EVENT_ARRIVAL, runner->channel);
 }
 
 static void begin_receive(struct simulation *simulation, double now, uint32_t index, const struct step *step)
@@ -278,8 +280,8 @@ static void begin_exchange(struct simulation *simulation, double now, uint32_t i
         time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->copy_bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = plan->members[group->first + i];
-        double end = simulation->cores ? work(simulation, rank, now, time) : now + time;
-        push(simulation, end, EVENT_DONE, simulation->first[rank]);
+        double end = simulation->cores ? simulate_work(simulation, rank, now, time) : now + time;
+        simulate_push(simulation, end, EVENT_DONE, simulation->first[rank]);
     }
 }
 
@@ -313,13 +315,13 @@ static bool waits(const struct simulation *simulation, const struct runner *runn
     return other->iteration < iteration || (other->iteration == iteration && other->at < step->wait_steps);
 }
 
-static void begin(struct simulation *simulation, double now, uint32_t index)
+static void simulate_begin(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     if (runner->iteration == simulation->iterations)
         return;
     const struct plan *plan = simulation->plans[runner->rank];
-    const struct step *step = step_of(simulation, runner);
+    const struct step *step = simulate_step_of(simulation, runner);
     bool waited = runner->blocked;
     runner->blocked =
         waits(simulation, runner, step) || (step->kind == STEP_AWAIT && !signals_seen(simulation, runner, step));
@@ -337,20 +339,20 @@ static void begin(struct simulation *simulation, double now, uint32_t index)
         begin_exchange(simulation, now, index, step);
         break;
     case STEP_AWAIT:
-        push(simulation, waited ? wake(simulation, runner->rank, now) : now, EVENT_DONE, index);
+        simulate_push(simulation, waited ? wake(simulation, runner->rank, now) : now, EVENT_DONE, index);
         break;
     case STEP_SIGNAL: { /* a message without data */
-        double told = work(simulation, runner->rank, now, simulation->cluster->near.overhead);
-        push(simulation, told + simulation->cluster->near.latency, EVENT_VISIBLE, index);
-        push(simulation, told, EVENT_DONE, index);
+        double told = simulate_work(simulation, runner->rank, now, simulation->cluster->near.overhead);
+        simulate_push(simulation, told + simulation->cluster->near.latency, EVENT_VISIBLE, index);
+        simulate_push(simulation, told, EVENT_DONE, index);
         break;
     }
     default: {
         uint32_t streams = streams_of(plan, step);
-        double end = streams ? work(simulation, runner->rank, now,
-                                    moving(simulation, bytes_of(simulation, runner, step), streams))
+        double end = streams ? simulate_work(simulation, runner->rank, now,
+                                             moving(simulation, simulate_bytes_of(simulation, runner, step), streams))
                              : now;
-        push(simulation, end, EVENT_DONE, index);
+        simulate_push(simulation, end, EVENT_DONE, index);
         break;
     }
     }
@@ -361,7 +363,7 @@ static void look_again(struct simulation *simulation, double now, uint32_t rank)
 {
     for (uint32_t i = simulation->first[rank]; i < simulation->first[rank + 1]; i++)
         if (simulation->runners[i].blocked)
-            begin(simulation, now, i);
+            simulate_begin(simulation, now, i);
 }
 
 static void done(struct simulation *simulation, double now, uint32_t index)
@@ -374,7 +376,7 @@ static void done(struct simulation *simulation, double now, uint32_t index)
         runner->iteration++;
     }
     look_again(simulation, now, runner->rank);
-    begin(simulation, now, index);
+    simulate_begin(simulation, now, index);
 }
 
 static void visible(struct simulation *simulation, double now, uint32_t index)
@@ -409,15 +411,15 @@ static void flow_end(struct simulation *simulation)
 {
     double now = simulation->network.next_end, latency;
     uint32_t sender = network_end(&simulation->network, &latency);
-    push(simulation, now, EVENT_DONE, sender);
-    push(simulation, now + latency, EVENT_ARRIVAL, simulation->runners[sender].channel);
+    simulate_push(simulation, now, EVENT_DONE, sender);
+    simulate_push(simulation, now + latency, EVENT_ARRIVAL, simulation->runners[sender].channel);
 }
 
-static void run(struct simulation *simulation)
+static void simulate_run(struct simulation *simulation)
 {
     const struct network *network = &simulation->network;
     for (uint32_t i = 0; i < simulation->runner_count; i++)
-        push(simulation, 0, EVENT_TRY, i);
+        simulate_push(simulation, 0, EVENT_TRY, i);
     while ((simulation->heap_count || network->flow_count) && !simulation->exhausted) {
         if (network->flow_count && (!simulation->heap_count || network->next_end <= simulation->heap[0].time)) {
             flow_end(simulation);
@@ -427,7 +429,7 @@ static void run(struct simulation *simulation)
         const struct runner *runner;
         switch (event.kind) {
         case EVENT_TRY:
-            begin(simulation, event.time, event.subject);
+            simulate_begin(simulation, event.time, event.subject);
             break;
         case EVENT_DONE:
             done(simulation, event.time, event.subject);
@@ -438,7 +440,8 @@ static void run(struct simulation *simulation)
         case EVENT_FLOW:
             runner = &simulation->runners[event.subject];
             network_begin(&simulation->network, event.time, event.subject, runner->rank,
-                          step_of(simulation, runner)->peer, bytes_of(simulation, runner, step_of(simulation, runner)));
+                          simulate_step_of(simulation, runner)->peer,
+                          simulate_bytes_of(simulation, runner, simulate_step_of(simulation, runner)));
             break;
         case EVENT_ARRIVAL:
             arrival(simulation, event.time, event.subject);
@@ -450,7 +453,7 @@ static void run(struct simulation *simulation)
 /* ---- setting up ---- */
 
 /* One allocation, handed out in pieces of 16 bytes. */
-static void *take(char **memory, size_t bytes)
+static void *simulate_take(char **memory, size_t bytes)
 {
     void *piece = *memory;
     *memory += (bytes + 15) & ~(size_t)15;
@@ -502,18 +505,18 @@ static bool simulation_open(struct simulation *simulation)
     if (!simulation->memory || !simulation->heap)
         return false;
     char *memory = simulation->memory;
-    simulation->first = take(&memory, (ranks + 1) * sizeof *simulation->first);
-    simulation->runners = take(&memory, runners * sizeof *simulation->runners);
-    simulation->busy = take(&memory, ranks * sizeof *simulation->busy);
-    simulation->pipes = take(&memory, (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes);
-    uint32_t *sizes = take(&memory, simulation->network.units[0] * sizeof *sizes);
-    simulation->iteration_end = take(&memory, simulation->iterations * sizeof *simulation->iteration_end);
+    simulation->first = simulate_take(&memory, (ranks + 1) * sizeof *simulation->first);
+    simulation->runners = simulate_take(&memory, runners * sizeof *simulation->runners);
+    simulation->busy = simulate_take(&memory, ranks * sizeof *simulation->busy);
+    simulation->pipes = simulate_take(&memory, (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes);
+    uint32_t *sizes = simulate_take(&memory, simulation->network.units[0] * sizeof *sizes);
+    simulation->iteration_end = simulate_take(&memory, simulation->iterations * sizeof *simulation->iteration_end);
 
     uint32_t next = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const struct plan *plan = simulation->plans[rank];
         simulation->first[rank] = next;
-        sizes[node_of(simulation, rank)]++;
+        sizes[simulate_node_of(simulation, rank)]++;
         for (uint32_t lane = 0; lane < plan->lane_count; lane++, next++) {
             simulation->runners[next] = (struct runner){.rank = rank, .lane = lane};
             if (plan->lane_first[lane] == plan->lane_first[lane + 1])
@@ -543,7 +546,7 @@ weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struc
     simulation.iterations = iterations > ITERATIONS_MOST ? ITERATIONS_MOST : (uint32_t)iterations;
     bool ready = simulation_open(&simulation);
     if (ready)
-        run(&simulation);
+        simulate_run(&simulation);
     weft_status status = WEFT_OK;
     if (!ready || simulation.exhausted)
         status = error_memory(error, simulation.heap_capacity * sizeof(struct event), "the simulator");

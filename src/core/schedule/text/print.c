@@ -180,7 +180,7 @@ static void print_step(const struct plan *plan, const struct step *step, uint32_
 }
 
 /* Bytes as a schedule has them: "256K", exactly. */
-static void print_bytes(FILE *out, const char *key, uint64_t bytes)
+static void text_print_bytes(FILE *out, const char *key, uint64_t bytes)
 {
     unsigned shift = bytes % (1u << 20) == 0 ? 20 : bytes % (1u << 10) == 0 ? 10 : 0;
     fprintf(out, "%-12s%" PRIu64 "%s", key, bytes >> shift, shift == 20 ? "M" : shift == 10 ? "K" : "");
@@ -198,11 +198,11 @@ void plan_print_frame(const struct plan *plan, const struct plan_shape *shape, F
     if (plan->parts > 1)
         fprintf(out, "%-12s%u\n", "parts", plan->parts);
     if (plan->segment_bytes) {
-        print_bytes(out, "segment", plan->segment_bytes);
+        text_print_bytes(out, "segment", plan->segment_bytes);
         fprintf(out, " in %u slot%s\n", plan->slots, plan->slots > 1 ? "s" : "");
     }
     if (plan->most_block_bytes) {
-        print_bytes(out, "most", plan->most_block_bytes);
+        text_print_bytes(out, "most", plan->most_block_bytes);
         fprintf(out, "\n");
     }
     if (collective_reduces(plan->collective) && plan->canonical)

@@ -116,7 +116,7 @@ static bool take_fixed(struct scanner *scanner, const char *what, int64_t least,
 }
 
 /* "256K", up to a blank */
-static bool take_bytes(struct scanner *scanner, const char *what, uint64_t least, uint64_t *bytes)
+static bool text_read_take_bytes(struct scanner *scanner, const char *what, uint64_t least, uint64_t *bytes)
 {
     char text[32];
     struct error error = {0};
@@ -160,7 +160,7 @@ static bool take_collective(struct written *written, struct scanner *scanner)
 static bool take_segment(struct written *written, struct scanner *scanner)
 {
     int64_t slots = 1;
-    if (!take_bytes(scanner, "a segment", 4096, &written->segment_bytes))
+    if (!text_read_take_bytes(scanner, "a segment", 4096, &written->segment_bytes))
         return false;
     if (written->segment_bytes % 4096)
         return scanner_complain(scanner, "a segment is a multiple of 4096 bytes");
@@ -175,7 +175,7 @@ static const char *const keys[] = {"collective", "algorithm", "ranks", "root",  
                                    "parts",      "segment",   "most",  "canonical", "in-place"};
 enum key { COLLECTIVE, ALGORITHM, RANKS, ROOT, PEER, PARTS, SEGMENT, MOST, CANONICAL, IN_PLACE, KEYS };
 
-static bool take_key(struct written *written, enum key key, struct scanner *scanner, const struct line *line)
+static bool text_read_take_key(struct written *written, enum key key, struct scanner *scanner, const struct line *line)
 {
     switch (key) {
     case COLLECTIVE:
@@ -195,7 +195,7 @@ static bool take_key(struct written *written, enum key key, struct scanner *scan
     case SEGMENT:
         return take_segment(written, scanner);
     case MOST:
-        return take_bytes(scanner, "the most bytes of a block", 1, &written->most_block_bytes);
+        return text_read_take_bytes(scanner, "the most bytes of a block", 1, &written->most_block_bytes);
     case CANONICAL:
         return written->canonical = true;
     default:
@@ -212,7 +212,7 @@ static bool read_header_line(struct written *written, struct line *line, bool *s
             return scanner_complain(scanner, "'%s' is said twice", keys[key]);
         seen[key] = true;
         line->text = scanner->at;
-        return take_key(written, (enum key)key, scanner, line) &&
+        return text_read_take_key(written, (enum key)key, scanner, line) &&
                (scanner_ends(scanner) || scanner_complain(scanner, "'%.24s' follows '%s'", scanner->at, keys[key]));
     }
     return scanner_complain(scanner,
@@ -221,7 +221,7 @@ static bool read_header_line(struct written *written, struct line *line, bool *s
                             scanner->at);
 }
 
-static weft_status read_header(struct written *written, struct error *error)
+static weft_status text_read_read_header(struct written *written, struct error *error)
 {
     bool seen[KEYS] = {false};
     int64_t version;
@@ -273,7 +273,7 @@ weft_status written_parse(const char *text, size_t bytes, const char *name, stru
         status = cut_lines(written, bytes, error);
     }
     if (status == WEFT_OK)
-        status = read_header(written, error);
+        status = text_read_read_header(written, error);
     if (status == WEFT_OK)
         status = find_sections(written, error);
     if (status != WEFT_OK)

@@ -41,7 +41,7 @@ static bool spend(struct writing *writing)
                             writing->builder->plan->rank, BUDGET);
 }
 
-static bool write_lines(struct writing *writing, uint32_t from, uint32_t to);
+static bool read_plan_write_lines(struct writing *writing, uint32_t from, uint32_t to);
 
 /* "for k in 0..ranks-2" */
 static bool write_loop(struct writing *writing, uint32_t at)
@@ -59,7 +59,7 @@ static bool write_loop(struct writing *writing, uint32_t at)
     struct scanner_variable *variable = &scanner->variables[scanner->count - 1];
     bool right = true;
     for (; right && variable->value <= last; variable->value++) /* a round counts as a line, or empty loops were free */
-        right = spend(writing) && write_lines(writing, at + 1, line->match);
+        right = spend(writing) && read_plan_write_lines(writing, at + 1, line->match);
     scanner_forget(scanner);
     return right;
 }
@@ -100,7 +100,7 @@ static bool write_step(struct writing *writing, struct scanner *scanner)
     return written_step(scanner, writing->builder, writing->lane);
 }
 
-static bool write_lines(struct writing *writing, uint32_t from, uint32_t to)
+static bool read_plan_write_lines(struct writing *writing, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         const struct line *line = &writing->written->lines[i];
@@ -156,7 +156,7 @@ static bool is_mine(struct writing *writing, const struct line *line, bool *mine
     return ends(scanner);
 }
 
-static bool write_frame(struct writing *writing)
+static bool read_plan_write_frame(struct writing *writing)
 {
     const struct written *written = writing->written;
     struct plan *plan = writing->builder->plan;
@@ -178,7 +178,7 @@ static bool write_frame(struct writing *writing)
 static bool write_plan(struct writing *writing)
 {
     const struct written *written = writing->written;
-    if (!write_frame(writing))
+    if (!read_plan_write_frame(writing))
         return false;
     for (uint32_t i = written->first_section; i < written->line_count; i = written->lines[i].match) {
         bool mine;
@@ -188,14 +188,15 @@ static bool write_plan(struct writing *writing)
             continue;
         writing->told = true;
         writing->lane = PLAN_LANES;
-        if (!write_lines(writing, i + 1, written->lines[i].match))
+        if (!read_plan_write_lines(writing, i + 1, written->lines[i].match))
             return false;
     }
     return true;
 }
 
 /* Why the text is for other shapes, or WEFT_OK. */
-static weft_status check_shape(const struct written *written, const struct plan_shape *shape, struct error *error)
+static weft_status read_plan_check_shape(const struct written *written, const struct plan_shape *shape,
+                                         struct error *error)
 {
     const char *reason = NULL;
     if (shape->collective != written->collective)
@@ -224,7 +225,7 @@ weft_status written_plan(const struct written *written, const struct plan_shape 
                          struct plan **plan, struct error *error)
 {
     struct error own = {0};
-    weft_status status = check_shape(written, shape, error);
+    weft_status status = read_plan_check_shape(written, shape, error);
     struct builder builder;
     if (status == WEFT_OK)
         status = builder_open(&builder, shape, rank, written->algorithm, error);
@@ -254,7 +255,7 @@ weft_status written_plan(const struct written *written, const struct plan_shape 
 weft_status written_prove(const struct written *written, const struct plan_shape *shape, struct plan ***plans,
                           struct error *error)
 {
-    weft_status status = check_shape(written, shape, error);
+    weft_status status = read_plan_check_shape(written, shape, error);
     if (status != WEFT_OK)
         return status;
     struct plan **all = calloc(shape->ranks, sizeof *all);

@@ -414,7 +414,7 @@ static bool take_trailers(struct reading *reading)
 }
 
 /* Which part the first chunk is, where the line need not say: that of the chunk of a user's buffer. */
-static uint32_t part_of(const struct plan *plan, const struct step *step)
+static uint32_t read_steps_part_of(const struct plan *plan, const struct step *step)
 {
     bool reads = step->kind != STEP_RECEIVE && step->kind != STEP_FINISH && step->kind != STEP_DELIVER;
     bool writes = step->kind != STEP_SEND && step->kind != STEP_EXPOSE;
@@ -458,7 +458,8 @@ bool written_step(struct scanner *scanner, struct builder *builder, uint32_t lan
         !take_trailers(&reading))
         return false;
     if (!reading.has_part)
-        reading.step.value = holds || reading.step.kind == STEP_SIGNAL ? 0 : part_of(builder->plan, &reading.step);
+        reading.step.value =
+            holds || reading.step.kind == STEP_SIGNAL ? 0 : read_steps_part_of(builder->plan, &reading.step);
     builder_add(builder, lane, reading.step);
     if (builder->plan->group_count > GROUPS_MOST)
         return scanner_complain(scanner, "the plan of rank %u addresses more than %u different groups",

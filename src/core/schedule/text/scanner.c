@@ -137,7 +137,7 @@ static const struct {
 #define TERM 2
 #define ATOM 3
 
-static bool apply(struct scanner *scanner, enum sign sign, int64_t left, int64_t right, int64_t *value)
+static bool scanner_apply(struct scanner *scanner, enum sign sign, int64_t left, int64_t right, int64_t *value)
 {
     bool over = false;
     switch (sign) {
@@ -196,7 +196,8 @@ static bool expression(struct scanner *scanner, unsigned level, int64_t *value)
             int64_t right;
             if (signs[sign].level != level || !scanner_takes(scanner, signs[sign].text))
                 continue;
-            if (!expression(scanner, level + 1, &right) || !apply(scanner, (enum sign)sign, *value, right, value))
+            if (!expression(scanner, level + 1, &right) ||
+                !scanner_apply(scanner, (enum sign)sign, *value, right, value))
                 return false;
             more = true;
         }
@@ -204,7 +205,7 @@ static bool expression(struct scanner *scanner, unsigned level, int64_t *value)
     return true;
 }
 
-static bool within(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t value)
+static bool scanner_within(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t value)
 {
     if (value >= least && value <= most)
         return true;
@@ -215,13 +216,15 @@ static bool within(struct scanner *scanner, const char *what, int64_t least, int
 bool scanner_number(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t *value)
 {
     *value = least;
-    return scanner->status == WEFT_OK && expression(scanner, 0, value) && within(scanner, what, least, most, *value);
+    return scanner->status == WEFT_OK && expression(scanner, 0, value) &&
+           scanner_within(scanner, what, least, most, *value);
 }
 
 bool scanner_term(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t *value)
 {
     *value = least;
-    return scanner->status == WEFT_OK && expression(scanner, TERM, value) && within(scanner, what, least, most, *value);
+    return scanner->status == WEFT_OK && expression(scanner, TERM, value) &&
+           scanner_within(scanner, what, least, most, *value);
 }
 
 bool scanner_define(struct scanner *scanner, const char *name, int64_t value)

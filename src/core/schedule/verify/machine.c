@@ -136,7 +136,7 @@ static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
     return true;
 }
 
-static bool run(struct machine *machine)
+static bool verify_machine_run(struct machine *machine)
 {
     bool moved = true;
     while (moved && machine->status == WEFT_OK) {
@@ -216,7 +216,7 @@ static void begin_threads(struct machine *machine)
 }
 
 /* Lay the buffers of all ranks out as cells; in place (once there is a binding), output and input share them. */
-static void lay_out(struct machine *machine)
+static void verify_machine_lay_out(struct machine *machine)
 {
     uint64_t next = 0;
     uint32_t parts = machine->parts;
@@ -308,7 +308,7 @@ static bool complain_size(struct machine *machine, const char *what, uint64_t nu
 }
 
 /* Numbers that everything else is sized by. */
-static bool survey(struct machine *machine)
+static bool verify_machine_survey(struct machine *machine)
 {
     uint32_t slots = 1;
     uint64_t chunks = 0;
@@ -345,7 +345,7 @@ static bool survey(struct machine *machine)
 
 bool verify_machine_open(struct machine *machine, bool narrow)
 {
-    if (!same_frame(machine) || !survey(machine) || !verify_scopes_open(machine, narrow) ||
+    if (!same_frame(machine) || !verify_machine_survey(machine) || !verify_scopes_open(machine, narrow) ||
         !verify_groups_open(machine))
         return false;
     uint32_t threads = machine->thread_count ? machine->thread_count : 1, steps = machine->step_count + 1;
@@ -370,7 +370,7 @@ bool verify_machine_open(struct machine *machine, bool narrow)
             return false;
     }
     count_snapshots(machine);
-    lay_out(machine);
+    verify_machine_lay_out(machine);
     /* Untouched memory costs nothing: tables may be larger than what is used of them. */
     machine->clocks = calloc((size_t)threads * machine->components + 1, sizeof *machine->clocks);
     machine->snapshots = malloc((machine->snapshot_count * machine->components + 1) * sizeof *machine->snapshots);
@@ -386,7 +386,7 @@ void verify_machine_bind(struct machine *machine, const struct verify_binding *b
 {
     machine->binding = binding;
     machine->stepping = machine->step_count;
-    lay_out(machine);
+    verify_machine_lay_out(machine);
     begin_threads(machine);
     machine->epoch++;
     machine->access_count = 0;
@@ -412,7 +412,7 @@ weft_status verify_machine_exhausted(struct machine *machine)
 
 /* Steps that write must have changed something, under one binding at least: else the plan is not what its author
  * thinks. */
-static bool check_use(struct machine *machine)
+static bool verify_machine_check_use(struct machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct plan *plan = machine->plans[rank];
@@ -437,22 +437,22 @@ static bool check_use(struct machine *machine)
 }
 
 /* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
-static weft_status prove(struct machine machine, bool narrow, const struct verify_binding *bindings, uint32_t count,
-                         bool complete, bool *doubt)
+static weft_status verify_machine_prove(struct machine machine, bool narrow, const struct verify_binding *bindings,
+                                        uint32_t count, bool complete, bool *doubt)
 {
     if (!verify_machine_open(&machine, narrow) ||
         (complete && !(machine.useful = calloc((size_t)machine.step_count + 1, sizeof *machine.useful))))
         verify_machine_exhausted(&machine);
     for (uint32_t i = 0; i < count && machine.status == WEFT_OK; i++) {
         verify_machine_bind(&machine, &bindings[i]);
-        if (run(&machine))
+        if (verify_machine_run(&machine))
             for (uint32_t rank = 0; rank < machine.ranks && check_end(&machine, rank, machine.clock_at_end); rank++) {
             }
         if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
             verify_machine_exhausted(&machine);
     }
     if (machine.status == WEFT_OK && machine.useful)
-        check_use(&machine);
+        verify_machine_check_use(&machine);
     *doubt = machine.doubt && machine.scopes.narrow;
     verify_machine_close(&machine);
     return machine.status;
@@ -466,11 +466,11 @@ static weft_status run_under(struct plan *const *plans, uint32_t ranks, const st
     struct machine machine = {
         .plans = plans, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
     bool doubt = false;
-    weft_status status = prove(machine, !flow, bindings, count, complete, &doubt);
+    weft_status status = verify_machine_prove(machine, !flow, bindings, count, complete, &doubt);
     if (!doubt)
         return status;
     error_clear(machine.error);
-    return prove(machine, false, bindings, count, complete, &doubt);
+    return verify_machine_prove(machine, false, bindings, count, complete, &doubt);
 }
 
 weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,

@@ -47,8 +47,8 @@ bool verify_scopes_open(struct machine *machine, bool narrow)
 /* ---- groups ---- */
 
 /* The number of a group; a new one if there is none like it yet. `table` has `mask` + 1 places for numbers + 1. */
-static uint32_t intern(struct verify_groups *groups, uint32_t *table, uint32_t mask, const uint32_t *members,
-                       uint32_t count)
+static uint32_t verify_order_intern(struct verify_groups *groups, uint32_t *table, uint32_t mask,
+                                    const uint32_t *members, uint32_t count)
 {
     uint64_t hash = hash_bytes(members, count * sizeof *members, count);
     uint32_t at = (uint32_t)hash & mask;
@@ -87,7 +87,7 @@ bool verify_groups_open(struct machine *machine)
         const struct plan *plan = machine->plans[rank];
         for (uint32_t i = 0; i < plan->group_count; i++)
             groups->number[groups->base[rank] + i] =
-                intern(groups, table, mask, plan->members + plan->groups[i].first, plan->groups[i].count);
+                verify_order_intern(groups, table, mask, plan->members + plan->groups[i].first, plan->groups[i].count);
     }
     free(table);
     groups->bits = calloc((size_t)groups->count * words + 1, sizeof *groups->bits);

@@ -119,7 +119,7 @@ static void note_fact(struct machine *machine, uint64_t fact)
     flow->facts[at] = fact;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t verify_state_mix(uint64_t a, uint64_t b)
 {
     uint64_t z = (a * 0x9e3779b97f4a7c15u + b) * 0xbf58476d1ce4e5b9u;
     return z ^ (z >> 29);
@@ -128,7 +128,9 @@ static uint64_t mix(uint64_t a, uint64_t b)
 void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, struct value value)
 {
     if (machine->flow)
-        note_fact(machine, mix(mix(where, kind), mix(symbols_hash(machine->symbols, value.sum), value.column)) | 1);
+        note_fact(machine, verify_state_mix(verify_state_mix(where, kind),
+                                            verify_state_mix(symbols_hash(machine->symbols, value.sum), value.column)) |
+                               1);
 }
 
 /* Whether a step moves or touches data; the others are there for the order only. */

@@ -31,7 +31,7 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
 }
 
 /* A send and a receive have met: move the values. */
-static bool transfer(struct machine *machine, struct thread *sender, struct thread *receiver)
+static bool verify_steps_transfer(struct machine *machine, struct thread *sender, struct thread *receiver)
 {
     const struct step *send = verify_step_of(sender), *receive = verify_step_of(receiver);
     if (send->chunks != receive->chunks)
@@ -91,7 +91,7 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
     if (channel->head != NOBODY && channel->holds_sends == receives) {
         struct thread *other = &machine->threads[channel->head];
         channel->head = other->next;
-        if (!(receives ? transfer(machine, other, thread) : transfer(machine, thread, other)))
+        if (!(receives ? verify_steps_transfer(machine, other, thread) : verify_steps_transfer(machine, thread, other)))
             return false;
         verify_complete(machine, other);
         verify_complete(machine, thread);
@@ -140,8 +140,8 @@ static bool take_operand(struct machine *machine, const struct thread *thread, s
 }
 
 /* The canonical sum of one chunk of everybody's input in a group. */
-static bool gather(struct machine *machine, struct thread *thread, const struct step *step, uint32_t i,
-                   struct value *value)
+static bool verify_steps_gather(struct machine *machine, struct thread *thread, const struct step *step, uint32_t i,
+                                struct value *value)
 {
     const struct plan *plan = machine->plans[thread->rank];
     const struct plan_group *group = &plan->groups[step->peer];
@@ -169,8 +169,8 @@ static bool write_output(struct machine *machine, struct thread *thread, uint32_
 }
 
 /* Hand one chunk to the outputs of a group. */
-static bool spread(struct machine *machine, struct thread *thread, uint32_t group_index, uint32_t chunk, uint32_t size,
-                   struct value value)
+static bool verify_steps_spread(struct machine *machine, struct thread *thread, uint32_t group_index, uint32_t chunk,
+                                uint32_t size, struct value value)
 {
     const struct plan *plan = machine->plans[thread->rank];
     const struct plan_group *group = &plan->groups[group_index];
@@ -198,7 +198,7 @@ static bool spread(struct machine *machine, struct thread *thread, uint32_t grou
     return true;
 }
 
-static bool deliver(struct machine *machine, struct thread *thread, const struct step *step)
+static bool verify_steps_deliver(struct machine *machine, struct thread *thread, const struct step *step)
 {
     if (!verify_may_touch(machine, thread, step->peer))
         return false;
@@ -219,7 +219,7 @@ static bool deliver(struct machine *machine, struct thread *thread, const struct
     return true;
 }
 
-static bool expose(struct machine *machine, struct thread *thread, const struct step *step)
+static bool verify_steps_expose(struct machine *machine, struct thread *thread, const struct step *step)
 {
     for (uint32_t i = 0; i < step->chunks; i++) {
         uint32_t chunk = step->source_chunk + i, size = verify_size_name(machine, thread->rank, REGION_INPUT, chunk);
@@ -236,7 +236,7 @@ static bool expose(struct machine *machine, struct thread *thread, const struct 
     return true;
 }
 
-static void signal(struct machine *machine, struct thread *thread)
+static void verify_steps_signal(struct machine *machine, struct thread *thread)
 {
     tick *clock = verify_clock_of(machine, thread);
     clock[verify_announced(machine, thread->rank)] = 1;
@@ -246,7 +246,7 @@ static void signal(struct machine *machine, struct thread *thread)
 }
 
 /* All of the group must be at their exchange; then what they published is combined. */
-static bool exchange(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
+static bool verify_steps_exchange(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
 {
     const struct plan *plan = machine->plans[thread->rank];
     const struct plan_group *group = &plan->groups[step->peer];
@@ -344,7 +344,7 @@ static bool local_step(struct machine *machine, struct thread *thread, const str
                 return false;
             break;
         default: /* STEP_GATHER_REDUCE */
-            if (!gather(machine, thread, step, i, &value))
+            if (!verify_steps_gather(machine, thread, step, i, &value))
                 return false;
             break;
         }
@@ -366,14 +366,14 @@ static bool spread_step(struct machine *machine, struct thread *thread, const st
         uint32_t from, size;
         if (step->kind == STEP_REDUCE_SPREAD) {
             size = (step->value + i) % machine->parts;
-            if (!gather(machine, thread, step, i, &value))
+            if (!verify_steps_gather(machine, thread, step, i, &value))
                 return false;
         } else if (!verify_locate(machine, thread, step, false, i, &from, &size) ||
                    !verify_load(machine, thread, from, size, &value)) {
             return false;
         }
         uint32_t group = step->kind == STEP_REDUCE_SPREAD ? step->operands : step->peer;
-        if (!spread(machine, thread, group, step->target_chunk + i, size, value))
+        if (!verify_steps_spread(machine, thread, group, step->target_chunk + i, size, value))
             return false;
     }
     return true;
@@ -395,10 +395,10 @@ bool verify_advance(struct machine *machine, struct thread *thread)
     case STEP_RECEIVE_REDUCE:
         return begin_message(machine, thread, step);
     case STEP_EXPOSE:
-        right = expose(machine, thread, step);
+        right = verify_steps_expose(machine, thread, step);
         break;
     case STEP_SIGNAL:
-        signal(machine, thread);
+        verify_steps_signal(machine, thread);
         break;
     case STEP_AWAIT:
         right = verify_await(machine, thread, step, &over);
@@ -408,10 +408,10 @@ bool verify_advance(struct machine *machine, struct thread *thread)
         right = spread_step(machine, thread, step);
         break;
     case STEP_DELIVER:
-        right = deliver(machine, thread, step);
+        right = verify_steps_deliver(machine, thread, step);
         break;
     case STEP_EXCHANGE:
-        right = exchange(machine, thread, step, &over);
+        right = verify_steps_exchange(machine, thread, step, &over);
         break;
     default:
         right = local_step(machine, thread, step);

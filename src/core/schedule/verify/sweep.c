@@ -24,7 +24,7 @@ enum placement {
 /* What is looked at among many ranks. */
 static const bool sampled[PLACEMENTS] = {[PLACE_NODES_OF_3] = true, [PLACE_NODES_OF_8] = true, [PLACE_GROWING] = true};
 
-static void place(enum placement placement, uint32_t ranks, uint32_t *nodes)
+static void sweep_place(enum placement placement, uint32_t ranks, uint32_t *nodes)
 {
     static const uint32_t sizes[] = {[PLACE_NODES_OF_1] = 1,
                                      [PLACE_NODES_OF_2] = 2,
@@ -72,7 +72,7 @@ static const struct {
 #define HIERARCHIES         (sizeof hierarchies / sizeof *hierarchies)
 
 /* Group `units` units by the rule above; returns how many groups there are. */
-static uint32_t group_units(int rule, uint32_t units, uint32_t *groups)
+static uint32_t sweep_group_units(int rule, uint32_t units, uint32_t *groups)
 {
     uint32_t group = 0, first = 0;
     for (uint32_t unit = 0; unit < units; unit++) {
@@ -137,9 +137,9 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
         return error_memory(error, (size_t)3 * ranks * sizeof *nodes, "a placement of ranks on nodes");
     weft_status status = WEFT_OK;
     struct plan_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = 1};
-    place(PLACE_ONE_NODE, ranks, nodes);
+    sweep_place(PLACE_ONE_NODE, ranks, nodes);
     bool hierarchy = algorithm_refuses(algorithm, &shape);
-    place(PLACE_NODES_OF_1, ranks, nodes);
+    sweep_place(PLACE_NODES_OF_1, ranks, nodes);
     bool flat = ranks == 1 || !algorithm_refuses(algorithm, &shape);
     for (enum placement placement = 0; placement < PLACEMENTS && status == WEFT_OK; placement++) {
         /* What works among ranks that share nothing works anywhere, if it does not look at nodes. */
@@ -147,18 +147,18 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
             continue;
         if (hierarchy && ranks > SWEEP_ALL_RANKS && !sampled[placement])
             continue;
-        place(placement, ranks, nodes);
+        sweep_place(placement, ranks, nodes);
         status = visit_roots(algorithm, shape, visit, context, error);
     }
     size_t levels = ranks > SWEEP_ALL_RANKS ? HIERARCHIES_SAMPLED : HIERARCHIES;
     for (size_t i = 0; i < levels && hierarchy && status == WEFT_OK; i++) {
-        place(hierarchies[i].nodes, ranks, nodes);
+        sweep_place(hierarchies[i].nodes, ranks, nodes);
         /* What works without leaves does not look at them. */
         shape.above[0] = shape.above[1] = NULL;
         if (!algorithm_refuses(algorithm, &shape))
             continue;
-        uint32_t count = group_units(hierarchies[i].leaf, shape_units(&shape, 0), leaves);
-        group_units(hierarchies[i].pod, count, pods);
+        uint32_t count = sweep_group_units(hierarchies[i].leaf, shape_units(&shape, 0), leaves);
+        sweep_group_units(hierarchies[i].pod, count, pods);
         shape.above[0] = leaves;
         shape.above[1] = hierarchies[i].pod == 1 ? NULL : pods;
         status = visit_roots(algorithm, shape, visit, context, error);
@@ -207,7 +207,7 @@ static int more_ranks_first(const void *first, const void *second)
     return a->ranks != b->ranks ? (a->ranks < b->ranks) - (a->ranks > b->ranks) : (a > b) - (a < b);
 }
 
-static void *work(void *context)
+static void *sweep_work(void *context)
 {
     struct sweep *sweep = context;
     for (size_t i = sweep->next++; i < sweep->count && !sweep->failed; i = sweep->next++) {
@@ -238,9 +238,9 @@ weft_status sweep_run(struct sweep_job *jobs, size_t count, uint32_t threads, sw
         sweep.order[i] = &jobs[i];
     qsort(sweep.order, count, sizeof *sweep.order, more_ranks_first);
     uint32_t started = 0;
-    while (started + 1 < threads && pthread_create(&helpers[started], NULL, work, &sweep) == 0)
+    while (started + 1 < threads && pthread_create(&helpers[started], NULL, sweep_work, &sweep) == 0)
         started++; /* with fewer threads it only takes longer */
-    work(&sweep);
+    sweep_work(&sweep);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);
     free(helpers);

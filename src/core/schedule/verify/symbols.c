@@ -54,7 +54,7 @@ static const struct expression *expression_of(const struct symbols *symbols, sym
     return value > symbols->leaves ? &symbols->expressions[value - symbols->leaves - 1] : NULL;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t symbols_mix(uint64_t a, uint64_t b)
 {
     uint64_t z = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -62,7 +62,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 }
 
 /* Twice the room for expressions and four buckets for each. */
-static bool grow(struct symbols *symbols)
+static bool symbols_grow(struct symbols *symbols)
 {
     uint32_t capacity = symbols->capacity * 2, mask = capacity * 4 - 1;
     struct expression *expressions = realloc(symbols->expressions, capacity * sizeof *expressions);
@@ -75,7 +75,7 @@ static bool grow(struct symbols *symbols)
         return false;
     }
     for (uint32_t i = 0; i < symbols->count; i++) {
-        uint32_t at = (uint32_t)mix(expressions[i].left, expressions[i].right) & mask;
+        uint32_t at = (uint32_t)symbols_mix(expressions[i].left, expressions[i].right) & mask;
         while (buckets[at])
             at = (at + 1) & mask;
         buckets[at] = symbols->leaves + 1 + i;
@@ -87,11 +87,11 @@ static bool grow(struct symbols *symbols)
     return true;
 }
 
-static symbol intern(struct symbols *symbols, symbol left, symbol right)
+static symbol symbols_intern(struct symbols *symbols, symbol left, symbol right)
 {
-    if (symbols->count == symbols->capacity && !grow(symbols))
+    if (symbols->count == symbols->capacity && !symbols_grow(symbols))
         return SYMBOL_NONE;
-    uint32_t at = (uint32_t)mix(left, right) & symbols->mask;
+    uint32_t at = (uint32_t)symbols_mix(left, right) & symbols->mask;
     for (; symbols->buckets[at]; at = (at + 1) & symbols->mask) {
         const struct expression *found = expression_of(symbols, symbols->buckets[at]);
         if (found->left == left && found->right == right)
@@ -103,12 +103,12 @@ static symbol intern(struct symbols *symbols, symbol left, symbol right)
 
 symbol symbols_sum(struct symbols *symbols, symbol left, symbol right)
 {
-    return left && right ? intern(symbols, left, right) : SYMBOL_NONE;
+    return left && right ? symbols_intern(symbols, left, right) : SYMBOL_NONE;
 }
 
 symbol symbols_finish(struct symbols *symbols, symbol value)
 {
-    return value ? intern(symbols, value, SYMBOL_NONE) : SYMBOL_NONE;
+    return value ? symbols_intern(symbols, value, SYMBOL_NONE) : SYMBOL_NONE;
 }
 
 symbol symbols_tree(struct symbols *symbols, const symbol *operands, uint32_t count)
@@ -155,9 +155,9 @@ uint64_t symbols_hash(const struct symbols *symbols, symbol value)
 {
     const struct expression *expression = expression_of(symbols, value);
     if (!expression)
-        return mix(value, 1);
-    return mix(symbols_hash(symbols, expression->left),
-               expression->right ? symbols_hash(symbols, expression->right) : 2);
+        return symbols_mix(value, 1);
+    return symbols_mix(symbols_hash(symbols, expression->left),
+                       expression->right ? symbols_hash(symbols, expression->right) : 2);
 }
 
 bool symbols_exhausted(const struct symbols *symbols)

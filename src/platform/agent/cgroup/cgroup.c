@@ -45,7 +45,7 @@ static bool write_number(const char *directory, const char *name, uint64_t value
 }
 
 /* The text of a small file, to be freed; NULL: it cannot be read. */
-static char *read_value(const char *directory, const char *name)
+static char *cgroup_read_value(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES], *text = NULL;
     size_t size;
@@ -56,9 +56,9 @@ static char *read_value(const char *directory, const char *name)
 }
 
 /* The number after `key` at the beginning of a line; with "" the file's first number. */
-static uint64_t read_number(const char *directory, const char *name, const char *key)
+static uint64_t cgroup_read_number(const char *directory, const char *name, const char *key)
 {
-    char *text = read_value(directory, name), *rest = NULL;
+    char *text = cgroup_read_value(directory, name), *rest = NULL;
     uint64_t number = 0;
     const size_t length = strlen(key);
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
@@ -119,7 +119,7 @@ static bool limit_processors(const char *directory, const char *parent, bool ver
 {
     static const char *const names[] = {"cpuset.mems", "cpuset.cpus"};
     for (int i = 0; i < 2 && !version_2; i++) {
-        char *value = read_value(parent, names[i]);
+        char *value = cgroup_read_value(parent, names[i]);
         const bool copied = value && write_value(directory, names[i], value);
         free(value);
         if (!copied)
@@ -233,9 +233,9 @@ void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events
     const char *memory = group->directories[CGROUP_MEMORY], *pids = group->directories[CGROUP_PIDS];
     const bool version_2 = group->version_2[CGROUP_MEMORY];
     *events = (struct cgroup_events){
-        .memory_kills = read_number(memory, version_2 ? "memory.events" : "memory.oom_control", "oom_kill"),
-        .memory_peak = read_number(memory, version_2 ? "memory.peak" : "memory.max_usage_in_bytes", ""),
-        .forks_denied = read_number(pids, "pids.events", "max"),
+        .memory_kills = cgroup_read_number(memory, version_2 ? "memory.events" : "memory.oom_control", "oom_kill"),
+        .memory_peak = cgroup_read_number(memory, version_2 ? "memory.peak" : "memory.max_usage_in_bytes", ""),
+        .forks_denied = cgroup_read_number(pids, "pids.events", "max"),
     };
 }
 
@@ -244,7 +244,7 @@ void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events
 /* Kill each process by its number; how many there were. */
 static int kill_each(const char *directory)
 {
-    char *text = read_value(directory, "cgroup.procs"), *rest = NULL;
+    char *text = cgroup_read_value(directory, "cgroup.procs"), *rest = NULL;
     int count = 0;
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest), count++) {
         int process = atoi(line);

@@ -61,7 +61,7 @@ static bool own_directory(const char *root, const char *tree, const char *group,
 }
 
 /* "5:cpu,cpuacct:/a" and "0::/a" of /proc/self/cgroup. */
-static void take_line(const char *root, char *line, struct cgroup_place *place)
+static void cgroup_place_take_line(const char *root, char *line, struct cgroup_place *place)
 {
     char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL, tree[64];
     if (!group)
@@ -91,7 +91,7 @@ static void find_directories(const char *root, struct cgroup_place *place, bool 
         file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
         return;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        take_line(root, line, place);
+        cgroup_place_take_line(root, line, place);
     free(text);
     char *last = strrchr(place->directories[CGROUP_UNIFIED], '/');
     *in_server = last && strcmp(last + 1, SERVER) == 0;

@@ -102,7 +102,7 @@ static void count_record(struct journal_segment *segment, const struct journal_r
     segment->output_bytes += record->size;
 }
 
-static weft_status damaged(const char *directory, uint64_t first, uint64_t offset, struct error *error)
+static weft_status journal_file_damaged(const char *directory, uint64_t first, uint64_t offset, struct error *error)
 {
     return error_set(error, WEFT_ERROR_DATA,
                      "the journal '%s' is damaged: what begins at byte %" PRIu64 " of %0*" PRIu64 SUFFIX
@@ -131,14 +131,14 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
     while (status == WEFT_OK && at < size &&
            journal_get((uint8_t *)content + at, size - at, &record, &used) == JOURNAL_FOUND) {
         if (record.sequence < writer->next || (at == 0 && index > 0 && record.sequence < segment->first))
-            status = damaged(writer->directory, segment->first, at, error);
+            status = journal_file_damaged(writer->directory, segment->first, at, error);
         writer->next = record.sequence + 1;
         note_record(writer, &record);
         count_record(segment, &record);
         at += used;
     }
     if (status == WEFT_OK && at < size && index + 1 < writer->count) /* in the last one it is a torn tail */
-        status = damaged(writer->directory, segment->first, at, error);
+        status = journal_file_damaged(writer->directory, segment->first, at, error);
     free(content);
     writer->kept += segment->output_bytes;
     *good = at;
@@ -146,7 +146,7 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
 }
 
 /* Room for one segment more. */
-static weft_status add_segment(struct journal_writer *writer, uint64_t first, struct error *error)
+static weft_status journal_file_add_segment(struct journal_writer *writer, uint64_t first, struct error *error)
 {
     if (writer->count == writer->room) {
         size_t room = writer->room ? 2 * writer->room : 16;
@@ -170,7 +170,7 @@ static weft_status begin_segment(struct journal_writer *writer, struct error *er
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (file < 0)
         return error_system(error, "cannot create '%s'", path);
-    status = add_segment(writer, writer->next, error);
+    status = journal_file_add_segment(writer, writer->next, error);
     if (status != WEFT_OK) {
         close(file);
         unlink(path);
@@ -254,7 +254,7 @@ weft_status journal_writer_open(struct journal_writer *writer, const char *direc
 }
 
 /* Write what `writer->record` holds, all or nothing. */
-static weft_status write_record(struct journal_writer *writer, bool output, struct error *error)
+static weft_status journal_file_write_record(struct journal_writer *writer, bool output, struct error *error)
 {
     const uint8_t *bytes = buffer_begin(&writer->record);
     size_t size = buffer_size(&writer->record), done = 0;
@@ -276,7 +276,8 @@ static weft_status write_record(struct journal_writer *writer, bool output, stru
     return WEFT_OK;
 }
 
-static weft_status append(struct journal_writer *writer, struct journal_record *record, struct error *error)
+static weft_status journal_file_append(struct journal_writer *writer, struct journal_record *record,
+                                       struct error *error)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -290,7 +291,7 @@ static weft_status append(struct journal_writer *writer, struct journal_record *
         writer->record.failed = false;
         return error_memory(error, record->size, "a record of the journal");
     }
-    weft_status status = write_record(writer, record->kind == JOURNAL_OUTPUT, error);
+    weft_status status = journal_file_write_record(writer, record->kind == JOURNAL_OUTPUT, error);
     if (status != WEFT_OK)
         return status;
     writer->next++;
@@ -314,7 +315,7 @@ static weft_status thin_segment(struct journal_writer *writer, size_t index, str
     struct journal_record record;
     for (size_t at = 0; status == WEFT_OK && at < size; at += used) {
         if (journal_get((uint8_t *)content + at, size - at, &record, &used) != JOURNAL_FOUND) {
-            status = damaged(writer->directory, segment->first, at, error);
+            status = journal_file_damaged(writer->directory, segment->first, at, error);
             break;
         }
         if (record.kind != JOURNAL_OUTPUT)
@@ -345,7 +346,7 @@ static void drop_output(struct journal_writer *writer)
             .kind = JOURNAL_DROPPED,
             .dropped = {segment->output_bytes, segment->output_records, segment->output_first, segment->output_last}};
         /* Told first: what is told twice, after a crash in between, does no harm; what is never told does. */
-        if (append(writer, &told, NULL) != WEFT_OK || thin_segment(writer, i, NULL) != WEFT_OK)
+        if (journal_file_append(writer, &told, NULL) != WEFT_OK || thin_segment(writer, i, NULL) != WEFT_OK)
             return;
     }
 }
@@ -356,7 +357,7 @@ weft_status journal_append(struct journal_writer *writer, struct journal_record 
         return error_set(error, WEFT_ERROR_STATE, "the journal '%s' has its last record already", writer->directory);
     if (writer->bytes >= writer->limits.segment_bytes && begin_segment(writer, NULL) == WEFT_OK)
         drop_output(writer);
-    return append(writer, record, error);
+    return journal_file_append(writer, record, error);
 }
 
 weft_status journal_sync(struct journal_writer *writer, struct error *error)
@@ -383,7 +384,7 @@ void journal_writer_close(struct journal_writer *writer)
 
 /* Have room for `size` bytes and no more: thousands of journals are read at a time, most of them some lines a minute.
  */
-static weft_status make_room(struct journal_reader *reader, size_t size, struct error *error)
+static weft_status journal_file_make_room(struct journal_reader *reader, size_t size, struct error *error)
 {
     const size_t room = (size + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
     if (reader->room == room)
@@ -402,11 +403,11 @@ weft_status journal_reader_open(struct journal_reader *reader, const char *direc
     *reader = (struct journal_reader){.after = after, .file = -1};
     if (snprintf(reader->directory, sizeof reader->directory, "%s", directory) >= (int)sizeof reader->directory)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", directory);
-    return make_room(reader, PIECE_BYTES, error);
+    return journal_file_make_room(reader, PIECE_BYTES, error);
 }
 
 /* The segment to read next: before any, the one in which what is behind `after` begins; then the one that follows. */
-static weft_status find_segment(const struct journal_reader *reader, uint64_t *first, struct error *error)
+static weft_status journal_file_find_segment(const struct journal_reader *reader, uint64_t *first, struct error *error)
 {
     struct journal_segment *segments;
     size_t count;
@@ -451,7 +452,11 @@ static weft_status refill(struct journal_reader *reader, struct error *error)
     ssize_t got = fstat(reader->file, &status);
     if (got == 0) {
         const uint64_t left = (uint64_t)status.st_size > reader->offset ? (uint64_t)status.st_size - reader->offset : 0;
-        const weft_status made = make_room(reader, left < 1 ? 1 : left < RECORD_MOST ? left : RECORD_MOST, error);
+        const weft_status made = journal_file_make_room(reader,
+                                                        left < 1             ? 1
+                                                        : left < RECORD_MOST ? left
+                                                                             : RECORD_MOST,
+                                                        error);
         if (made != WEFT_OK)
             return made;
         do
@@ -476,7 +481,7 @@ static weft_status next_here(struct journal_reader *reader, struct journal_recor
             what = journal_get(reader->bytes + at, reader->size - at, record, &used);
         if (what == JOURNAL_FOUND) {
             if (record->sequence < reader->first)
-                return damaged(reader->directory, reader->first, reader->offset, error);
+                return journal_file_damaged(reader->directory, reader->first, reader->offset, error);
             reader->offset += used;
             *found = true;
             return WEFT_OK;
@@ -485,13 +490,13 @@ static weft_status next_here(struct journal_reader *reader, struct journal_recor
             struct stat status;
             /* One record at the very end may be a write that others do not see whole yet, or a torn tail. */
             if (fstat(reader->file, &status) != 0 || (uint64_t)status.st_size > reader->offset + RECORD_MOST)
-                return damaged(reader->directory, reader->first, reader->offset, error);
+                return journal_file_damaged(reader->directory, reader->first, reader->offset, error);
             uint32_t payload = reader->size >= 4
                                    ? (uint32_t)reader->bytes[0] | (uint32_t)reader->bytes[1] << 8 |
                                          (uint32_t)reader->bytes[2] << 16 | (uint32_t)reader->bytes[3] << 24
                                    : 0;
             if (reader->offset + JOURNAL_HEADER_BYTES + payload < (uint64_t)status.st_size)
-                return damaged(reader->directory, reader->first, reader->offset, error);
+                return journal_file_damaged(reader->directory, reader->first, reader->offset, error);
         }
         if (attempt == 0) {
             weft_status status = refill(reader, error);
@@ -515,7 +520,7 @@ static weft_status next_anywhere(struct journal_reader *reader, struct journal_r
         if (status != WEFT_OK || *found)
             return status;
         uint64_t following = 0;
-        status = find_segment(reader, &following, error);
+        status = journal_file_find_segment(reader, &following, error);
         if (status != WEFT_OK || following == 0)
             return status;
         /* It is complete now; but something may have come into it before the other was begun. */

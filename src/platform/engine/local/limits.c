@@ -52,8 +52,8 @@ void local_limits_divide(struct engine_local *local)
 /* ---- a node ---- */
 
 /* The processors of slots: the slots of all hosts, in order, divide those that this process may use evenly. */
-static void choose(const struct engine_local *local, const struct local_host *host, const struct engine_place *place,
-                   uint64_t most, cpu_set_t *chosen)
+static void local_limits_choose(const struct engine_local *local, const struct local_host *host,
+                                const struct engine_place *place, uint64_t most, cpu_set_t *chosen)
 {
     CPU_ZERO(chosen);
     for (uint32_t i = 0; i < place->count; i++) {
@@ -110,7 +110,7 @@ weft_status local_limits_of_node(const struct engine_local *local, const struct 
     /* Where slots outnumber processors there are none to be given to a slot: they share all of them, by their number,
      * and a run that has asked for some gets no more time than those have. */
     if (local->processor_count >= local->slots && place->count)
-        choose(local, host, place, order->processors ? order->processors : UINT64_MAX, &chosen);
+        local_limits_choose(local, host, place, order->processors ? order->processors : UINT64_MAX, &chosen);
     else if (order->processors && order->processors < local->processor_count)
         limits->quota = order->processors;
     limits->processors = write_processors(&chosen);

@@ -31,22 +31,22 @@ static struct engine_local *local_of(struct engine *engine)
 
 /* ---- nodes ---- */
 
-static weft_status unknown(const struct attempt *attempt, struct error *error)
+static weft_status local_unknown(const struct attempt *attempt, struct error *error)
 {
     return error_set(error, WEFT_ERROR_STATE, "there is no attempt %" PRIu64 " of run %.63s on this machine",
                      attempt->epoch, attempt->run);
 }
 
 /* The node as this engine knows it; it is made if it is in the directory. */
-static weft_status find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
-                             struct local_node **found, struct error *error)
+static weft_status local_find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
+                                   struct local_node **found, struct error *error)
 {
     char order[FILE_PATH_BYTES];
     *found = local_nodes_find(&local->nodes, attempt, number);
     if (*found)
         return WEFT_OK;
     if (!attempt_is_valid(attempt) || number >= ATTEMPT_NODES_MOST)
-        return unknown(attempt, error);
+        return local_unknown(attempt, error);
     struct local_node *node = calloc(1, sizeof *node);
     if (!node)
         return error_memory(error, sizeof *node, "a node");
@@ -55,7 +55,7 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
     if (status == WEFT_OK)
         status = file_join(order, node->directory, "order", error);
     if (status == WEFT_OK && (!file_exists(order) || !local_order_is_own(local, node->directory)))
-        status = unknown(attempt, error);
+        status = local_unknown(attempt, error);
     if (status == WEFT_OK)
         status = local_nodes_add(&local->nodes, node, error);
     if (status != WEFT_OK) {
@@ -75,7 +75,7 @@ static void free_node(struct engine_local *local, struct local_node *node)
     free(node);
 }
 
-static void remove_node(struct engine_local *local, struct local_node *node)
+static void local_remove_node(struct engine_local *local, struct local_node *node)
 {
     local_nodes_take_out(&local->nodes, node);
     free_node(local, node);
@@ -95,7 +95,7 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
         status = local_order_write(local, order, error);
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
         struct local_node *node;
-        status = find_node(local, &order->attempt, i, &node, error);
+        status = local_find_node(local, &order->attempt, i, &node, error);
         if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->directory, NULL) == NODE_NOT_BEGUN) {
             local_notice_start(local, node);
             status = local_agent_start(local, node, error);
@@ -107,8 +107,8 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
 /* ---- stopping ---- */
 
 /* How many nodes an attempt has, by the order of any of them. */
-static weft_status count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
-                               struct error *error)
+static weft_status local_count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
+                                     struct error *error)
 {
     struct node_order order;
     char directory[FILE_PATH_BYTES];
@@ -124,7 +124,7 @@ static weft_status count_nodes(struct engine_local *local, const struct attempt 
         node_order_free(&order);
         return WEFT_OK;
     }
-    return unknown(attempt, error);
+    return local_unknown(attempt, error);
 }
 
 /* The directory of a node that was ordered, whichever platform's it is. */
@@ -158,7 +158,7 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
 {
     struct engine_local *local = local_of(engine);
     uint32_t nodes;
-    weft_status status = count_nodes(local, attempt, &nodes, error), first = status;
+    weft_status status = local_count_nodes(local, attempt, &nodes, error), first = status;
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         char directory[FILE_PATH_BYTES];
         if (!find_order(local, attempt, i, directory))
@@ -173,7 +173,7 @@ static weft_status local_remark(struct engine *engine, const struct attempt *att
                                 struct error *error)
 {
     struct local_node *node;
-    weft_status status = find_node(local_of(engine), attempt, 0, &node, error);
+    weft_status status = local_find_node(local_of(engine), attempt, 0, &node, error);
     if (status == WEFT_OK)
         status = node_remark_save(message, node->directory, error);
     if (status == WEFT_OK && node_agent_life(node->directory, NULL) == NODE_LIVES)
@@ -251,7 +251,7 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     struct engine_local *local = local_of(engine);
     struct local_node *node;
     bool stopped = false;
-    weft_status status = find_node(local, attempt, number, &node, error);
+    weft_status status = local_find_node(local, attempt, number, &node, error);
     if (status != WEFT_OK)
         return status;
     if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: what comes later nudges again */
@@ -260,7 +260,7 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     if (status != WEFT_OK || stopped)
         return status;
     if (node->ended) {
-        remove_node(local, node); /* a history of thousands costs nothing */
+        local_remove_node(local, node); /* a history of thousands costs nothing */
         return WEFT_OK;
     }
     bool more;
@@ -268,7 +268,7 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     if (status == WEFT_OK && more) /* the end that was just written, or what came before there was a watch */
         status = read_journal(node, node->reader.after, visit, context, &stopped, error);
     if (status == WEFT_OK && node->ended && !stopped)
-        remove_node(local, node);
+        local_remove_node(local, node);
     return status;
 }
 
@@ -282,7 +282,7 @@ static weft_status local_gone(struct engine *engine, const struct attempt *attem
         status = node_agent_gone(directory, kill, gone, error);
     struct local_node *node = local_nodes_find(&local->nodes, attempt, number);
     if (status == WEFT_OK && *gone && kill && node)
-        remove_node(local, node);
+        local_remove_node(local, node);
     return status;
 }
 
@@ -316,7 +316,7 @@ static weft_status local_attempts(struct engine *engine, engine_attempt_visit *v
             if (text_parse_integer(epoch->d_name, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
                 continue;
             attempt.epoch = (uint64_t)number;
-            if (count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
+            if (local_count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
                 more = visit(context, &attempt, nodes, is_own_attempt(local, &attempt));
         }
         if (epochs)
@@ -331,7 +331,7 @@ static weft_status local_nodes(struct engine *engine, const struct attempt *atte
 {
     struct engine_local *local = local_of(engine);
     uint32_t nodes;
-    weft_status status = count_nodes(local, attempt, &nodes, error);
+    weft_status status = local_count_nodes(local, attempt, &nodes, error);
     bool more = true;
     for (uint32_t i = 0; status == WEFT_OK && more && i < nodes; i++) {
         char directory[FILE_PATH_BYTES];
@@ -357,7 +357,7 @@ static weft_status local_exec(struct engine *engine, const struct attempt *attem
 {
     struct engine_local *local = local_of(engine);
     struct local_node *node;
-    weft_status status = find_node(local, attempt, number, &node, error);
+    weft_status status = local_find_node(local, attempt, number, &node, error);
     if (status != WEFT_OK)
         return status;
     if (node_agent_life(node->directory, NULL) != NODE_LIVES)
@@ -397,7 +397,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     weft_status status = node_directory(directory, local->directory, attempt, ATTEMPT_NODES_MOST, error);
     if (status == WEFT_OK && (!file_is_directory(directory) || !is_own_attempt(local, attempt)))
         return WEFT_OK;
-    if (count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
+    if (local_count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
         nodes = ATTEMPT_NODES_MOST; /* this was begun before, and cut short */
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         status = node_directory(directory, local->directory, attempt, i, error);
@@ -421,7 +421,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     for (uint32_t i = 0; i < nodes; i++) {
         struct local_node *node = local_nodes_find(&local->nodes, attempt, i);
         if (node)
-            remove_node(local, node);
+            local_remove_node(local, node);
     }
     status = node_directory(directory, local->directory, attempt, ATTEMPT_NODES_MOST, error);
     return status == WEFT_OK ? file_remove_tree(directory, error) : status;

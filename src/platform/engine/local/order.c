@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const struct local_host *find_host(const struct engine_local *local, const char *name)
+static const struct local_host *local_order_find_host(const struct engine_local *local, const char *name)
 {
     for (uint32_t i = 0; i < local->host_count; i++)
         if (strcmp(local->hosts[i].name, name) == 0)
@@ -36,7 +36,7 @@ weft_status local_order_check(const struct engine_local *local, const struct eng
         return error_set(error, WEFT_ERROR_ARGUMENT, "this engine cannot start ranks: it was not told how");
     for (uint32_t i = 0; i < order->nodes; i++) {
         const struct engine_place *place = &order->places[i];
-        const struct local_host *host = find_host(local, place->host);
+        const struct local_host *host = local_order_find_host(local, place->host);
         if (!host)
             return error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%.80s' here", place->host);
         for (uint32_t j = 0; j < place->count; j++)
@@ -58,7 +58,7 @@ static char *write_slots(const struct engine_place *place)
     return text;
 }
 
-static char *write_hosts(const struct engine_order *order)
+static char *local_order_write_hosts(const struct engine_order *order)
 {
     size_t room = 1, at = 0;
     for (uint32_t i = 0; i < order->nodes; i++)
@@ -196,7 +196,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .user = (char *)(order->user ? order->user : ""),
         .secret_directory = (char *)(order->secret_directory ? order->secret_directory : ""),
     };
-    status = local_limits_of_node(local, order, number, find_host(local, own.host), &own.limits, error);
+    status = local_limits_of_node(local, order, number, local_order_find_host(local, own.host), &own.limits, error);
     own.limits.file_bytes = order->file_bytes;
     memcpy(own.boot, local->boot, sizeof own.boot);
     memcpy(own.platform, local->platform, sizeof own.platform);
@@ -221,7 +221,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
 
 weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error)
 {
-    char *hosts = write_hosts(order);
+    char *hosts = local_order_write_hosts(order);
     if (!hosts)
         return error_memory(error, order->nodes, "an order");
     weft_status status = WEFT_OK;
@@ -233,7 +233,7 @@ weft_status local_order_write(struct engine_local *local, const struct engine_or
 
 /* ---- whose they are ---- */
 
-static bool is_own(const struct engine_local *local, const char *platform)
+static bool local_local_order_is_own(const struct engine_local *local, const char *platform)
 {
     return *platform ? strcmp(platform, local->platform) == 0 : local->adopts || !*local->platform;
 }
@@ -241,7 +241,7 @@ static bool is_own(const struct engine_local *local, const char *platform)
 bool local_order_is_own(const struct engine_local *local, const char *directory)
 {
     char platform[NODE_PLATFORM_BYTES];
-    return node_order_platform(directory, platform, NULL) != WEFT_OK || is_own(local, platform);
+    return node_order_platform(directory, platform, NULL) != WEFT_OK || local_local_order_is_own(local, platform);
 }
 
 /* What is in the directory of a run. */
@@ -261,7 +261,7 @@ static weft_status look_at_attempt(const struct engine_local *local, const struc
         status = node_directory(directory, local->directory, attempt, i, error);
         if (status != WEFT_OK || !file_is_directory(directory))
             break;
-        if (node_order_platform(directory, platform, NULL) != WEFT_OK || is_own(local, platform))
+        if (node_order_platform(directory, platform, NULL) != WEFT_OK || local_local_order_is_own(local, platform))
             continue;
         found->others = true;
         memcpy(found->platform, platform, sizeof platform);

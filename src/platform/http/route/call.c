@@ -89,7 +89,7 @@ static bool is_own_name(const char *host)
  * What a page of somebody else's, open in the user's browser, could ask for in the user's name: through a name that it
  * has pointed at this machine, or by sending a form here.
  */
-static bool is_foreign(struct route_call *call)
+static bool route_call_is_foreign(struct route_call *call)
 {
     struct http_request *request = call->request;
     const char *host = http_request_header(request, "Host"), *origin = http_request_header(request, "Origin");
@@ -116,20 +116,20 @@ static const char *find_token(const struct http_request *request)
 }
 
 /* Without tokens: whether the client is a process of this one's user, or of root. */
-static bool is_own(const struct http_request *request)
+static bool route_call_is_own(const struct http_request *request)
 {
     uid_t user;
     return http_request_peer_user(request, &user) && (user == geteuid() || user == 0);
 }
 
 /* Who asks: false if that is nobody. */
-static bool identify(struct route_call *call)
+static bool route_call_identify(struct route_call *call)
 {
     const struct router_access *access = &call->router->config.access;
     const char *token = find_token(call->request);
     if (!access->tokens) {
         call->who = access->local;
-        return is_own(call->request);
+        return route_call_is_own(call->request);
     }
     if (token)
         return access->identify && access->identify(access->context, token, &call->who);
@@ -202,7 +202,7 @@ static void tell_forbidden(struct route_call *call, enum role needed, enum role 
 }
 
 /* Whether what the path names is there, as far as the table tells: the project that the call concerns. */
-static bool is_there(struct route_call *call)
+static bool route_call_is_there(struct route_call *call)
 {
     const struct router_access *access = &call->router->config.access;
     const struct route *route = call->route;
@@ -222,7 +222,7 @@ static bool permit(struct route_call *call)
         tell_forbidden(call, ROLE_NONE, ROLE_NONE);
         return false;
     }
-    const bool there = is_there(call);
+    const bool there = route_call_is_there(call);
     if (needed == ROLE_NONE && there)
         return true;
     enum role role = there ? route_role(call, call->project) : ROLE_NONE;
@@ -257,7 +257,7 @@ static bool type_fits(struct route_call *call)
     return false;
 }
 
-static bool found(struct route_call *call, struct route_path *path, const struct router_entry **entry)
+static bool route_call_found(struct route_call *call, struct route_path *path, const struct router_entry **entry)
 {
     struct router *router = call->router;
     struct http_request *request = call->request;
@@ -300,10 +300,10 @@ void router_begin(void *context, struct http_request *request, size_t *body_most
     call->request = request;
     call->router = router;
     http_request_attach(request, call, release_call);
-    if (is_foreign(call))
+    if (route_call_is_foreign(call))
         return;
-    bool known = identify(call);
-    if (!within_rate(call, known) || !divide_path(call, &path) || !found(call, &path, &entry))
+    bool known = route_call_identify(call);
+    if (!within_rate(call, known) || !divide_path(call, &path) || !route_call_found(call, &path, &entry))
         return;
     if (!known && entry->route->permission != ROUTE_OPEN) {
         if (!router->config.access.tokens) {
@@ -337,7 +337,7 @@ static bool escapes_nul(const char *body, size_t size)
     return false;
 }
 
-static weft_status read_body(struct route_call *call, struct error *error)
+static weft_status route_call_read_body(struct route_call *call, struct error *error)
 {
     size_t size = 0;
     const char *body = http_request_body(call->request, &size);
@@ -372,7 +372,7 @@ void router_handle(void *context, struct http_request *request)
     struct error error = {0};
     weft_status status = WEFT_OK;
     if (call->route->request)
-        status = read_body(call, &error);
+        status = route_call_read_body(call, &error);
     else if (!call->route->consumes)
         status = expect_nothing(call, &error);
     if (status != WEFT_OK)

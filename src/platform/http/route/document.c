@@ -85,7 +85,7 @@ static void put_parameters(struct json_writer *writer, const struct route *route
     json_close(writer);
 }
 
-static void put_body(struct json_writer *writer, const struct route *route)
+static void route_document_put_body(struct json_writer *writer, const struct route *route)
 {
     if (!route->request && !route->consumes)
         return;
@@ -138,7 +138,7 @@ static void put_responses(struct json_writer *writer, const struct route *route)
     json_close(writer);
 }
 
-static void put_operation(struct json_writer *writer, const struct route *route)
+static void route_document_put_operation(struct json_writer *writer, const struct route *route)
 {
     char method[16], description[160];
     snprintf(method, sizeof method, "%s", route->method);
@@ -161,7 +161,7 @@ static void put_operation(struct json_writer *writer, const struct route *route)
     json_close(writer);
     json_close(writer);
     put_parameters(writer, route);
-    put_body(writer, route);
+    route_document_put_body(writer, route);
     put_responses(writer, route);
     json_close(writer);
 }
@@ -180,7 +180,7 @@ static void put_paths(struct json_writer *writer, const struct router *router)
         json_open_object(writer, path);
         for (size_t j = i; j < router->count; j++)
             if (strcmp(router->entries[j].route->path, path) == 0)
-                put_operation(writer, router->entries[j].route);
+                route_document_put_operation(writer, router->entries[j].route);
         json_close(writer);
     }
     json_close(writer);

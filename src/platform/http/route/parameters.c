@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wrong(struct route_call *call, const struct route_parameter *parameter, const char *message)
+static bool parameters_wrong(struct route_call *call, const struct route_parameter *parameter, const char *message)
 {
     http_fail_parameter(call->request, 400, parameter->name, message);
     return false;
@@ -22,12 +22,12 @@ static bool wrong_choice(struct route_call *call, const struct route_parameter *
     for (const char *const *choice = parameter->choices; *choice && length < (int)sizeof message; choice++)
         length += snprintf(message + length, sizeof message - (size_t)length, "%s %s",
                            choice == parameter->choices ? "" : ",", *choice);
-    return wrong(call, parameter, message);
+    return parameters_wrong(call, parameter, message);
 }
 
 /* Understand one value; what is wrong is answered. */
-static bool read_value(struct route_call *call, const struct route_parameter *parameter, const char *text,
-                       struct route_value *value)
+static bool parameters_read_value(struct route_call *call, const struct route_parameter *parameter, const char *text,
+                                  struct route_value *value)
 {
     struct error error = {0};
     char what[128], message[400];
@@ -38,18 +38,18 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
     case ROUTE_INTEGER:
         if (text_parse_integer(text, what, (int64_t)parameter->least, (int64_t)parameter->most, &value->integer,
                                &error) != WEFT_OK)
-            return wrong(call, parameter, error.text);
+            return parameters_wrong(call, parameter, error.text);
         value->number = (double)value->integer;
         return true;
     case ROUTE_NUMBER:
         return text_parse_number(text, what, parameter->least, parameter->most, &value->number, &error) == WEFT_OK ||
-               wrong(call, parameter, error.text);
+               parameters_wrong(call, parameter, error.text);
     case ROUTE_BOOL:
         value->truth = strcmp(text, "true") == 0;
         if (value->truth || strcmp(text, "false") == 0)
             return true;
         snprintf(message, sizeof message, "%s is '%.100s'; it can be true or false", what, text);
-        return wrong(call, parameter, message);
+        return parameters_wrong(call, parameter, message);
     case ROUTE_NAME:
         if (platform_name_is_valid(text))
             return true;
@@ -57,7 +57,7 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
                  "%s is '%.100s', which is no name: small letters, digits, '-', '_' and '.', at most %d, the first a "
                  "letter or a digit",
                  what, text, PLATFORM_NAME_BYTES - 1);
-        return wrong(call, parameter, message);
+        return parameters_wrong(call, parameter, message);
     case ROUTE_CHOICE:
         for (const char *const *choice = parameter->choices; *choice; choice++)
             if (strcmp(*choice, text) == 0)
@@ -71,10 +71,10 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
     if (length >= least && length <= most)
         return true;
     snprintf(message, sizeof message, "%s has %zu bytes; it can have %zu to %zu", what, length, least, most);
-    return wrong(call, parameter, message);
+    return parameters_wrong(call, parameter, message);
 }
 
-static bool unknown(struct route_call *call, const char *name)
+static bool parameters_unknown(struct route_call *call, const char *name)
 {
     const char *names[ROUTE_PARAMETERS_MOST], *nearest;
     size_t count = 0;
@@ -89,7 +89,7 @@ static bool unknown(struct route_call *call, const char *name)
     return false;
 }
 
-static bool read_query(struct route_call *call)
+static bool parameters_read_query(struct route_call *call)
 {
     const struct route *route = call->route;
     call->texts = strdup(http_request_query(call->request));
@@ -118,10 +118,10 @@ static bool read_query(struct route_call *call)
         while (i < count && (strcmp(route->parameters[i].name, name) != 0 || route_is_path_parameter(route, name)))
             i++;
         if (i == count)
-            return unknown(call, name);
+            return parameters_unknown(call, name);
         if (call->values[i].given)
-            return wrong(call, &route->parameters[i], "the parameter is given twice");
-        if (!read_value(call, &route->parameters[i], value, &call->values[i]))
+            return parameters_wrong(call, &route->parameters[i], "the parameter is given twice");
+        if (!parameters_read_value(call, &route->parameters[i], value, &call->values[i]))
             return false;
     }
     return true;
@@ -134,17 +134,17 @@ bool route_read_parameters(struct route_call *call, const struct router_entry *e
     for (size_t i = 0; i < count; i++)
         for (unsigned j = 0; j < entry->segment_count; j++)
             if (entry->segments[j].parameter && strcmp(entry->segments[j].text, route->parameters[i].name) == 0 &&
-                !read_value(call, &route->parameters[i], path->segments[j], &call->values[i]))
+                !parameters_read_value(call, &route->parameters[i], path->segments[j], &call->values[i]))
                 return false;
-    if (!read_query(call))
+    if (!parameters_read_query(call))
         return false;
     for (size_t i = 0; i < count; i++) {
         const struct route_parameter *parameter = &route->parameters[i];
         if (call->values[i].given)
             continue;
         if (parameter->required)
-            return wrong(call, parameter, "the parameter is needed, and is not given");
-        if (parameter->fallback && !read_value(call, parameter, parameter->fallback, &call->values[i]))
+            return parameters_wrong(call, parameter, "the parameter is needed, and is not given");
+        if (parameter->fallback && !parameters_read_value(call, parameter, parameter->fallback, &call->values[i]))
             return false;
     }
     return true;

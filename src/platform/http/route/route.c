@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void read_document(struct route_call *call)
+static void route_read_document(struct route_call *call)
 {
     const struct router *router = call->router;
     http_reply_kept(call->request, 200, "application/json", router->document, router->document_size, NULL, NULL);
@@ -21,7 +21,7 @@ static const struct route own_routes[] = {
      .tag = "interface",
      .summary = "This document.",
      .permission = ROUTE_OPEN,
-     .handler = read_document},
+     .handler = route_read_document},
 };
 
 static const struct schema own_schemas[] = {
@@ -85,7 +85,7 @@ bool route_is_path_parameter(const struct route *route, const char *name)
 }
 
 /* Take a route's path apart. False: it cannot be one. */
-static bool divide(struct router_entry *entry, const char *path)
+static bool route_divide(struct router_entry *entry, const char *path)
 {
     entry->path = strdup(path + 1);
     if (!entry->path)
@@ -196,7 +196,7 @@ static weft_status add_route(struct router *router, const struct route *route, v
     struct router_entry *entry = &router->entries[router->count];
     *entry = (struct router_entry){.route = route, .context = context};
     const char *fault = NULL;
-    if (!is_method(route->method) || !route->path || route->path[0] != '/' || !divide(entry, route->path))
+    if (!is_method(route->method) || !route->path || route->path[0] != '/' || !route_divide(entry, route->path))
         fault = "its method or path is none";
     if (!fault)
         fault = fault_of(router, entry);
@@ -239,7 +239,7 @@ struct http_application router_application(struct router *router)
         .begin = router_begin, .handle = router_handle, .still = router_still, .context = router};
 }
 
-static bool fits(const struct router_entry *entry, const struct route_path *path)
+static bool route_fits(const struct router_entry *entry, const struct route_path *path)
 {
     if (entry->segment_count != path->segment_count)
         return false;
@@ -267,7 +267,7 @@ const struct router_entry *router_find(const struct router *router, const char *
     for (size_t i = 0; i < router->count; i++) {
         const struct router_entry *entry = &router->entries[i];
         size_t length = strlen(allowed);
-        if (!fits(entry, path))
+        if (!route_fits(entry, path))
             continue;
         if (!message_has_word(allowed, entry->route->method))
             snprintf(allowed + length, room - length, "%s%s", length ? ", " : "",

@@ -50,14 +50,14 @@ const cJSON *schema_set_tree(const struct schema_set *set)
     return set->tree;
 }
 
-static const cJSON *get(const cJSON *object, const char *key)
+static const cJSON *schema_get(const cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
 /* ---- adding ---- */
 
-static bool is_known(const char *word)
+static bool schema_is_known(const char *word)
 {
     static const char *const words[] = {"$ref",
                                         "type",
@@ -103,20 +103,20 @@ static weft_status understand(const char *name, const cJSON *schema, unsigned de
                          DEPTH_MOST);
     cJSON_ArrayForEach(word, schema)
     {
-        if (!is_known(word->string))
+        if (!schema_is_known(word->string))
             return error_set(error, WEFT_ERROR_DATA, "schema '%s': '%s' is not understood", name, word->string);
     }
-    if (get(schema, "type") && !is_type(cJSON_GetStringValue(get(schema, "type"))))
+    if (schema_get(schema, "type") && !is_type(cJSON_GetStringValue(schema_get(schema, "type"))))
         return error_set(error, WEFT_ERROR_DATA, "schema '%s': there is no such type", name);
-    cJSON_ArrayForEach(word, get(schema, "properties"))
+    cJSON_ArrayForEach(word, schema_get(schema, "properties"))
     {
         if (status == WEFT_OK)
             status = understand(name, word, depth + 1, error);
     }
-    if (status == WEFT_OK && get(schema, "items"))
-        status = understand(name, get(schema, "items"), depth + 1, error);
-    if (status == WEFT_OK && cJSON_IsObject(get(schema, "additionalProperties")))
-        status = understand(name, get(schema, "additionalProperties"), depth + 1, error);
+    if (status == WEFT_OK && schema_get(schema, "items"))
+        status = understand(name, schema_get(schema, "items"), depth + 1, error);
+    if (status == WEFT_OK && cJSON_IsObject(schema_get(schema, "additionalProperties")))
+        status = understand(name, schema_get(schema, "additionalProperties"), depth + 1, error);
     return status;
 }
 
@@ -125,7 +125,7 @@ weft_status schema_set_add(struct schema_set *set, const struct schema *schema, 
     cJSON *tree = NULL;
     char where[128];
     snprintf(where, sizeof where, "schema '%s'", schema->name);
-    if (get(set->tree, schema->name))
+    if (schema_get(set->tree, schema->name))
         return error_set(error, WEFT_ERROR_DATA, "%s is there twice", where);
     weft_status status = json_parse(schema->json, strlen(schema->json), where, &tree, error);
     if (status == WEFT_OK)
@@ -138,10 +138,11 @@ weft_status schema_set_add(struct schema_set *set, const struct schema *schema, 
 }
 
 /* What a $ref leads to, or NULL. */
-static const cJSON *follow(const struct schema_set *set, const cJSON *reference)
+static const cJSON *schema_follow(const struct schema_set *set, const cJSON *reference)
 {
     const char *text = cJSON_GetStringValue(reference);
-    return text && strncmp(text, REFERENCE, strlen(REFERENCE)) == 0 ? get(set->tree, text + strlen(REFERENCE)) : NULL;
+    return text && strncmp(text, REFERENCE, strlen(REFERENCE)) == 0 ? schema_get(set->tree, text + strlen(REFERENCE))
+                                                                    : NULL;
 }
 
 static weft_status check_references(const struct schema_set *set, const cJSON *tree, struct error *error)
@@ -150,7 +151,7 @@ static weft_status check_references(const struct schema_set *set, const cJSON *t
     weft_status status = WEFT_OK;
     cJSON_ArrayForEach(item, tree)
     {
-        if (item->string && strcmp(item->string, "$ref") == 0 && !follow(set, item))
+        if (item->string && strcmp(item->string, "$ref") == 0 && !schema_follow(set, item))
             return error_set(error, WEFT_ERROR_DATA, "a schema refers to '%s', which is not there",
                              cJSON_IsString(item) ? item->valuestring : "?");
         if (status == WEFT_OK)
@@ -166,14 +167,14 @@ weft_status schema_set_check(const struct schema_set *set, struct error *error)
 
 /* ---- checking ---- */
 
-static weft_status check(struct visit *visit, const cJSON *schema, const cJSON *value);
+static weft_status route_schema_check(struct visit *visit, const cJSON *schema, const cJSON *value);
 
-static const char *place(const struct visit *visit)
+static const char *schema_place(const struct visit *visit)
 {
     return *visit->place ? visit->place : "the body";
 }
 
-static const char *kind_of(const cJSON *value)
+static const char *schema_kind_of(const cJSON *value)
 {
     return cJSON_IsObject(value)   ? "object"
            : cJSON_IsArray(value)  ? "array"
@@ -188,7 +189,7 @@ static bool has_type(const cJSON *value, const char *type)
     if (strcmp(type, "integer") == 0)
         return cJSON_IsNumber(value) && value->valuedouble == trunc(value->valuedouble) &&
                fabs(value->valuedouble) <= (double)JSON_EXACT;
-    return strcmp(kind_of(value), type) == 0;
+    return strcmp(schema_kind_of(value), type) == 0;
 }
 
 static const char *with_article(const char *type)
@@ -215,17 +216,17 @@ static size_t characters(const char *text)
 static weft_status check_amount(struct visit *visit, const cJSON *schema, const char *least, const char *most,
                                 double amount, const char *what)
 {
-    const cJSON *low = get(schema, least), *high = get(schema, most);
+    const cJSON *low = schema_get(schema, least), *high = schema_get(schema, most);
     if (low && amount < low->valuedouble)
-        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the least is %.12g", place(visit),
+        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the least is %.12g", schema_place(visit),
                          *what ? "has" : "is", amount, *what ? " " : "", what, low->valuedouble);
     if (high && amount > high->valuedouble)
-        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the most is %.12g", place(visit),
+        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the most is %.12g", schema_place(visit),
                          *what ? "has" : "is", amount, *what ? " " : "", what, high->valuedouble);
     return WEFT_OK;
 }
 
-static weft_status check_choices(struct visit *visit, const cJSON *choices, const cJSON *value)
+static weft_status schema_check_choices(struct visit *visit, const cJSON *choices, const cJSON *value)
 {
     char list[400] = "";
     const cJSON *choice;
@@ -237,8 +238,8 @@ static weft_status check_choices(struct visit *visit, const cJSON *choices, cons
         snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "",
                  cJSON_IsString(choice) ? choice->valuestring : "null");
     }
-    return error_set(visit->error, WEFT_ERROR_DATA, "%s is '%.60s'; it can be %s", place(visit),
-                     cJSON_IsString(value) ? value->valuestring : kind_of(value), list);
+    return error_set(visit->error, WEFT_ERROR_DATA, "%s is '%.60s'; it can be %s", schema_place(visit),
+                     cJSON_IsString(value) ? value->valuestring : schema_kind_of(value), list);
 }
 
 /* Check what is within `value`, at ".key" or "[index]" of it. */
@@ -251,7 +252,7 @@ static weft_status check_within(struct visit *visit, const cJSON *schema, const 
     else
         snprintf(visit->place + length, sizeof visit->place - length, "[%d]", index);
     text_printable(visit->place + length);
-    weft_status status = check(visit, schema, value);
+    weft_status status = route_schema_check(visit, schema, value);
     visit->place[length] = '\0';
     return status;
 }
@@ -269,30 +270,33 @@ static weft_status check_unknown(struct visit *visit, const cJSON *properties, c
     }
     const char *nearest = text_nearest(key, names, count);
     snprintf(printable, sizeof printable, "%s", key);
-    return error_set(visit->error, WEFT_ERROR_DATA, "%s has no '%s'%s%s%s", place(visit), text_printable(printable),
-                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    return error_set(visit->error, WEFT_ERROR_DATA, "%s has no '%s'%s%s%s", schema_place(visit),
+                     text_printable(printable), nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?" : "");
 }
 
-static weft_status check_object(struct visit *visit, const cJSON *schema, const cJSON *value)
+static weft_status schema_check_object(struct visit *visit, const cJSON *schema, const cJSON *value)
 {
-    const cJSON *properties = get(schema, "properties"), *others = get(schema, "additionalProperties"), *each;
+    const cJSON *properties = schema_get(schema, "properties"), *others = schema_get(schema, "additionalProperties"),
+                *each;
     weft_status status = WEFT_OK;
     if (cJSON_GetArraySize(value) > ENTRIES_MOST)
-        return error_set(visit->error, WEFT_ERROR_DATA, "%s has %d entries; the most is %d", place(visit),
+        return error_set(visit->error, WEFT_ERROR_DATA, "%s has %d entries; the most is %d", schema_place(visit),
                          cJSON_GetArraySize(value), ENTRIES_MOST);
-    cJSON_ArrayForEach(each, get(schema, "required"))
+    cJSON_ArrayForEach(each, schema_get(schema, "required"))
     {
-        if (!get(value, each->valuestring))
-            return error_set(visit->error, WEFT_ERROR_DATA, "%s has no '%s', which is needed", place(visit),
+        if (!schema_get(value, each->valuestring))
+            return error_set(visit->error, WEFT_ERROR_DATA, "%s has no '%s', which is needed", schema_place(visit),
                              each->valuestring);
     }
     cJSON_ArrayForEach(each, value)
     {
-        const cJSON *property = get(properties, each->string);
+        const cJSON *property = schema_get(properties, each->string);
         if (status != WEFT_OK)
             break;
-        if (get(value, each->string) != each)
-            status = error_set(visit->error, WEFT_ERROR_DATA, "%s has '%.60s' twice", place(visit), each->string);
+        if (schema_get(value, each->string) != each)
+            status =
+                error_set(visit->error, WEFT_ERROR_DATA, "%s has '%.60s' twice", schema_place(visit), each->string);
         else if (property)
             status = check_within(visit, property, each, each->string, 0);
         else if (cJSON_IsFalse(others))
@@ -305,7 +309,7 @@ static weft_status check_object(struct visit *visit, const cJSON *schema, const 
 
 static weft_status check_array(struct visit *visit, const cJSON *schema, const cJSON *value)
 {
-    const cJSON *items = get(schema, "items"), *each;
+    const cJSON *items = schema_get(schema, "items"), *each;
     int index = 0;
     weft_status status =
         check_amount(visit, schema, "minItems", "maxItems", (double)cJSON_GetArraySize(value), "entries");
@@ -317,23 +321,25 @@ static weft_status check_array(struct visit *visit, const cJSON *schema, const c
     return status;
 }
 
-static weft_status check(struct visit *visit, const cJSON *schema, const cJSON *value)
+static weft_status route_schema_check(struct visit *visit, const cJSON *schema, const cJSON *value)
 {
-    const cJSON *reference = get(schema, "$ref"), *type = get(schema, "type");
+    const cJSON *reference = schema_get(schema, "$ref"), *type = schema_get(schema, "type");
     weft_status status = WEFT_OK;
     if (++visit->depth > DEPTH_MOST)
-        status = error_set(visit->error, WEFT_ERROR_DATA, "%s is nested more than %d deep", place(visit), DEPTH_MOST);
+        status =
+            error_set(visit->error, WEFT_ERROR_DATA, "%s is nested more than %d deep", schema_place(visit), DEPTH_MOST);
     else if (reference)
-        status = check(visit, follow(visit->set, reference), value);
-    else if (cJSON_IsNull(value) && cJSON_IsTrue(get(schema, "nullable")))
+        status = route_schema_check(visit, schema_follow(visit->set, reference), value);
+    else if (cJSON_IsNull(value) && cJSON_IsTrue(schema_get(schema, "nullable")))
         status = WEFT_OK;
     else if (type && !has_type(value, type->valuestring))
-        status = error_set(
-            visit->error, WEFT_ERROR_DATA, "%s has to be %s, not %s", place(visit), with_article(type->valuestring),
-            cJSON_IsNumber(value) && strcmp(type->valuestring, "integer") == 0 ? "a number with a fraction or too large"
-                                                                               : with_article(kind_of(value)));
-    else if (get(schema, "enum"))
-        status = check_choices(visit, get(schema, "enum"), value);
+        status = error_set(visit->error, WEFT_ERROR_DATA, "%s has to be %s, not %s", schema_place(visit),
+                           with_article(type->valuestring),
+                           cJSON_IsNumber(value) && strcmp(type->valuestring, "integer") == 0
+                               ? "a number with a fraction or too large"
+                               : with_article(schema_kind_of(value)));
+    else if (schema_get(schema, "enum"))
+        status = schema_check_choices(visit, schema_get(schema, "enum"), value);
     else if (cJSON_IsString(value))
         status =
             check_amount(visit, schema, "minLength", "maxLength", (double)characters(value->valuestring), "characters");
@@ -342,7 +348,7 @@ static weft_status check(struct visit *visit, const cJSON *schema, const cJSON *
     else if (cJSON_IsArray(value))
         status = check_array(visit, schema, value);
     else if (cJSON_IsObject(value))
-        status = check_object(visit, schema, value);
+        status = schema_check_object(visit, schema, value);
     visit->depth--;
     return status;
 }
@@ -350,8 +356,8 @@ static weft_status check(struct visit *visit, const cJSON *schema, const cJSON *
 weft_status schema_check(const struct schema_set *set, const char *name, const cJSON *value, struct error *error)
 {
     struct visit visit = {.set = set, .error = error};
-    const cJSON *schema = get(set->tree, name);
+    const cJSON *schema = schema_get(set->tree, name);
     if (!schema)
         return error_set(error, WEFT_ERROR_STATE, "there is no schema '%s'", name);
-    return check(&visit, schema, value);
+    return route_schema_check(&visit, schema, value);
 }

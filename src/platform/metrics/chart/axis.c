@@ -6,7 +6,7 @@
 
 #define VALUE_MOST 1e100 /* keeps all differences and products finite */
 
-static double within(double value, double least, double most)
+static double axis_within(double value, double least, double most)
 {
     return value < least ? least : value > most ? most : value;
 }
@@ -106,8 +106,8 @@ static void write_log_labels(struct chart_axis *axis)
 void chart_axis_make(struct chart_axis *axis, double low, double high, size_t wanted, bool log)
 {
     *axis = (struct chart_axis){0};
-    low = isfinite(low) ? within(low, -VALUE_MOST, VALUE_MOST) : 0;
-    high = isfinite(high) ? within(high, -VALUE_MOST, VALUE_MOST) : low;
+    low = isfinite(low) ? axis_within(low, -VALUE_MOST, VALUE_MOST) : 0;
+    high = isfinite(high) ? axis_within(high, -VALUE_MOST, VALUE_MOST) : low;
     if (low > high) {
         const double other = low;
         low = high;
@@ -142,5 +142,5 @@ double chart_axis_place(const struct chart_axis *axis, double value)
     double place = (value - axis->low) / (axis->high - axis->low);
     if (axis->log)
         place = value > 0 ? (log(value) - log(axis->low)) / (log(axis->high) - log(axis->low)) : -1;
-    return within(place, -1, 2);
+    return axis_within(place, -1, 2);
 }

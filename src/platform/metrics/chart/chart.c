@@ -37,7 +37,7 @@ static const char *colour_of(const struct chart_curve *curve)
     return palette[curve->colour % CHART_COLOURS];
 }
 
-static void put_text(FILE *out, const char *text)
+static void chart_put_text(FILE *out, const char *text)
 {
     char printable[512];
     snprintf(printable, sizeof printable, "%s", text);
@@ -60,7 +60,7 @@ static void put_text(FILE *out, const char *text)
 static void put_label(FILE *out, double x, double y, const char *kind, const char *text)
 {
     fprintf(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", kind, x, y);
-    put_text(out, text);
+    chart_put_text(out, text);
     fputs("</text>\n", out);
 }
 
@@ -70,7 +70,7 @@ struct range {
     double low, high; /* low > high: nothing yet */
 };
 
-static void widen(struct range *range, const double *values, const double *others, size_t count, bool positive)
+static void chart_widen(struct range *range, const double *values, const double *others, size_t count, bool positive)
 {
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(values[i]) || !isfinite(others[i]) || (positive && values[i] <= 0))
@@ -85,8 +85,8 @@ static void make_axes(const struct chart_panel *panel, struct chart_axis *x, str
     struct range across = {INFINITY, -INFINITY}, up = {INFINITY, -INFINITY};
     for (size_t i = 0; i < panel->curve_count; i++) {
         const struct chart_curve *curve = &panel->curves[i];
-        widen(&across, curve->x, curve->y, curve->count, false);
-        widen(&up, curve->y, curve->x, curve->count, panel->log);
+        chart_widen(&across, curve->x, curve->y, curve->count, false);
+        chart_widen(&up, curve->y, curve->x, curve->count, panel->log);
     }
     if (panel->log && up.low > 0 && up.low < up.high) {
         const double room = pow(up.high / up.low, 0.04);
@@ -122,7 +122,7 @@ static double y_of(const struct frame *frame, double value)
 static void put_panel_title(FILE *out, const struct frame *frame, const char *title)
 {
     fprintf(out, "<text class=\"panel\" x=\"%.1f\" y=\"%.1f\">", frame->left, frame->top - 11);
-    put_text(out, title);
+    chart_put_text(out, title);
     if (frame->y.exponent)
         fprintf(out, "<tspan class=\"unit\" dx=\"5\">\xc3\x97 10<tspan dy=\"-5\" font-size=\"9\">%s%d</tspan></tspan>",
                 frame->y.exponent < 0 ? "\xe2\x88\x92" : "", abs(frame->y.exponent));
@@ -147,7 +147,7 @@ static void put_axes(FILE *out, const struct frame *frame, const char *x_title)
 }
 
 /* Numbers of one decimal; a line begins anew after a gap. */
-static void put_line(FILE *out, const struct frame *frame, const struct chart_curve *curve)
+static void chart_put_line(FILE *out, const struct frame *frame, const struct chart_curve *curve)
 {
     static const char *const kinds[] = {[CHART_FAINT] = "faint", [CHART_STRONG] = "strong", [CHART_DOTTED] = "joint"};
     bool drawing = false;
@@ -181,7 +181,7 @@ static void put_panel(FILE *out, const struct chart *chart, const struct chart_p
     put_axes(out, &frame, chart->x_title);
     for (size_t i = 0; i < panel->curve_count; i++) {
         const struct chart_curve *curve = &panel->curves[i];
-        put_line(out, &frame, curve);
+        chart_put_line(out, &frame, curve);
         if (curve->style == CHART_DOTTED)
             put_dots(out, &frame, curve);
     }
@@ -276,7 +276,7 @@ static void put_chart(FILE *out, const struct chart *chart)
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
             "role=\"img\">\n<title>",
             WIDTH, height, WIDTH, height);
-    put_text(out, chart->title);
+    chart_put_text(out, chart->title);
     fputs("</title>\n", out);
     put_style(out);
     fprintf(out, "<rect width=\"%d\" height=\"%.0f\" rx=\"8\" fill=\"" PAPER "\"/>\n", WIDTH, height);

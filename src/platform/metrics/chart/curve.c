@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static size_t smaller(size_t a, size_t b)
+static size_t curve_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -20,7 +20,7 @@ static void average(const double *values, size_t count, size_t reach, double *su
         numbers[i + 1] = numbers[i] + (size_t)finite;
     }
     for (size_t i = 0; i < count; i++) {
-        const size_t here = smaller(reach, smaller(i, count - 1 - i));
+        const size_t here = curve_smaller(reach, curve_smaller(i, count - 1 - i));
         const size_t number = numbers[i + here + 1] - numbers[i - here];
         out[i] = isfinite(values[i]) ? (sums[i + here + 1] - sums[i - here]) / (double)number : NAN;
     }
@@ -59,7 +59,7 @@ size_t curve_thin(double *x, double *y, size_t count, size_t most)
             if (!isfinite(y[high]) || y[i] > y[high])
                 high = i;
         }
-        const size_t first = smaller(low, high), second = low + high - first;
+        const size_t first = curve_smaller(low, high), second = low + high - first;
         /* What is kept lies before what is read. */
         const double points[4] = {x[first], y[first], x[second], y[second]};
         x[kept] = points[0];

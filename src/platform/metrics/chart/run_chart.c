@@ -64,8 +64,8 @@ static bool any_finite(const struct metrics_values *values)
     return false;
 }
 
-static void append(struct chart_curve *curves, size_t *count, struct chart_curve curve, enum chart_style style,
-                   unsigned colour, const char *label)
+static void run_chart_append(struct chart_curve *curves, size_t *count, struct chart_curve curve,
+                             enum chart_style style, unsigned colour, const char *label)
 {
     curve.style = style;
     curve.colour = colour;
@@ -74,7 +74,7 @@ static void append(struct chart_curve *curves, size_t *count, struct chart_curve
 }
 
 /* The mean of the last values, as many as smoothing looks at: one step says little. */
-static double last_of(const struct metrics_values *values, size_t reach)
+static double run_chart_last_of(const struct metrics_values *values, size_t reach)
 {
     double sum = 0;
     size_t number = 0;
@@ -95,7 +95,8 @@ static void write_label(char label[LABEL_BYTES], const char *name, const char *o
     snprintf(label, LABEL_BYTES, "%.100s%s%s", name, of, number);
 }
 
-static weft_status add_run(struct drawing *drawing, const struct run_chart *chart, size_t i, struct error *error)
+static weft_status run_chart_add_run(struct drawing *drawing, const struct run_chart *chart, size_t i,
+                                     struct error *error)
 {
     const struct metrics *run = &chart->runs[i];
     const struct metrics_values *loss = &run->figures[METRICS_LOSS], *held_out = &run->held_out;
@@ -109,28 +110,29 @@ static weft_status add_run(struct drawing *drawing, const struct run_chart *char
     if (reach > 0) {
         if ((status = make_curve(drawing, loss, 0, &curve, &end, error)) != WEFT_OK)
             return status;
-        append(drawing->loss, &drawing->loss_count, curve, CHART_FAINT, colour, several ? NULL : "train, each step");
+        run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_FAINT, colour,
+                         several ? NULL : "train, each step");
     }
     if ((status = make_curve(drawing, loss, reach, &curve, &end, error)) != WEFT_OK)
         return status;
-    write_label(labels[0], several ? chart->names[i] : "train", "", last_of(loss, reach));
-    append(drawing->loss, &drawing->loss_count, curve, CHART_STRONG, colour, labels[0]);
+    write_label(labels[0], several ? chart->names[i] : "train", "", run_chart_last_of(loss, reach));
+    run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_STRONG, colour, labels[0]);
     if (any_finite(held_out)) {
         if ((status = make_curve(drawing, held_out, 0, &curve, &end, error)) != WEFT_OK)
             return status;
         write_label(labels[1], several ? chart->names[i] : "held out", several ? ", held out" : "", end);
-        append(drawing->loss, &drawing->loss_count, curve, CHART_DOTTED, several ? colour : 1, labels[1]);
+        run_chart_append(drawing->loss, &drawing->loss_count, curve, CHART_DOTTED, several ? colour : 1, labels[1]);
     }
     if (any_finite(&run->figures[METRICS_RATE])) {
         if ((status = make_curve(drawing, &run->figures[METRICS_RATE], 0, &curve, &end, error)) != WEFT_OK)
             return status;
-        append(drawing->rate, &drawing->rate_count, curve, CHART_STRONG, colour, NULL);
+        run_chart_append(drawing->rate, &drawing->rate_count, curve, CHART_STRONG, colour, NULL);
     }
     if (any_finite(&run->figures[METRICS_TOKENS_PER_SECOND])) {
         if ((status = make_curve(drawing, &run->figures[METRICS_TOKENS_PER_SECOND], reach / 2, &curve, &end, error)) !=
             WEFT_OK)
             return status;
-        append(drawing->speed, &drawing->speed_count, curve, CHART_STRONG, colour, NULL);
+        run_chart_append(drawing->speed, &drawing->speed_count, curve, CHART_STRONG, colour, NULL);
     }
     return WEFT_OK;
 }
@@ -156,12 +158,12 @@ static void make_titles(const struct run_chart *chart, char title[256], char sub
              run->ranks == 1 ? "" : "s");
 }
 
-static weft_status draw(struct drawing *drawing, const struct run_chart *chart, char **svg, size_t *size,
-                        struct error *error)
+static weft_status chart_run_chart_draw(struct drawing *drawing, const struct run_chart *chart, char **svg,
+                                        size_t *size, struct error *error)
 {
     char title[256], subtitle[512];
     for (size_t i = 0; i < chart->count; i++) {
-        weft_status status = add_run(drawing, chart, i, error);
+        weft_status status = run_chart_add_run(drawing, chart, i, error);
         if (status != WEFT_OK)
             return status;
     }
@@ -191,7 +193,7 @@ weft_status run_chart_draw(const struct run_chart *chart, char **svg, size_t *si
     struct drawing *drawing = calloc(1, sizeof *drawing);
     if (!drawing)
         return error_memory(error, sizeof *drawing, "a chart");
-    weft_status status = draw(drawing, chart, svg, size, error);
+    weft_status status = chart_run_chart_draw(drawing, chart, svg, size, error);
     for (size_t i = 0; i < drawing->array_count; i++)
         free(drawing->arrays[i]);
     free(drawing);

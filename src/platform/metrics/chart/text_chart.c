@@ -20,7 +20,7 @@ struct range {
     double low, high;
 };
 
-static void widen(struct range *range, double value)
+static void text_chart_widen(struct range *range, double value)
 {
     range->low = fmin(range->low, value);
     range->high = fmax(range->high, value);
@@ -49,13 +49,14 @@ static struct range fill_columns(const struct text_chart *chart, struct column *
         column->count++;
         column->lowest = fmin(column->lowest, chart->lowest[i]);
         column->highest = fmax(column->highest, chart->highest[i]);
-        widen(&range, chart->lowest[i]);
-        widen(&range, chart->highest[i]);
+        text_chart_widen(&range, chart->lowest[i]);
+        text_chart_widen(&range, chart->highest[i]);
     }
     return range;
 }
 
-static void draw(const struct column *columns, uint32_t width, uint32_t rows, const struct range *range, char *picture)
+static void text_chart_draw(const struct column *columns, uint32_t width, uint32_t rows, const struct range *range,
+                            char *picture)
 {
     memset(picture, ' ', (size_t)width * rows);
     for (uint32_t x = 0; x < width; x++) {
@@ -68,7 +69,7 @@ static void draw(const struct column *columns, uint32_t width, uint32_t rows, co
     }
 }
 
-static void print_row(const char *label, const char *row, uint32_t width, FILE *output)
+static void text_chart_print_row(const char *label, const char *row, uint32_t width, FILE *output)
 {
     while (width > 0 && row[width - 1] == ' ')
         width--;
@@ -95,7 +96,7 @@ static weft_status print_picture(const struct text_chart *chart, const struct ra
         char label[32] = "";
         if (y == 0 || y == rows - 1)
             snprintf(label, sizeof label, "%.4g", y == 0 ? range->high : range->low);
-        print_row(label, picture + (size_t)y * width, width, output);
+        text_chart_print_row(label, picture + (size_t)y * width, width, output);
     }
     print_ends(chart, width, output);
     return ferror(output) ? error_system(error, "cannot print the picture") : WEFT_OK;
@@ -121,7 +122,7 @@ weft_status text_chart_print(const struct text_chart *chart, FILE *output, struc
                 const double around = fabs(range.low) > 0 ? fabs(range.low) / 2 : 1;
                 range = (struct range){range.low - around, range.high + around};
             }
-            draw(columns, width, rows, &range, picture);
+            text_chart_draw(columns, width, rows, &range, picture);
             status = print_picture(chart, &range, picture, width, rows, output, error);
         }
     }

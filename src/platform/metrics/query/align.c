@@ -7,13 +7,13 @@
 
 #define TIMES_MOST 262144 /* points whose times are looked at one by one */
 
-static int by_number(const void *left, const void *right)
+static int align_by_number(const void *left, const void *right)
 {
     const int64_t one = *(const int64_t *)left, other = *(const int64_t *)right;
     return (one > other) - (one < other);
 }
 
-static int64_t part_of(int64_t time, int64_t width)
+static int64_t align_part_of(int64_t time, int64_t width)
 {
     return time >= 0 ? time / width : -((-(time + 1)) / width) - 1;
 }
@@ -42,7 +42,7 @@ struct times {
     size_t count, room;
 };
 
-static void take_time(void *state, const struct metric_point *point)
+static void align_take_time(void *state, const struct metric_point *point)
 {
     struct times *times = state;
     if (times->count < times->room)
@@ -70,15 +70,15 @@ static weft_status read_times(struct metric_store *store, const struct metric_qu
     while (status == WEFT_OK && next_rank(choice, &first, &rank)) {
         const size_t begin = times->count;
         struct metric_walk walk = {
-            .times = true, .from = query->from, .to = query->to, .take_point = take_time, .state = times};
+            .times = true, .from = query->from, .to = query->to, .take_point = align_take_time, .state = times};
         status = metric_choice_walk(store, query->run, query->name, &rank, &walk, error);
-        qsort(times->list + begin, times->count - begin, sizeof *times->list, by_number);
+        qsort(times->list + begin, times->count - begin, sizeof *times->list, align_by_number);
         for (size_t i = begin + 1; i < times->count; i++)
             if (times->list[i] > times->list[i - 1])
                 gaps[count++] = times->list[i] - times->list[i - 1];
     }
     if (count > 0)
-        qsort(gaps, count, sizeof *gaps, by_number);
+        qsort(gaps, count, sizeof *gaps, align_by_number);
     *between = count > 0 ? rounded(gaps[count / 2]) : 0;
     free(gaps);
     return status;
@@ -89,8 +89,8 @@ static void grid_of_times(struct grid *grid, struct times *times, int64_t width)
 {
     size_t kept = 0;
     for (size_t i = 0; i < times->count; i++)
-        times->list[i] = part_of(times->list[i], width);
-    qsort(times->list, times->count, sizeof *times->list, by_number);
+        times->list[i] = align_part_of(times->list[i], width);
+    qsort(times->list, times->count, sizeof *times->list, align_by_number);
     for (size_t i = 0; i < times->count; i++)
         if (kept == 0 || times->list[kept - 1] != times->list[i])
             times->list[kept++] = times->list[i];
@@ -101,10 +101,11 @@ static void grid_of_times(struct grid *grid, struct times *times, int64_t width)
 static weft_status grid_of_extent(struct grid *grid, const int64_t extent[2], size_t most, struct error *error)
 {
     int64_t width = (extent[1] - extent[0]) / (int64_t)(most > 2 ? most - 1 : 1) + 1;
-    while (part_of(extent[1], width) - part_of(extent[0], width) >= (int64_t)most && width < METRIC_NUMBER_MOST)
+    while (align_part_of(extent[1], width) - align_part_of(extent[0], width) >= (int64_t)most &&
+           width < METRIC_NUMBER_MOST)
         width *= 2;
-    const int64_t first = part_of(extent[0], width);
-    *grid = (struct grid){.width = width, .count = (size_t)(part_of(extent[1], width) - first) + 1};
+    const int64_t first = align_part_of(extent[0], width);
+    *grid = (struct grid){.width = width, .count = (size_t)(align_part_of(extent[1], width) - first) + 1};
     if (grid->count > most) /* from before 1970 until after it, there are two of any width: the last one takes it all */
         grid->count = most;
     grid->parts = malloc(grid->count * sizeof *grid->parts);
@@ -146,10 +147,10 @@ struct placing {
     struct metric_summary *parts; /* of a rank */
 };
 
-static struct metric_summary *part_at(const struct placing *placing, int64_t time)
+static struct metric_summary *align_part_at(const struct placing *placing, int64_t time)
 {
     const struct grid *grid = placing->grid;
-    const int64_t number = part_of(time, grid->width);
+    const int64_t number = align_part_of(time, grid->width);
     size_t least = 0, end = grid->count; /* the last part whose number is not above it */
     while (end - least > 1) {
         const size_t middle = least + (end - least) / 2;
@@ -161,14 +162,14 @@ static struct metric_summary *part_at(const struct placing *placing, int64_t tim
     return &placing->parts[least];
 }
 
-static void take_part(void *state, const struct metric_summary *summary)
+static void align_take_part(void *state, const struct metric_summary *summary)
 {
-    metric_summary_add(part_at(state, summary->times[0] + (summary->times[1] - summary->times[0]) / 2), summary);
+    metric_summary_add(align_part_at(state, summary->times[0] + (summary->times[1] - summary->times[0]) / 2), summary);
 }
 
 static void take_point(void *state, const struct metric_point *point)
 {
-    metric_summary_point(part_at(state, point->time), point);
+    metric_summary_point(align_part_at(state, point->time), point);
 }
 
 /* What all ranks make of a part. */
@@ -218,7 +219,7 @@ static weft_status fold_ranks(struct metric_store *store, const struct metric_qu
                                    .from = query->from,
                                    .to = query->to,
                                    .width = (double)grid->width,
-                                   .take = take_part,
+                                   .take = align_take_part,
                                    .take_point = take_point,
                                    .state = &placing};
         memset(parts, 0, grid->count * sizeof *parts);

@@ -38,7 +38,7 @@ struct extent {
     uint64_t points;
 };
 
-static void widen(struct extent *extent, int64_t least, int64_t greatest, uint64_t points)
+static void draw_widen(struct extent *extent, int64_t least, int64_t greatest, uint64_t points)
 {
     if (extent->points == 0 || least < extent->least)
         extent->least = least;
@@ -51,14 +51,14 @@ static void take_extent(void *state, const struct metric_summary *summary)
 {
     struct extent *extent = state;
     const int64_t *range = extent->times ? summary->times : summary->steps;
-    widen(extent, range[0], range[1], summary->count);
+    draw_widen(extent, range[0], range[1], summary->count);
 }
 
 static void take_extent_point(void *state, const struct metric_point *point)
 {
     struct extent *extent = state;
     const int64_t place = extent->times ? point->time : point->step;
-    widen(extent, place, place, 1);
+    draw_widen(extent, place, place, 1);
 }
 
 /* ---- equal parts ---- */
@@ -70,23 +70,23 @@ struct parts {
     struct metric_summary *parts;
 };
 
-static struct metric_summary *part_at(const struct parts *parts, double place)
+static struct metric_summary *draw_part_at(const struct parts *parts, double place)
 {
     const double index = (place - parts->least) / parts->width;
     return &parts->parts[index < 0 ? 0 : index >= (double)parts->count ? parts->count - 1 : (size_t)index];
 }
 
-static void take_part(void *state, const struct metric_summary *summary)
+static void draw_take_part(void *state, const struct metric_summary *summary)
 {
     const struct parts *parts = state;
     const int64_t *range = parts->times ? summary->times : summary->steps;
-    metric_summary_add(part_at(parts, ((double)range[0] + (double)range[1]) / 2), summary);
+    metric_summary_add(draw_part_at(parts, ((double)range[0] + (double)range[1]) / 2), summary);
 }
 
 static void take_part_point(void *state, const struct metric_point *point)
 {
     const struct parts *parts = state;
-    metric_summary_point(part_at(parts, (double)(parts->times ? point->time : point->step)), point);
+    metric_summary_point(draw_part_at(parts, (double)(parts->times ? point->time : point->step)), point);
 }
 
 static weft_status draw_parts(struct metric_store *store, const struct metric_query *query,
@@ -103,7 +103,7 @@ static weft_status draw_parts(struct metric_store *store, const struct metric_qu
                                .from = query->from,
                                .to = query->to,
                                .width = parts.width,
-                               .take = take_part,
+                               .take = draw_take_part,
                                .take_point = take_part_point,
                                .state = &parts};
     const weft_status status = metric_choice_walk(store, query->run, query->name, choice, &walk, error);
@@ -133,23 +133,23 @@ static void take_single(void *state, const struct metric_point *point)
         singles->points[singles->count++] = metric_summary_of(point, 1);
 }
 
-static int by_step(const void *left, const void *right)
+static int draw_by_step(const void *left, const void *right)
 {
     const struct metric_summary *one = left, *other = right;
     return (one->steps[0] > other->steps[0]) - (one->steps[0] < other->steps[0]);
 }
 
-static int by_time(const void *left, const void *right)
+static int draw_by_time(const void *left, const void *right)
 {
     const struct metric_summary *one = left, *other = right;
     return (one->times[0] > other->times[0]) - (one->times[0] < other->times[0]);
 }
 
 /* Points of one place become one part. Returns how many points of a picture there are. */
-static size_t merge(struct singles *singles, bool times)
+static size_t draw_merge(struct singles *singles, bool times)
 {
     size_t kept = 0, drawn = 0;
-    int (*const compare)(const void *, const void *) = times ? by_time : by_step;
+    int (*const compare)(const void *, const void *) = times ? draw_by_time : draw_by_step;
     qsort(singles->points, singles->count, sizeof *singles->points, compare);
     for (size_t i = 0; i < singles->count; i++) {
         if (kept > 0 && compare(&singles->points[kept - 1], &singles->points[i]) == 0)
@@ -178,7 +178,7 @@ static weft_status draw_singles(struct metric_store *store, const struct metric_
     if (!singles.points)
         return error_memory(error, (size_t)points * sizeof *singles.points, "a curve");
     const weft_status status = metric_choice_walk(store, query->run, query->name, choice, &walk, error);
-    *drawn = status == WEFT_OK && merge(&singles, query->axis == METRIC_TIMES) <= most;
+    *drawn = status == WEFT_OK && draw_merge(&singles, query->axis == METRIC_TIMES) <= most;
     if (*drawn)
         *curve = (struct metric_curve){.parts = singles.points, .count = singles.count, .whole = true};
     else
@@ -188,9 +188,9 @@ static weft_status draw_singles(struct metric_store *store, const struct metric_
 
 /* ---- curves ---- */
 
-static weft_status draw(struct metric_store *store, const struct metric_query *query,
-                        const struct metric_choice *choice, size_t most, struct metric_curve *curve,
-                        struct error *error)
+static weft_status draw_draw(struct metric_store *store, const struct metric_query *query,
+                             const struct metric_choice *choice, size_t most, struct metric_curve *curve,
+                             struct error *error)
 {
     struct extent extent = {.times = query->axis == METRIC_TIMES};
     struct metric_walk walk = {.times = query->axis == METRIC_TIMES,
@@ -234,7 +234,7 @@ weft_status metric_draw(struct metric_store *store, const struct metric_query *q
     statement_next(view);
     weft_status status = metric_choose(store, query->run, query->name, query->rank, query->attempt, &choice, error);
     if (status == WEFT_OK && choice.count > 0)
-        status = draw(store, query, &choice, most, &drawn, error);
+        status = draw_draw(store, query, &choice, most, &drawn, error);
     metric_choice_free(&choice);
     statement_end(view, NULL);
     if (status == WEFT_OK)

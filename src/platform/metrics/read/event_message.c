@@ -26,7 +26,7 @@ struct field {
     struct varint_reader bytes; /* of that one */
 };
 
-static uint64_t little_endian(const uint8_t *bytes, size_t size)
+static uint64_t event_message_little_endian(const uint8_t *bytes, size_t size)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < size; i++)
@@ -50,7 +50,7 @@ static bool next_field(struct varint_reader *message, struct field *field)
         size = field->wire == WIRE_FIXED64 ? 8 : 4;
         if ((uint64_t)(message->end - message->at) < size)
             return false;
-        field->value = little_endian(message->at, (size_t)size);
+        field->value = event_message_little_endian(message->at, (size_t)size);
         message->at += size;
         return true;
     case WIRE_BYTES:
@@ -92,7 +92,7 @@ enum type {
 };
 
 /* One number of `type` from its bytes in memory; sizes are those of tensor_content. */
-static bool number_of(uint64_t type, uint64_t bits, size_t size, double *value)
+static bool event_message_number_of(uint64_t type, uint64_t bits, size_t size, double *value)
 {
     switch (type) {
     case TYPE_FLOAT:
@@ -137,11 +137,11 @@ static bool number_of(uint64_t type, uint64_t bits, size_t size, double *value)
     }
 }
 
-static size_t size_of(uint64_t type)
+static size_t event_message_size_of(uint64_t type)
 {
     double value;
     for (size_t size = 1; size <= 8; size *= 2)
-        if (number_of(type, 0, size, &value))
+        if (event_message_number_of(type, 0, size, &value))
             return size;
     return 0;
 }
@@ -168,13 +168,13 @@ static bool first_of(struct field *field, uint64_t *bits)
     const size_t size = (size_t)(field->bytes.end - field->bytes.at);
     if (field->number == 5 || field->number == 6) {
         const size_t width = field->number == 5 ? 4 : 8;
-        *bits = size >= width ? little_endian(field->bytes.at, width) : 0;
+        *bits = size >= width ? event_message_little_endian(field->bytes.at, width) : 0;
         return size >= width;
     }
     return varint_get(&field->bytes, bits);
 }
 
-static bool read_tensor(struct varint_reader tensor, double *value)
+static bool event_message_read_tensor(struct varint_reader tensor, double *value)
 {
     struct field field;
     uint64_t type = 0, bits = 0;
@@ -189,19 +189,19 @@ static bool read_tensor(struct varint_reader tensor, double *value)
         } else if (field.number == 4 && field.wire == WIRE_BYTES) {
             size = (size_t)(field.bytes.end - field.bytes.at);
             found = content = size >= 1 && size <= 8;
-            bits = found ? little_endian(field.bytes.at, size) : 0;
+            bits = found ? event_message_little_endian(field.bytes.at, size) : 0;
         } else if ((field.number >= 5 && field.number <= 7) || field.number == 10 || field.number == 11 ||
                    field.number == 13 || field.number == 16 || field.number == 17) {
             found = found || first_of(&field, &bits);
         }
     }
-    return found && number_of(type, bits, content ? size : size_of(type), value);
+    return found && event_message_number_of(type, bits, content ? size : event_message_size_of(type), value);
 }
 
 /* ---- summaries ---- */
 
 /* Whether metadata is of another plugin than that of scalars; old ones and files that go on have none. */
-static bool is_foreign(struct varint_reader metadata)
+static bool event_message_is_foreign(struct varint_reader metadata)
 {
     static const char scalars[] = "scalars";
     struct field field, name;
@@ -214,8 +214,8 @@ static bool is_foreign(struct varint_reader metadata)
     return false;
 }
 
-static weft_status read_value(struct varint_reader message, struct events_scalar *scalar, events_take *take,
-                              void *state, uint64_t *left_out, struct error *error)
+static weft_status event_message_read_value(struct varint_reader message, struct events_scalar *scalar,
+                                            events_take *take, void *state, uint64_t *left_out, struct error *error)
 {
     char name[EVENTS_NAME_MOST + 1];
     struct field field;
@@ -229,8 +229,8 @@ static weft_status read_value(struct varint_reader message, struct events_scalar
             scalar->value = (double)float_from_bits((uint32_t)field.value);
             found = true;
         } else if (field.number == 8 && field.wire == WIRE_BYTES) {
-            found = read_tensor(field.bytes, &scalar->value) || found;
-        } else if (field.number == 9 && field.wire == WIRE_BYTES && is_foreign(field.bytes)) {
+            found = event_message_read_tensor(field.bytes, &scalar->value) || found;
+        } else if (field.number == 9 && field.wire == WIRE_BYTES && event_message_is_foreign(field.bytes)) {
             return WEFT_OK;
         }
     }
@@ -266,6 +266,6 @@ weft_status event_message_read(const uint8_t *bytes, size_t size, events_take *t
         if (field.number == 5 && field.wire == WIRE_BYTES)
             while (status == WEFT_OK && next_field(&field.bytes, &value))
                 if (value.number == 1 && value.wire == WIRE_BYTES)
-                    status = read_value(value.bytes, &scalar, take, state, left_out, error);
+                    status = event_message_read_value(value.bytes, &scalar, take, state, left_out, error);
     return status;
 }

@@ -78,7 +78,7 @@ static char *prefix_behind(const char *path, size_t from, const char *before)
 }
 
 /* The prefix for files in the directory `path`, found below `home`; NULL: memory ran out. */
-static char *prefix_of(struct events_directory *directory, const char *path, size_t home)
+static char *events_directory_prefix_of(struct events_directory *directory, const char *path, size_t home)
 {
     for (uint32_t i = 0; i < directory->run_count; i++) {
         const struct run_directory *run = &directory->runs[i];
@@ -137,7 +137,8 @@ static weft_status add_file(struct events_directory *directory, const char *pare
         directory->room = room;
     }
     /* What is there already says nothing about which names the program will give. */
-    struct file file = {.path = strdup(path), .prefix = directory->first ? NULL : prefix_of(directory, parent, home)};
+    struct file file = {.path = strdup(path),
+                        .prefix = directory->first ? NULL : events_directory_prefix_of(directory, parent, home)};
     if (!file.path || (!file.prefix && !directory->first)) {
         free(file.path);
         free(file.prefix);
@@ -159,16 +160,16 @@ static bool is_directory(const char *parent, const struct dirent *entry)
            S_ISDIR(found.st_mode);
 }
 
-static int by_name(const struct dirent **left, const struct dirent **right)
+static int events_directory_by_name(const struct dirent **left, const struct dirent **right)
 {
     return strcmp((*left)->d_name, (*right)->d_name);
 }
 
 /* The entries of a directory in the order of the alphabet, as far as this look may go; free_entries() frees them. */
-static int read_entries(struct events_directory *directory, const char *path, struct dirent ***entries)
+static int events_directory_read_entries(struct events_directory *directory, const char *path, struct dirent ***entries)
 {
     *entries = NULL;
-    const int count = scandir(path, entries, NULL, by_name);
+    const int count = scandir(path, entries, NULL, events_directory_by_name);
     if (count < 0)
         return 0;
     if ((uint32_t)count > directory->left)
@@ -188,12 +189,12 @@ static void free_entries(struct dirent **entries, int count)
 }
 
 /* The files of a directory, then those of the directories in it. */
-static weft_status search(struct events_directory *directory, const char *path, size_t home, int depth,
-                          struct error *error)
+static weft_status events_directory_search(struct events_directory *directory, const char *path, size_t home, int depth,
+                                           struct error *error)
 {
     struct dirent **entries;
     weft_status status = WEFT_OK;
-    const int count = directory->left > 0 ? read_entries(directory, path, &entries) : 0;
+    const int count = directory->left > 0 ? events_directory_read_entries(directory, path, &entries) : 0;
     if (count == 0)
         return WEFT_OK;
     for (int i = 0; i < count && status == WEFT_OK; i++)
@@ -203,7 +204,7 @@ static weft_status search(struct events_directory *directory, const char *path, 
         char below[FILE_PATH_BYTES];
         if (entries[i]->d_name[0] != '.' && is_directory(path, entries[i]) &&
             file_join(below, path, entries[i]->d_name, NULL) == WEFT_OK)
-            status = search(directory, below, home, depth - 1, error);
+            status = events_directory_search(directory, below, home, depth - 1, error);
     }
     free_entries(entries, count);
     return status;
@@ -214,7 +215,7 @@ static weft_status search_home(struct events_directory *directory, const char *p
     struct stat found;
     if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return WEFT_OK;
-    return search(directory, path, strlen(path), EVENTS_DIRECTORY_DEPTH, error);
+    return events_directory_search(directory, path, strlen(path), EVENTS_DIRECTORY_DEPTH, error);
 }
 
 static weft_status search_homes_in(struct events_directory *directory, const char *parent, struct error *error)
@@ -235,7 +236,7 @@ static weft_status search_all(struct events_directory *directory, struct error *
     if (directory->chosen)
         return search_home(directory, directory->chosen, error);
     weft_status status = search_homes_in(directory, directory->directory, error);
-    const int count = read_entries(directory, directory->directory, &entries);
+    const int count = events_directory_read_entries(directory, directory->directory, &entries);
     int looked = 0;
     for (int i = 0; i < count && status == WEFT_OK && looked < HOMES_MOST && directory->left > 0; i++) {
         char below[FILE_PATH_BYTES];
@@ -300,7 +301,7 @@ void events_directory_close(struct events_directory *directory)
 
 /* ---- reading ---- */
 
-static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
+static weft_status events_directory_take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
 {
     const struct events_directory *directory = state;
     char name[EVENTS_NAME_MOST + 1];
@@ -318,11 +319,13 @@ static weft_status name_file(struct events_directory *directory, struct file *fi
     if (file->prefix)
         return WEFT_OK;
     snprintf(parent, sizeof parent, "%.*s", (int)(file_name(file->path) - file->path - 1), file->path);
-    file->prefix = prefix_of(directory, parent, strlen(directory->chosen ? directory->chosen : directory->directory));
+    file->prefix = events_directory_prefix_of(directory, parent,
+                                              strlen(directory->chosen ? directory->chosen : directory->directory));
     return file->prefix ? WEFT_OK : no_memory(error);
 }
 
-static weft_status read_file(struct events_directory *directory, struct file *file, struct error *error)
+static weft_status events_directory_read_file(struct events_directory *directory, struct file *file,
+                                              struct error *error)
 {
     struct stat found;
     struct events_reader reader;
@@ -335,7 +338,7 @@ static weft_status read_file(struct events_directory *directory, struct file *fi
         return status;
     struct error failure = {0};
     directory->prefix = file->prefix;
-    status = events_read(&reader, take_scalar, directory, &failure);
+    status = events_read(&reader, events_directory_take_scalar, directory, &failure);
     file->offset = reader.offset;
     file->seen = reader.seen > (uint64_t)found.st_size ? reader.seen : (uint64_t)found.st_size;
     if (status == WEFT_OK)
@@ -353,6 +356,6 @@ weft_status events_directory_look(struct events_directory *directory, events_tak
     directory->state = state;
     weft_status status = search_all(directory, error);
     for (uint32_t i = 0; i < directory->count && status == WEFT_OK; i++)
-        status = read_file(directory, &directory->files[i], error);
+        status = events_directory_read_file(directory, &directory->files[i], error);
     return status;
 }

@@ -44,7 +44,7 @@ static void skip_space(struct scanner *scanner)
         scanner->at++;
 }
 
-static bool take(struct scanner *scanner, const char *word)
+static bool lines_take(struct scanner *scanner, const char *word)
 {
     const size_t length = strlen(word);
     if ((size_t)(scanner->end - scanner->at) < length || memcmp(scanner->at, word, length) != 0)
@@ -60,7 +60,7 @@ struct text {
     size_t room, length; /* a text that is longer than its room is counted on, not kept */
 };
 
-static void put(struct text *text, unsigned char byte)
+static void lines_put(struct text *text, unsigned char byte)
 {
     if (text->length < text->room)
         text->bytes[text->length] = (char)byte;
@@ -70,19 +70,19 @@ static void put(struct text *text, unsigned char byte)
 static void put_code_point(struct text *text, unsigned long code)
 {
     if (code < 0x80) {
-        put(text, (unsigned char)code);
+        lines_put(text, (unsigned char)code);
     } else if (code < 0x800) {
-        put(text, (unsigned char)(0xc0 | code >> 6));
-        put(text, (unsigned char)(0x80 | (code & 0x3f)));
+        lines_put(text, (unsigned char)(0xc0 | code >> 6));
+        lines_put(text, (unsigned char)(0x80 | (code & 0x3f)));
     } else if (code < 0x10000) {
-        put(text, (unsigned char)(0xe0 | code >> 12));
-        put(text, (unsigned char)(0x80 | (code >> 6 & 0x3f)));
-        put(text, (unsigned char)(0x80 | (code & 0x3f)));
+        lines_put(text, (unsigned char)(0xe0 | code >> 12));
+        lines_put(text, (unsigned char)(0x80 | (code >> 6 & 0x3f)));
+        lines_put(text, (unsigned char)(0x80 | (code & 0x3f)));
     } else {
-        put(text, (unsigned char)(0xf0 | code >> 18));
-        put(text, (unsigned char)(0x80 | (code >> 12 & 0x3f)));
-        put(text, (unsigned char)(0x80 | (code >> 6 & 0x3f)));
-        put(text, (unsigned char)(0x80 | (code & 0x3f)));
+        lines_put(text, (unsigned char)(0xf0 | code >> 18));
+        lines_put(text, (unsigned char)(0x80 | (code >> 12 & 0x3f)));
+        lines_put(text, (unsigned char)(0x80 | (code >> 6 & 0x3f)));
+        lines_put(text, (unsigned char)(0x80 | (code & 0x3f)));
     }
 }
 
@@ -107,7 +107,7 @@ static bool take_code_point(struct scanner *scanner, struct text *text)
     unsigned long code, low;
     if (!take_hex(scanner, &code))
         return false;
-    if (code >= 0xd800 && code < 0xdc00 && take(scanner, "\\u")) {
+    if (code >= 0xd800 && code < 0xdc00 && lines_take(scanner, "\\u")) {
         if (!take_hex(scanner, &low))
             return false;
         code = low >= 0xdc00 && low < 0xe000 ? 0x10000 + ((code - 0xd800) << 10 | (low - 0xdc00)) : '?';
@@ -128,13 +128,13 @@ static bool take_escape(struct scanner *scanner, struct text *text)
         return take_code_point(scanner, text);
     const char *escape = kind ? strchr(escapes, kind) : NULL;
     if (escape)
-        put(text, (unsigned char)meanings[escape - escapes]);
+        lines_put(text, (unsigned char)meanings[escape - escapes]);
     return escape != NULL;
 }
 
 static bool take_string(struct scanner *scanner, struct text *text)
 {
-    if (!take(scanner, "\""))
+    if (!lines_take(scanner, "\""))
         return false;
     while (scanner->at < scanner->end) {
         const char byte = *scanner->at++;
@@ -143,7 +143,7 @@ static bool take_string(struct scanner *scanner, struct text *text)
         if ((unsigned char)byte < 0x20)
             return false;
         if (byte != '\\')
-            put(text, (unsigned char)byte);
+            lines_put(text, (unsigned char)byte);
         else if (!take_escape(scanner, text))
             return false;
     }
@@ -182,14 +182,14 @@ static size_t number_length(const char *begin, const char *end)
     return (size_t)(at - begin);
 }
 
-static bool take_number(struct scanner *scanner, double *value)
+static bool lines_take_number(struct scanner *scanner, double *value)
 {
     const char *begin = scanner->at;
-    if (take(scanner, "NaN")) {
+    if (lines_take(scanner, "NaN")) {
         *value = NAN;
-    } else if (take(scanner, "Infinity")) {
+    } else if (lines_take(scanner, "Infinity")) {
         *value = INFINITY;
-    } else if (take(scanner, "-Infinity")) {
+    } else if (lines_take(scanner, "-Infinity")) {
         *value = -INFINITY;
     } else {
         char digits[NUMBER_MOST + 1];
@@ -204,7 +204,7 @@ static bool take_number(struct scanner *scanner, double *value)
     return true;
 }
 
-static bool is_whole(double value, double least, double most)
+static bool lines_is_whole(double value, double least, double most)
 {
     return value >= least && value <= most && value == floor(value);
 }
@@ -218,7 +218,7 @@ static bool named(const struct scanner *scanner, const char *name)
     return scanner->depth == 1 && scanner->length == strlen(name) && memcmp(scanner->name, name, scanner->length) == 0;
 }
 
-static void keep(struct scanner *scanner, double value, bool null)
+static void lines_keep(struct scanner *scanner, double value, bool null)
 {
     struct metric_line *line = scanner->line;
     if (line->count == METRIC_LINE_VALUES || scanner->length > METRIC_NAME_MOST || scanner->empty) {
@@ -237,16 +237,16 @@ static bool keep_number(struct scanner *scanner, double value)
 {
     struct metric_line *line = scanner->line;
     if (named(scanner, "step")) {
-        if (!is_whole(value, -(double)JSON_EXACT, (double)JSON_EXACT) || scanner->has_step)
+        if (!lines_is_whole(value, -(double)JSON_EXACT, (double)JSON_EXACT) || scanner->has_step)
             return false;
         scanner->has_step = true;
         line->step = (int64_t)value;
     } else if (named(scanner, "time") && value >= TIME_LEAST && value <= TIME_MOST) {
         line->time = (int64_t)(value * 1e6);
-    } else if (named(scanner, "rank") && is_whole(value, 0, INT32_MAX)) {
+    } else if (named(scanner, "rank") && lines_is_whole(value, 0, INT32_MAX)) {
         line->rank = (int32_t)value;
     } else {
-        keep(scanner, value, false);
+        lines_keep(scanner, value, false);
     }
     return true;
 }
@@ -272,7 +272,7 @@ static bool take_text_value(struct scanner *scanner)
 }
 
 /* A key, which follows the first `around` bytes: those of the objects around it, which stay. */
-static bool take_key(struct scanner *scanner, size_t around)
+static bool lines_take_key(struct scanner *scanner, size_t around)
 {
     struct text key = {scanner->name + around, METRIC_NAME_MOST - around, 0};
     if (!take_string(scanner, &key))
@@ -280,7 +280,7 @@ static bool take_key(struct scanner *scanner, size_t around)
     scanner->empty = key.length == 0;
     scanner->length = key.length > key.room ? METRIC_NAME_MOST + 1 : around + key.length;
     skip_space(scanner);
-    return take(scanner, ":");
+    return lines_take(scanner, ":");
 }
 
 static bool take_members(struct scanner *scanner, bool metric)
@@ -292,10 +292,10 @@ static bool take_members(struct scanner *scanner, bool metric)
         around = METRIC_NAME_MOST;
     do {
         skip_space(scanner);
-        if (!take_key(scanner, around) || !take_value(scanner, metric))
+        if (!lines_take_key(scanner, around) || !take_value(scanner, metric))
             return false;
-    } while (take(scanner, ","));
-    return take(scanner, "}");
+    } while (lines_take(scanner, ","));
+    return lines_take(scanner, "}");
 }
 
 static bool take_object(struct scanner *scanner, bool metric)
@@ -303,23 +303,23 @@ static bool take_object(struct scanner *scanner, bool metric)
     if (++scanner->depth > METRIC_LINE_DEPTH)
         return false;
     skip_space(scanner);
-    const bool whole = take(scanner, "}") || take_members(scanner, metric);
+    const bool whole = lines_take(scanner, "}") || take_members(scanner, metric);
     scanner->depth--;
     return whole;
 }
 
-static bool take_array(struct scanner *scanner)
+static bool lines_take_array(struct scanner *scanner)
 {
     if (++scanner->depth > METRIC_LINE_DEPTH)
         return false;
     skip_space(scanner);
-    bool whole = take(scanner, "]");
+    bool whole = lines_take(scanner, "]");
     if (!whole) {
         do {
             if (!take_value(scanner, false))
                 return false;
-        } while (take(scanner, ","));
-        whole = take(scanner, "]");
+        } while (lines_take(scanner, ","));
+        whole = lines_take(scanner, "]");
     }
     scanner->depth--;
     return whole;
@@ -335,15 +335,15 @@ static bool take_value(struct scanner *scanner, bool metric)
         return false;
     if (*scanner->at == '"')
         whole = take_text_value(scanner);
-    else if (take(scanner, "{"))
+    else if (lines_take(scanner, "{"))
         whole = take_object(scanner, metric);
-    else if (take(scanner, "["))
-        whole = take_array(scanner);
-    else if (take(scanner, "true") || take(scanner, "false"))
+    else if (lines_take(scanner, "["))
+        whole = lines_take_array(scanner);
+    else if (lines_take(scanner, "true") || lines_take(scanner, "false"))
         whole = true;
-    else if ((whole = take(scanner, "null")) && metric)
-        keep(scanner, NAN, true);
-    else if (!whole && (whole = take_number(scanner, &value)) && metric)
+    else if ((whole = lines_take(scanner, "null")) && metric)
+        lines_keep(scanner, NAN, true);
+    else if (!whole && (whole = lines_take_number(scanner, &value)) && metric)
         whole = keep_number(scanner, value);
     skip_space(scanner);
     return whole;
@@ -390,7 +390,7 @@ static void settle_values(struct scanner *scanner)
 }
 
 /* The value of that name, taken out of the line; NaN: there is none. */
-static double take_out(struct metric_line *line, const char *name)
+static double lines_take_out(struct metric_line *line, const char *name)
 {
     for (size_t i = 0; i < line->count; i++)
         if (strcmp(line->values[i].name, name) == 0) {
@@ -414,8 +414,8 @@ static void settle_progress(struct metric_line *line)
     line->progress = (struct metric_progress){0};
     if (!has_value(line, METRIC_PROGRESS) || !has_value(line, METRIC_OF))
         return;
-    const double done = take_out(line, METRIC_PROGRESS), total = take_out(line, METRIC_OF),
-                 left = take_out(line, METRIC_SECONDS_LEFT);
+    const double done = lines_take_out(line, METRIC_PROGRESS), total = lines_take_out(line, METRIC_OF),
+                 left = lines_take_out(line, METRIC_SECONDS_LEFT);
     if (done >= 0 && done <= total && total > 0 && isfinite(total))
         line->progress = (struct metric_progress){true, done, total, left >= 0 && left <= LEFT_MOST ? left : -1};
 }

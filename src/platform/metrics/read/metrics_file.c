@@ -33,13 +33,13 @@ void metrics_free(struct metrics *metrics)
 }
 
 /* Forget what stands from `step` on. */
-static void cut(struct metrics_values *values, double step)
+static void metrics_file_cut(struct metrics_values *values, double step)
 {
     while (values->count > 0 && values->steps[values->count - 1] >= step)
         values->count--;
 }
 
-static weft_status append(struct metrics_values *values, double step, double value, struct error *error)
+static weft_status metrics_file_append(struct metrics_values *values, double step, double value, struct error *error)
 {
     if (values->count == values->room) {
         const size_t room = values->room ? 2 * values->room : 1024;
@@ -57,19 +57,19 @@ static weft_status append(struct metrics_values *values, double step, double val
 }
 
 /* A number, or NaN where there is none: a loss that is not finite is written as null. */
-static double number_of(const cJSON *object, const char *key)
+static double metrics_file_number_of(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsNumber(value) && isfinite(value->valuedouble) ? value->valuedouble : NAN;
 }
 
-static double count_of(const cJSON *object, const char *key)
+static double metrics_file_count_of(const cJSON *object, const char *key)
 {
-    const double number = number_of(object, key);
+    const double number = metrics_file_number_of(object, key);
     return number >= 0 && number <= (double)JSON_EXACT ? number : 0;
 }
 
-static void text_of(const cJSON *object, const char *key, char *text, size_t size)
+static void metrics_file_text_of(const cJSON *object, const char *key, char *text, size_t size)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     snprintf(text, size, "%s", cJSON_IsString(value) ? value->valuestring : "");
@@ -78,27 +78,28 @@ static void text_of(const cJSON *object, const char *key, char *text, size_t siz
 
 static void take_start(struct metrics *metrics, const cJSON *event)
 {
-    text_of(event, "run", metrics->run, sizeof metrics->run);
-    text_of(event, "model", metrics->model, sizeof metrics->model);
-    metrics->parameters = count_of(event, "parameters");
-    metrics->batch = count_of(event, "batch");
-    metrics->sequence = count_of(event, "sequence");
-    metrics->ranks = count_of(event, "ranks");
+    metrics_file_text_of(event, "run", metrics->run, sizeof metrics->run);
+    metrics_file_text_of(event, "model", metrics->model, sizeof metrics->model);
+    metrics->parameters = metrics_file_count_of(event, "parameters");
+    metrics->batch = metrics_file_count_of(event, "batch");
+    metrics->sequence = metrics_file_count_of(event, "sequence");
+    metrics->ranks = metrics_file_count_of(event, "ranks");
 }
 
-static weft_status take_step(struct metrics *metrics, const cJSON *event, double step, struct error *error)
+static weft_status metrics_file_take_step(struct metrics *metrics, const cJSON *event, double step, struct error *error)
 {
     weft_status status = WEFT_OK;
-    cut(&metrics->held_out, step);
+    metrics_file_cut(&metrics->held_out, step);
     for (size_t i = 0; i < METRICS_FIGURES && status == WEFT_OK; i++) {
-        cut(&metrics->figures[i], step);
-        status = append(&metrics->figures[i], step, number_of(event, report_name_keys[names[i]]), error);
+        metrics_file_cut(&metrics->figures[i], step);
+        status = metrics_file_append(&metrics->figures[i], step,
+                                     metrics_file_number_of(event, report_name_keys[names[i]]), error);
     }
     return status;
 }
 
-static weft_status take(struct metrics *metrics, const cJSON *event, const char *where, bool *starts,
-                        struct error *error)
+static weft_status metrics_file_take(struct metrics *metrics, const cJSON *event, const char *where, bool *starts,
+                                     struct error *error)
 {
     const char *kind;
     int64_t step;
@@ -112,14 +113,14 @@ static weft_status take(struct metrics *metrics, const cJSON *event, const char 
     if (status != WEFT_OK)
         return status;
     if (strcmp(kind, "step") == 0)
-        return take_step(metrics, event, (double)step, error);
-    cut(&metrics->held_out, (double)step);
-    return append(&metrics->held_out, (double)step, number_of(event, "loss"), error);
+        return metrics_file_take_step(metrics, event, (double)step, error);
+    metrics_file_cut(&metrics->held_out, (double)step);
+    return metrics_file_append(&metrics->held_out, (double)step, metrics_file_number_of(event, "loss"), error);
 }
 
 /* One line. DATA: it is none of ours, perhaps torn. */
-static weft_status take_line(struct metrics *metrics, const char *line, size_t length, const char *where, bool *starts,
-                             struct error *error)
+static weft_status metrics_file_take_line(struct metrics *metrics, const char *line, size_t length, const char *where,
+                                          bool *starts, struct error *error)
 {
     cJSON *event;
     *starts = false;
@@ -129,12 +130,12 @@ static weft_status take_line(struct metrics *metrics, const char *line, size_t l
     weft_status status = json_parse(line, length, where, &event, error);
     if (status != WEFT_OK)
         return status;
-    status = take(metrics, event, where, starts, error);
+    status = metrics_file_take(metrics, event, where, starts, error);
     cJSON_Delete(event);
     return status;
 }
 
-static weft_status read_lines(FILE *file, const char *path, struct metrics *metrics, struct error *error)
+static weft_status metrics_file_read_lines(FILE *file, const char *path, struct metrics *metrics, struct error *error)
 {
     char *line = NULL, where[512];
     size_t room = 0, number = 0;
@@ -149,7 +150,7 @@ static weft_status read_lines(FILE *file, const char *path, struct metrics *metr
             continue;
         struct error here = {0};
         snprintf(where, sizeof where, "%.400s, line %zu", path, number);
-        const weft_status taken = take_line(metrics, line, (size_t)length, where, &starts, &here);
+        const weft_status taken = metrics_file_take_line(metrics, line, (size_t)length, where, &starts, &here);
         if (torn.status != WEFT_OK && !starts)
             status = error_set(error, torn.status, "%s", torn.text);
         else if (taken != WEFT_OK && taken != WEFT_ERROR_DATA)
@@ -168,7 +169,7 @@ weft_status metrics_read(const char *path, struct metrics *metrics, struct error
     FILE *file = fopen(path, "r");
     if (!file)
         return error_system(error, "cannot read the metrics file '%s'", path);
-    weft_status status = read_lines(file, path, metrics, error);
+    weft_status status = metrics_file_read_lines(file, path, metrics, error);
     fclose(file);
     if (status == WEFT_OK && metrics->figures[METRICS_LOSS].count == 0)
         status = error_set(error, WEFT_ERROR_DATA,

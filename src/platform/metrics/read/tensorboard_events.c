@@ -18,7 +18,7 @@
 #define READ_BYTES  ((size_t)64 << 10)
 #define RECORD_SANE ((uint64_t)1 << 40) /* a length above it is none, whatever its checksum says */
 
-static uint64_t little_endian(const uint8_t *bytes, size_t size)
+static uint64_t tensorboard_events_little_endian(const uint8_t *bytes, size_t size)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < size; i++)
@@ -61,7 +61,7 @@ bool events_is_file(const char *name)
 }
 
 /* `done` bytes are done with. */
-static void advance(struct events_reader *reader, uint64_t done)
+static void tensorboard_events_advance(struct events_reader *reader, uint64_t done)
 {
     const size_t held = done < reader->count ? (size_t)done : reader->count;
     memmove(reader->bytes, reader->bytes + held, reader->count - held);
@@ -69,7 +69,7 @@ static void advance(struct events_reader *reader, uint64_t done)
     reader->offset += done;
 }
 
-static weft_status grow(struct events_reader *reader, size_t room, struct error *error)
+static weft_status tensorboard_events_grow(struct events_reader *reader, size_t room, struct error *error)
 {
     if (room <= reader->room)
         return WEFT_OK;
@@ -82,9 +82,9 @@ static weft_status grow(struct events_reader *reader, size_t room, struct error 
 }
 
 /* Read on; `*more` is false at the end of the file. */
-static weft_status fill(struct events_reader *reader, bool *more, struct error *error)
+static weft_status tensorboard_events_fill(struct events_reader *reader, bool *more, struct error *error)
 {
-    weft_status status = grow(reader, reader->count + READ_BYTES, error);
+    weft_status status = tensorboard_events_grow(reader, reader->count + READ_BYTES, error);
     if (status != WEFT_OK)
         return status;
     ssize_t got;
@@ -103,8 +103,8 @@ static weft_status fill(struct events_reader *reader, bool *more, struct error *
 
 static bool is_head(const uint8_t *head, uint64_t *length)
 {
-    *length = little_endian(head, 8);
-    return *length <= RECORD_SANE && little_endian(head + 8, 4) == crc32c_masked(head, 8);
+    *length = tensorboard_events_little_endian(head, 8);
+    return *length <= RECORD_SANE && tensorboard_events_little_endian(head + 8, 4) == crc32c_masked(head, 8);
 }
 
 /* Go on to where a record may begin; the last bytes, which may be part of a beginning, stay. */
@@ -150,7 +150,7 @@ static weft_status take_records(struct events_reader *reader, events_take *take,
         const size_t whole = HEAD_BYTES + (size_t)length + TAIL_BYTES;
         if (at + whole > reader->count)
             break;
-        if (little_endian(record + whole - TAIL_BYTES, TAIL_BYTES) !=
+        if (tensorboard_events_little_endian(record + whole - TAIL_BYTES, TAIL_BYTES) !=
             crc32c_masked(record + HEAD_BYTES, (size_t)length))
             reader->damaged++;
         else
@@ -180,12 +180,12 @@ weft_status events_read(struct events_reader *reader, events_take *take, void *s
     weft_status status = check_size(reader, error);
     while (status == WEFT_OK && more) {
         uint64_t done;
-        status = fill(reader, &more, error);
+        status = tensorboard_events_fill(reader, &more, error);
         if (status != WEFT_OK)
             break;
         do {
             status = take_records(reader, take, state, &done, error);
-            advance(reader, done);
+            tensorboard_events_advance(reader, done);
         } while (status == WEFT_OK && done > 0 && reader->count >= HEAD_BYTES);
     }
     return status;

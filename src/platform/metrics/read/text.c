@@ -29,7 +29,7 @@ const char *metric_text_number(double value, char number[TEXT_NUMBER_BYTES])
     return isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 }
 
-static size_t escape(const char *name, char *to)
+static size_t read_text_escape(const char *name, char *to)
 {
     size_t length = 0;
     for (; *name; name++) {
@@ -49,7 +49,7 @@ bool metric_text_put(struct metric_text *text, const char *name, double value)
     char member[NAME_BYTES + TEXT_NUMBER_BYTES + 8] = ",\"", number[TEXT_NUMBER_BYTES];
     if (text->count == METRIC_LINE_VALUES || strnlen(name, METRIC_NAME_MOST + 1) > METRIC_NAME_MOST)
         return false;
-    size_t length = 2 + escape(name, member + 2);
+    size_t length = 2 + read_text_escape(name, member + 2);
     length += (size_t)sprintf(member + length, "\":%s", metric_text_number(value, number));
     if (buffer_size(&text->bytes) + length + 1 > METRIC_LINE_MOST)
         return false;

@@ -15,7 +15,7 @@ enum form {
     FORM_F32,
 };
 
-static void put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
+static void block_put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         to[i] = (uint8_t)(number >> 8 * i);
@@ -59,12 +59,12 @@ size_t metric_block_write(const struct metric_point *points, size_t count, uint8
     }
     const size_t width = form == FORM_F32 ? 4 : 8;
     for (size_t i = 0; i < count; i++, at += width)
-        put_little_endian(
+        block_put_little_endian(
             at, form == FORM_F32 ? float_to_bits((float)points[i].value) : double_to_bits(points[i].value), width);
     return (size_t)(at - bytes);
 }
 
-static bool read_head(struct varint_reader *reader, enum form *form, uint64_t *count)
+static bool block_read_head(struct varint_reader *reader, enum form *form, uint64_t *count)
 {
     if (reader->end - reader->at < 2 || reader->at[0] != VERSION || reader->at[1] > FORM_F32)
         return false;
@@ -116,7 +116,7 @@ weft_status metric_block_read(const uint8_t *bytes, size_t size, const char *whe
     struct varint_reader reader = {bytes, bytes + size};
     enum form form;
     uint64_t number;
-    if (!read_head(&reader, &form, &number) || !read_places(&reader, points, (size_t)number) ||
+    if (!block_read_head(&reader, &form, &number) || !read_places(&reader, points, (size_t)number) ||
         !read_values(&reader, form, points, (size_t)number) || (!used && reader.at != reader.end))
         return error_set(error, WEFT_ERROR_DATA, "%s: %zu bytes that are no block of metrics", where, size);
     *count = (size_t)number;

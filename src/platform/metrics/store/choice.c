@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weft_status add(struct metric_choice *choice, const struct metric_chosen *series, struct error *error)
+static weft_status choice_add(struct metric_choice *choice, const struct metric_chosen *series, struct error *error)
 {
     if (choice->count == choice->room) {
         const size_t room = 2 * choice->room + 16;
@@ -23,7 +23,7 @@ static weft_status add(struct metric_choice *choice, const struct metric_chosen 
 }
 
 /* Whether the run has that metric at all; if not, what it may have been meant for. */
-static weft_status check_name(struct metric_store *store, int64_t run, const char *name, struct error *error)
+static weft_status choice_check_name(struct metric_store *store, int64_t run, const char *name, struct error *error)
 {
     struct metric_name *names;
     size_t count;
@@ -61,14 +61,14 @@ weft_status metric_choose(struct metric_store *store, int64_t run, const char *n
         const struct metric_chosen series = {statement_integer(select, 0), statement_integer(select, 1),
                                              statement_integer(select, 2)};
         if ((rank == METRIC_ANY || series.rank == rank) && (attempt == METRIC_ANY || series.attempt == attempt))
-            status = add(choice, &series, &here);
+            status = choice_add(choice, &series, &here);
     }
     const weft_status ended = statement_end(select, error);
     if (ended != WEFT_OK)
         return ended;
     if (status != WEFT_OK)
         return error_set(error, status, "%s", here.text);
-    return choice->count == 0 ? check_name(store, run, name, error) : WEFT_OK;
+    return choice->count == 0 ? choice_check_name(store, run, name, error) : WEFT_OK;
 }
 
 weft_status metric_choice_part(struct metric_store *store, int64_t run, const char *name,

@@ -54,7 +54,7 @@ void metric_flush_forget(struct metric_flush *flush, int64_t run)
 }
 
 /* The first of the queue is no longer in it. */
-static void leave(struct metric_flush *flush)
+static void flush_leave(struct metric_flush *flush)
 {
     struct metric_series *series = flush->first;
     flush->first = series->next_queued;
@@ -85,7 +85,8 @@ static weft_status reserve(struct metric_flush *flush, size_t size, struct error
     return WEFT_OK;
 }
 
-static void put(struct metric_flush *flush, struct metric_series *series, int level, int64_t sequence, size_t size)
+static void flush_put(struct metric_flush *flush, struct metric_series *series, int level, int64_t sequence,
+                      size_t size)
 {
     flush->waiting[flush->count++] = (struct metric_waiting){
         .series = series, .level = level, .sequence = sequence, .at = flush->used, .size = size};
@@ -108,7 +109,7 @@ static weft_status put_summary(void *state, unsigned level, const struct metric_
     for (unsigned i = 0; i < level; i++)
         sequence /= METRIC_FAN;
     metric_summary_write(summary, target->flush->bytes + target->flush->used);
-    put(target->flush, target->series, (int)level, sequence, METRIC_SUMMARY_BYTES);
+    flush_put(target->flush, target->series, (int)level, sequence, METRIC_SUMMARY_BYTES);
     return WEFT_OK;
 }
 
@@ -124,7 +125,8 @@ weft_status metric_flush_block(struct metric_flush *flush, struct metric_series 
         status = reserve(flush, METRIC_BLOCK_BYTES, error);
     if (status != WEFT_OK)
         return status;
-    put(flush, series, -1, series->blocks, metric_block_write(points, METRIC_BLOCK_POINTS, flush->bytes + flush->used));
+    flush_put(flush, series, -1, series->blocks,
+              metric_block_write(points, METRIC_BLOCK_POINTS, flush->bytes + flush->used));
     const struct metric_summary summary = metric_summary_of(points, METRIC_BLOCK_POINTS);
     status = metric_levels_add(&series->levels, &summary, put_summary, &target, error);
     if (status != WEFT_OK) {
@@ -204,7 +206,7 @@ weft_status metric_flush_read(const uint8_t *bytes, size_t size, metric_flush_ta
 /* ---- a flush ---- */
 
 /* Of those whose transaction was undone, some may have been made in another one that was not. */
-static weft_status make_series(struct metric_flush *flush, struct database *database, struct error *error)
+static weft_status flush_make_series(struct metric_flush *flush, struct database *database, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (struct metric_series *series = flush->listed; series && status == WEFT_OK; series = series->next_listed) {
@@ -218,7 +220,7 @@ static weft_status make_series(struct metric_flush *flush, struct database *data
     return status;
 }
 
-static weft_status put_waiting(const struct metric_flush *flush, struct database *database, struct error *error)
+static weft_status flush_put_waiting(const struct metric_flush *flush, struct database *database, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < flush->count && status == WEFT_OK; i++) {
@@ -274,9 +276,9 @@ static weft_status put_tails(struct metric_flush *flush, struct database *databa
 static weft_status write_rows(struct metric_flush *flush, struct database *database, bool all, int64_t *next_spool,
                               struct error *error)
 {
-    weft_status status = make_series(flush, database, error);
+    weft_status status = flush_make_series(flush, database, error);
     if (status == WEFT_OK)
-        status = put_waiting(flush, database, error);
+        status = flush_put_waiting(flush, database, error);
     if (status == WEFT_OK)
         status = put_tails(flush, database, all, error);
     if (status == WEFT_OK)
@@ -291,7 +293,7 @@ static weft_status write_rows(struct metric_flush *flush, struct database *datab
 }
 
 /* The transaction is there: memory says so too. */
-static void keep(struct metric_flush *flush)
+static void flush_keep(struct metric_flush *flush)
 {
     struct metric_series *next;
     while (flush->first && flush->first->settling) {
@@ -299,7 +301,7 @@ static void keep(struct metric_flush *flush)
         settled->settling = false;
         settled->safe = settled->settled = settled->count;
         metric_series_rest(settled);
-        leave(flush);
+        flush_leave(flush);
     }
     for (struct metric_series *series = flush->listed; series; series = next) {
         next = series->next_listed;
@@ -344,7 +346,7 @@ weft_status metric_flush_write(struct metric_flush *flush, struct database *data
         take_back(flush);
         return status != WEFT_OK ? status : ended;
     }
-    keep(flush);
+    flush_keep(flush);
     flush->next_spool = next_spool;
     return WEFT_OK;
 }

@@ -45,7 +45,7 @@ static weft_status newest_of_all(struct metric_store *store, int64_t run, const 
     return status;
 }
 
-static void count_in(struct metric_latest *latest, const struct metric_point *point)
+static void latest_count_in(struct metric_latest *latest, const struct metric_point *point)
 {
     const bool first = latest->ranks++ == 0;
     latest->mean += point->value; /* their sum, for now */
@@ -55,9 +55,9 @@ static void count_in(struct metric_latest *latest, const struct metric_point *po
         latest->time = point->time;
 }
 
-static weft_status sum_up(struct metric_store *store, int64_t run, const char *name, const struct metric_choice *choice,
-                          const struct metric_point *points, bool *has, struct metric_latest *latest,
-                          struct error *error)
+static weft_status latest_sum_up(struct metric_store *store, int64_t run, const char *name,
+                                 const struct metric_choice *choice, const struct metric_point *points, bool *has,
+                                 struct metric_latest *latest, struct error *error)
 {
     int64_t time = INT64_MIN, step = INT64_MAX;
     weft_status status = WEFT_OK;
@@ -76,7 +76,7 @@ static weft_status sum_up(struct metric_store *store, int64_t run, const char *n
         if (found && point.step > step)
             status = newest(store, run, name, &choice->series[i], step, &point, &found, error);
         if (status == WEFT_OK && found)
-            count_in(latest, &point);
+            latest_count_in(latest, &point);
     }
     latest->mean /= (double)latest->ranks;
     return status;
@@ -107,7 +107,7 @@ weft_status metric_latest(struct metric_store *store, int64_t run, const char *n
     for (size_t i = 0; i < choice.count && status == WEFT_OK; i++)
         any = any || has[i];
     if (status == WEFT_OK && any)
-        status = sum_up(store, run, name, &choice, points, has, &made, error);
+        status = latest_sum_up(store, run, name, &choice, points, has, &made, error);
     statement_end(view, NULL);
     metric_choice_free(&choice);
     free(points);

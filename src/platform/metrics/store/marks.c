@@ -5,17 +5,17 @@
 
 #include <stdlib.h>
 
-static struct metric_mark **place_of(const struct metric_marks *marks, const struct metric_source *source)
+static struct metric_mark **marks_place_of(const struct metric_marks *marks, const struct metric_source *source)
 {
     return &marks->places[hash_bytes(source, sizeof *source, 0) & (marks->room - 1)];
 }
 
-static bool same(const struct metric_source *left, const struct metric_source *right)
+static bool marks_same(const struct metric_source *left, const struct metric_source *right)
 {
     return left->run == right->run && left->attempt == right->attempt && left->number == right->number;
 }
 
-static weft_status make_room(struct metric_marks *marks, struct error *error)
+static weft_status marks_make_room(struct metric_marks *marks, struct error *error)
 {
     if (marks->count < marks->room)
         return WEFT_OK;
@@ -28,7 +28,7 @@ static weft_status make_room(struct metric_marks *marks, struct error *error)
     marks->room = room;
     for (size_t i = 0; i < before.room; i++)
         for (struct metric_mark *mark = before.places[i], *next; mark; mark = next) {
-            struct metric_mark **place = place_of(marks, &mark->source);
+            struct metric_mark **place = marks_place_of(marks, &mark->source);
             next = mark->chained;
             mark->chained = *place;
             *place = mark;
@@ -37,10 +37,10 @@ static weft_status make_room(struct metric_marks *marks, struct error *error)
     return WEFT_OK;
 }
 
-static struct metric_mark *known(const struct metric_marks *marks, const struct metric_source *source)
+static struct metric_mark *marks_known(const struct metric_marks *marks, const struct metric_source *source)
 {
-    struct metric_mark *mark = marks->room ? *place_of(marks, source) : NULL;
-    while (mark && !same(&mark->source, source))
+    struct metric_mark *mark = marks->room ? *marks_place_of(marks, source) : NULL;
+    while (mark && !marks_same(&mark->source, source))
         mark = mark->chained;
     return mark;
 }
@@ -48,7 +48,7 @@ static struct metric_mark *known(const struct metric_marks *marks, const struct 
 weft_status metric_marks_look(const struct metric_marks *marks, struct database *database,
                               const struct metric_source *source, uint64_t *sequence, struct error *error)
 {
-    const struct metric_mark *mark = known(marks, source);
+    const struct metric_mark *mark = marks_known(marks, source);
     if (!mark)
         return metric_rows_mark(database, source, sequence, error);
     *sequence = mark->sequence;
@@ -59,9 +59,9 @@ weft_status metric_marks_find(struct metric_marks *marks, struct database *datab
                               struct metric_mark **mark, struct error *error)
 {
     uint64_t sequence;
-    if ((*mark = known(marks, source)))
+    if ((*mark = marks_known(marks, source)))
         return WEFT_OK;
-    weft_status status = make_room(marks, error);
+    weft_status status = marks_make_room(marks, error);
     if (status == WEFT_OK)
         status = metric_rows_mark(database, source, &sequence, error);
     if (status != WEFT_OK)
@@ -69,7 +69,7 @@ weft_status metric_marks_find(struct metric_marks *marks, struct database *datab
     struct metric_mark *made = calloc(1, sizeof *made);
     if (!made)
         return error_memory(error, sizeof *made, "a mark of metrics");
-    struct metric_mark **place = place_of(marks, source);
+    struct metric_mark **place = marks_place_of(marks, source);
     *made = (struct metric_mark){.source = *source, .sequence = sequence, .chained = *place};
     *place = *mark = made;
     marks->count++;

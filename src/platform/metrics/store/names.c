@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Room for one more of `size` bytes, or NULL. */
-static void *grow(void *items, size_t count, size_t *room, size_t size)
+static void *store_names_grow(void *items, size_t count, size_t *room, size_t size)
 {
     if (items && count < *room)
         return items;
@@ -17,13 +17,13 @@ weft_status metric_names(struct metric_store *store, int64_t run, struct metric_
                          struct error *error)
 {
     size_t found = 0, room = 0;
-    struct metric_name *list = grow(NULL, 0, &room, sizeof *list), *grown = list;
+    struct metric_name *list = store_names_grow(NULL, 0, &room, sizeof *list), *grown = list;
     struct statement *select = database_prepare(metric_store_database(store),
                                                 "SELECT name, count(DISTINCT rank), count(DISTINCT attempt) FROM "
                                                 "metric_series WHERE run = ? GROUP BY name ORDER BY name");
     statement_bind_integer(select, run);
     while (grown && statement_next(select)) {
-        grown = grow(list, found, &room, sizeof *list);
+        grown = store_names_grow(list, found, &room, sizeof *list);
         if (!grown)
             break;
         list = grown;
@@ -50,14 +50,14 @@ weft_status metric_ranks(struct metric_store *store, int64_t run, const char *na
                          struct error *error)
 {
     size_t found = 0, room = 0;
-    int64_t *list = grow(NULL, 0, &room, sizeof *list), *grown = list;
+    int64_t *list = store_names_grow(NULL, 0, &room, sizeof *list), *grown = list;
     struct statement *select =
         database_prepare(metric_store_database(store),
                          "SELECT DISTINCT rank FROM metric_series WHERE run = ? AND name = ? ORDER BY rank");
     statement_bind_integer(select, run);
     statement_bind_text(select, name);
     while (grown && statement_next(select)) {
-        grown = grow(list, found, &room, sizeof *list);
+        grown = store_names_grow(list, found, &room, sizeof *list);
         if (!grown)
             break;
         list = grown;

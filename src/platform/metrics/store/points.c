@@ -3,8 +3,8 @@
 
 #include "platform/metrics/store/choice.h"
 
-static weft_status pass_on(const struct metric_point *points, size_t count, const struct metric_chosen *chosen,
-                           metric_points_take *take, void *state, struct error *error)
+static weft_status points_pass_on(const struct metric_point *points, size_t count, const struct metric_chosen *chosen,
+                                  metric_points_take *take, void *state, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
@@ -33,7 +33,7 @@ static weft_status page_of(struct metric_store *store, int64_t run, const char *
         }
         if (status != WEFT_OK || count <= skip)
             break;
-        status = pass_on(from + skip, count - skip, chosen, take, state, error);
+        status = points_pass_on(from + skip, count - skip, chosen, take, state, error);
         *next += count - skip;
         *left -= count - skip < *left ? count - skip : *left;
     }
@@ -81,9 +81,9 @@ weft_status metric_points_each(struct metric_store *store, int64_t run, const ch
 }
 
 /* The newest point of a series. */
-static weft_status last_of(struct metric_store *store, int64_t run, const char *name,
-                           const struct metric_chosen *chosen, struct metric_point *point, bool *found,
-                           struct error *error)
+static weft_status points_last_of(struct metric_store *store, int64_t run, const char *name,
+                                  const struct metric_chosen *chosen, struct metric_point *point, bool *found,
+                                  struct error *error)
 {
     struct metric_point points[METRIC_BLOCK_POINTS];
     struct metric_part part = {0};
@@ -110,7 +110,7 @@ weft_status metric_points_last(struct metric_store *store, int64_t run, const ch
     metric_store_put_blocks(store);
     weft_status status = metric_choose(store, run, name, rank, METRIC_ANY, &choice, error);
     if (status == WEFT_OK && choice.count > 0)
-        status = last_of(store, run, name, &choice.series[0], point, &any, error);
+        status = points_last_of(store, run, name, &choice.series[0], point, &any, error);
     metric_choice_free(&choice);
     if (status == WEFT_OK)
         *found = any;
@@ -126,7 +126,7 @@ weft_status metric_points_newest(struct metric_store *store, int64_t run, const 
     for (size_t i = 0; i < choice.count && status == WEFT_OK; i++) {
         struct metric_point point;
         bool found;
-        status = last_of(store, run, name, &choice.series[i], &point, &found, error);
+        status = points_last_of(store, run, name, &choice.series[i], &point, &found, error);
         if (status == WEFT_OK && found)
             status = take(state, choice.series[i].rank, choice.series[i].attempt, &point, error);
     }

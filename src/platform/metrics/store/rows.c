@@ -57,7 +57,8 @@ weft_status metric_rows_last_run(struct database *database, int64_t *run, struct
     return status;
 }
 
-static weft_status count_in(struct database *database, const struct metric_key *key, int64_t most, struct error *error)
+static weft_status rows_count_in(struct database *database, const struct metric_key *key, int64_t most,
+                                 struct error *error)
 {
     struct statement *count = database_prepare(database, "INSERT INTO metric_run VALUES (?, 1) ON CONFLICT (run) DO "
                                                          "UPDATE SET series = series + 1 RETURNING series");
@@ -75,7 +76,7 @@ static weft_status count_in(struct database *database, const struct metric_key *
 weft_status metric_rows_make(struct database *database, const struct metric_key *key, int64_t most, int64_t *series,
                              struct error *error)
 {
-    weft_status status = count_in(database, key, most, error);
+    weft_status status = rows_count_in(database, key, most, error);
     if (status != WEFT_OK)
         return status;
     struct statement *insert =

@@ -11,13 +11,13 @@
 
 /* ---- table ---- */
 
-static uint64_t hash_of(const struct metric_key *key)
+static uint64_t series_hash_of(const struct metric_key *key)
 {
     const int64_t numbers[] = {key->run, key->attempt, key->rank};
     return hash_bytes(key->name, strlen(key->name), hash_bytes(numbers, sizeof numbers, 0));
 }
 
-static bool same(const struct metric_key *left, const struct metric_key *right)
+static bool series_same(const struct metric_key *left, const struct metric_key *right)
 {
     return left->run == right->run && left->attempt == right->attempt && left->rank == right->rank &&
            strcmp(left->name, right->name) == 0;
@@ -25,14 +25,14 @@ static bool same(const struct metric_key *left, const struct metric_key *right)
 
 struct metric_series *metric_table_find(const struct metric_table *table, const struct metric_key *key)
 {
-    const uint64_t hash = hash_of(key);
+    const uint64_t hash = series_hash_of(key);
     struct metric_series *series = table->room ? table->places[hash & (table->room - 1)] : NULL;
-    while (series && (series->hash != hash || !same(&series->key, key)))
+    while (series && (series->hash != hash || !series_same(&series->key, key)))
         series = series->chained;
     return series;
 }
 
-static weft_status grow(struct metric_table *table, struct error *error)
+static weft_status series_grow(struct metric_table *table, struct error *error)
 {
     const size_t room = table->room ? 2 * table->room : ROOM_LEAST;
     struct metric_series **places = calloc(room, sizeof *places);
@@ -49,7 +49,7 @@ static weft_status grow(struct metric_table *table, struct error *error)
     return WEFT_OK;
 }
 
-static void take_out(struct metric_table *table, struct metric_series *series)
+static void series_take_out(struct metric_table *table, struct metric_series *series)
 {
     *(series->newer ? &series->newer->older : &table->newest) = series->older;
     *(series->older ? &series->older->newer : &table->oldest) = series->newer;
@@ -67,7 +67,7 @@ weft_status metric_table_add(struct metric_table *table, const struct metric_key
                              struct error *error)
 {
     const size_t length = strlen(key->name);
-    const weft_status status = table->count >= table->room ? grow(table, error) : WEFT_OK;
+    const weft_status status = table->count >= table->room ? series_grow(table, error) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     struct metric_series *added = calloc(1, sizeof *added + length + 1);
@@ -76,7 +76,7 @@ weft_status metric_table_add(struct metric_table *table, const struct metric_key
     memcpy(added->name, key->name, length + 1);
     added->key = *key;
     added->key.name = added->name;
-    added->hash = hash_of(key);
+    added->hash = series_hash_of(key);
     struct metric_series **place = &table->places[added->hash & (table->room - 1)];
     added->chained = *place;
     *place = added;
@@ -91,7 +91,7 @@ void metric_table_touch(struct metric_table *table, struct metric_series *series
     series->used = now;
     if (table->newest == series)
         return;
-    take_out(table, series);
+    series_take_out(table, series);
     put_first(table, series);
 }
 
@@ -101,7 +101,7 @@ void metric_table_remove(struct metric_table *table, struct metric_series *serie
     while (*place != series)
         place = &(*place)->chained;
     *place = series->chained;
-    take_out(table, series);
+    series_take_out(table, series);
     table->count--;
     free(series->tail);
     free(series);

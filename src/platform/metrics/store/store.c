@@ -104,7 +104,7 @@ static enum database_access access_of(const char *path)
     return stat(path, &file) == 0 && file.st_size > CHECKED_MOST ? DATABASE_WRITER_UNCHECKED : DATABASE_WRITER;
 }
 
-static void release(struct metric_store *store)
+static void store_release(struct metric_store *store)
 {
     metric_table_free(&store->table);
     metric_flush_free(&store->flush);
@@ -135,7 +135,7 @@ weft_status metric_store_open(const char *path, const struct metric_options *opt
     if (status == WEFT_OK)
         status = take_spool(opened, error);
     if (status != WEFT_OK) {
-        release(opened);
+        store_release(opened);
         return status;
     }
     *store = opened;
@@ -147,14 +147,14 @@ weft_status metric_store_close(struct metric_store *store, struct error *error)
     if (!store)
         return WEFT_OK;
     const weft_status status = metric_flush_write(&store->flush, store->database, true, error);
-    release(store);
+    store_release(store);
     return status;
 }
 
 /* ---- flushes ---- */
 
 /* Series that got nothing for long, or the oldest of too many: all of them is in the database. */
-static void drop_idle(struct metric_store *store, uint64_t now)
+static void store_drop_idle(struct metric_store *store, uint64_t now)
 {
     const uint64_t idle = (uint64_t)(store->options.idle_seconds * 1e9);
     struct metric_series *series = store->table.oldest, *newer;
@@ -180,7 +180,7 @@ weft_status metric_store_flush(struct metric_store *store, uint64_t now, struct 
         status = metric_flush_write(&store->flush, store->database, false, &store->trouble);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", store->trouble.text);
-    drop_idle(store, now);
+    store_drop_idle(store, now);
     return WEFT_OK;
 }
 
@@ -208,7 +208,7 @@ weft_status metric_store_tick(struct metric_store *store, uint64_t now, struct e
 
 /* ---- points ---- */
 
-static weft_status check_name(const char *name, struct error *error)
+static weft_status store_check_name(const char *name, struct error *error)
 {
     char printable[METRIC_NAME_MOST + 1], code[TEXT_CODE_BYTES];
     const size_t length = strnlen(name, METRIC_NAME_MOST + 1);
@@ -236,7 +236,7 @@ static weft_status check_points(const struct metric_key *key, const struct metri
 }
 
 /* Its number is had in the transaction that the next flush ends. */
-static weft_status make_series(struct metric_store *store, struct metric_series *series, struct error *error)
+static weft_status store_make_series(struct metric_store *store, struct metric_series *series, struct error *error)
 {
     database_group_begin(store->database, DATABASE_LAZY);
     weft_status status = database_begin(store->database, DATABASE_LAZY, error);
@@ -254,7 +254,7 @@ static weft_status make_series(struct metric_store *store, struct metric_series 
 static weft_status open_series(struct metric_store *store, const struct metric_key *key, struct metric_series **series,
                                struct error *error)
 {
-    weft_status status = check_name(key->name, error);
+    weft_status status = store_check_name(key->name, error);
     if (status == WEFT_OK)
         status = metric_table_add(&store->table, key, series, error);
     if (status != WEFT_OK)
@@ -262,7 +262,7 @@ static weft_status open_series(struct metric_store *store, const struct metric_k
     status = metric_rows_find(store->database, key, &(*series)->number, error);
     if (status == WEFT_OK)
         status = (*series)->number ? metric_series_load(*series, store->database, error)
-                                   : make_series(store, *series, error);
+                                   : store_make_series(store, *series, error);
     if (status != WEFT_OK)
         metric_table_remove(&store->table, *series);
     return status;

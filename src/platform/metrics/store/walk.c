@@ -7,7 +7,7 @@ struct walker {
     int64_t lowest; /* step of what was seen, all of which came later */
 };
 
-static bool overlaps(const struct metric_walk *walk, const struct metric_summary *summary)
+static bool walk_overlaps(const struct metric_walk *walk, const struct metric_summary *summary)
 {
     const int64_t *range = walk->times ? summary->times : summary->steps;
     return range[0] <= walk->to && range[1] >= walk->from;
@@ -26,7 +26,7 @@ static bool fine(const struct walker *walker, const struct metric_summary *summa
 static bool hidden(const struct walker *walker, const struct metric_summary *summary)
 {
     return summary->steps[0] > walker->lowest || summary->steps[0] >= walker->walk->below ||
-           !overlaps(walker->walk, summary);
+           !walk_overlaps(walker->walk, summary);
 }
 
 static void walk_points(struct walker *walker, const struct metric_point *points, size_t count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place where a balance changes is post(). */
+/* The one place where a balance changes is ledger_post(). */
 #include "platform/registry/ledger/ledger.h"
 
 #include "platform/registry/internal/run_row.h"
@@ -70,7 +70,7 @@ static weft_status add_entry(struct database *database, int64_t posting, const s
     return statement_run(update, error);
 }
 
-static weft_status post(struct database *database, const struct posting *posting, struct error *error)
+static weft_status ledger_post(struct database *database, const struct posting *posting, struct error *error)
 {
     char detail[REGISTRY_DETAIL_BYTES];
     int64_t sum = 0;
@@ -188,7 +188,7 @@ weft_status ledger_accrue(struct database *database, const char *project, int64_
                                     .detail = full ? "up to the cap" : "",
                                     .now = now,
                                     .entries = {{source.account, -amount}, {pool.account, amount}}};
-    status = post(database, &posting, error);
+    status = ledger_post(database, &posting, error);
     if (status == WEFT_OK)
         *added = amount;
     return status;
@@ -269,7 +269,7 @@ weft_status ledger_grant(struct database *database, const char *project, int64_t
                                     .detail = detail,
                                     .now = now,
                                     .entries = {{source.account, -amount}, {pool.account, amount}}};
-    return post(database, &posting, error);
+    return ledger_post(database, &posting, error);
 }
 
 /* The pool for "", else the account of somebody who is a member. */
@@ -325,7 +325,7 @@ weft_status ledger_transfer(struct database *database, const char *project, cons
                                     .detail = detail,
                                     .now = now,
                                     .entries = {{giver.account, -amount}, {taker.account, amount}}};
-    return post(database, &posting, error);
+    return ledger_post(database, &posting, error);
 }
 
 weft_status ledger_leave(struct database *database, const char *project, const char *user, const char *actor,
@@ -347,12 +347,12 @@ weft_status ledger_leave(struct database *database, const char *project, const c
                                     .detail = "left the project",
                                     .now = now,
                                     .entries = {{giver.account, -giver.balance}, {pool.account, giver.balance}}};
-    return post(database, &posting, error);
+    return ledger_post(database, &posting, error);
 }
 
 /* Whose account it is, if it is a member's: what came back to one who has left goes on to the pool. */
-static weft_status pass_on(struct database *database, const char *project, int64_t account, int64_t now,
-                           struct error *error)
+static weft_status ledger_pass_on(struct database *database, const char *project, int64_t account, int64_t now,
+                                  struct error *error)
 {
     char user[PLATFORM_NAME_BYTES] = "";
     struct statement *select =
@@ -460,7 +460,7 @@ weft_status ledger_hold(struct database *database, int64_t run, int64_t epoch, i
                                     .detail = amount < wanted ? "less than its time limit needs" : "",
                                     .now = now,
                                     .entries = {{payer.account, -amount}, {held_account.account, amount}}};
-    status = post(database, &posting, error);
+    status = ledger_post(database, &posting, error);
     if (status == WEFT_OK)
         *held = amount;
     return status;
@@ -501,9 +501,9 @@ weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch,
         .detail = detail,
         .now = now,
         .entries = {{held.account, -hold.amount}, {spent.account, amount}, {payer, hold.amount - amount}}};
-    status = post(database, &posting, error);
+    status = ledger_post(database, &posting, error);
     if (status == WEFT_OK)
-        status = pass_on(database, hold.project, payer, now, error);
+        status = ledger_pass_on(database, hold.project, payer, now, error);
     if (status == WEFT_OK)
         *charged = amount;
     return status;
@@ -535,9 +535,9 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
                                     .detail = detail,
                                     .now = now,
                                     .entries = {{spent.account, -hold.charged}, {payer, hold.charged}}};
-    status = post(database, &posting, error);
+    status = ledger_post(database, &posting, error);
     if (status == WEFT_OK)
-        status = pass_on(database, hold.project, payer, now, error);
+        status = ledger_pass_on(database, hold.project, payer, now, error);
     if (status == WEFT_OK)
         *refunded = hold.charged;
     return status;

@@ -18,7 +18,7 @@ struct query {
     size_t text_count;
 };
 
-static void append(struct query *query, const char *text)
+static void run_list_append(struct query *query, const char *text)
 {
     size_t length = strlen(text);
     if (length < sizeof query->sql - query->length) {
@@ -32,7 +32,7 @@ static void append_equal(struct query *query, const char *condition, const char 
 {
     if (!text)
         return;
-    append(query, condition);
+    run_list_append(query, condition);
     query->texts[query->text_count++] = text;
 }
 
@@ -46,16 +46,16 @@ static void append_states(struct query *query, unsigned states)
     if (!(states & all) || (states & all) == all)
         return;
     bool one = !(states & (states - 1));
-    append(query, one || !(states & ~REGISTRY_LIVE) ? " AND state IN (" : " AND +state IN (");
+    run_list_append(query, one || !(states & ~REGISTRY_LIVE) ? " AND state IN (" : " AND +state IN (");
     const char *comma = "'";
     for (int state = 0; state < RUN_STATES; state++)
         if (states >> state & 1) {
-            append(query, comma);
-            append(query, run_state_name((enum run_state)state));
-            append(query, "'");
+            run_list_append(query, comma);
+            run_list_append(query, run_state_name((enum run_state)state));
+            run_list_append(query, "'");
             comma = ",'";
         }
-    append(query, ")");
+    run_list_append(query, ")");
 }
 
 #define VIEWED " AND project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ? AND disabled = 0)"
@@ -76,7 +76,7 @@ static void append_words(struct query *query, const struct registry_filter *filt
     }
 }
 
-static struct statement *prepare(struct database *database, const struct query *query)
+static struct statement *run_list_prepare(struct database *database, const struct query *query)
 {
     struct statement *select = database_prepare(database, query->sql);
     for (size_t i = 0; i < query->text_count; i++)
@@ -92,15 +92,15 @@ weft_status registry_run_list(struct database *database, const struct registry_f
     if (filter->most < 1 || filter->most > REGISTRY_PAGE_MOST)
         return error_set(error, WEFT_ERROR_DATA, "a page of %zu runs is asked for; 1 to %d can be had", filter->most,
                          REGISTRY_PAGE_MOST);
-    append(&query, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE 1");
+    run_list_append(&query, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE 1");
     append_whose(&query, filter);
     append_words(&query, filter);
     append_states(&query, filter->states);
     if (filter->beyond)
-        append(&query, filter->oldest_first ? " AND run > ?" : " AND run < ?");
-    append(&query, filter->oldest_first ? " ORDER BY run LIMIT ?" : " ORDER BY run DESC LIMIT ?");
+        run_list_append(&query, filter->oldest_first ? " AND run > ?" : " AND run < ?");
+    run_list_append(&query, filter->oldest_first ? " ORDER BY run LIMIT ?" : " ORDER BY run DESC LIMIT ?");
 
-    struct statement *select = prepare(database, &query);
+    struct statement *select = run_list_prepare(database, &query);
     if (filter->beyond)
         statement_bind_integer(select, filter->beyond);
     statement_bind_integer(select, (int64_t)filter->most + 1);
@@ -127,13 +127,14 @@ weft_status registry_run_counts(struct database *database, const struct registry
 {
     const bool kept = !filter->owner && !filter->class_name && !(filter->search && *filter->search);
     struct query query = {.length = 0};
-    append(&query, kept ? "SELECT state, runs FROM run_counts WHERE 1" : "SELECT state, count(*) FROM runs WHERE 1");
+    run_list_append(&query,
+                    kept ? "SELECT state, runs FROM run_counts WHERE 1" : "SELECT state, count(*) FROM runs WHERE 1");
     append_whose(&query, filter);
     if (!kept) {
         append_words(&query, filter);
-        append(&query, " GROUP BY state");
+        run_list_append(&query, " GROUP BY state");
     }
-    struct statement *select = prepare(database, &query);
+    struct statement *select = run_list_prepare(database, &query);
     memset(counts, 0, RUN_STATES * sizeof *counts);
     while (statement_next(select)) {
         enum run_state state;

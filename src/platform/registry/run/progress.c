@@ -31,7 +31,7 @@ static int by_size(const void *left, const void *right)
 }
 
 /* Units a second: the median between samples, and to the present report. 0: nobody can say. */
-static double rate_of(const struct run_progress_watch *watch, double done, int64_t time)
+static double run_progress_rate_of(const struct run_progress_watch *watch, double done, int64_t time)
 {
     double rates[RUN_PROGRESS_SAMPLES];
     size_t count = 0;
@@ -72,7 +72,7 @@ bool run_progress_take(struct run_progress_watch *watch, const struct metric_pro
         watch->count = 0;
         watch->begun = time;
     }
-    const double rate = rate_of(watch, report->done, time), remaining = report->total - report->done;
+    const double rate = run_progress_rate_of(watch, report->done, time), remaining = report->total - report->done;
     const double left = report->seconds_left >= 0 ? report->seconds_left
                         : remaining <= 0          ? 0
                         : rate > 0                ? remaining / rate

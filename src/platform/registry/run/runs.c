@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: submitted, placed, changed. The one place where a run's row changes is apply(). */
+/* Runs: submitted, placed, changed. The one place where a run's row changes is run_runs_apply(). */
 #include "platform/registry/run/runs.h"
 
 #include "base/text.h"
@@ -33,9 +33,9 @@ weft_status registry_run_get(struct database *database, int64_t run, struct regi
 
 /* ---- submitting ---- */
 
-static weft_status add_event(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
-                             const char *from, const char *to, enum registry_verdict verdict, const char *actor,
-                             const char *detail, int64_t now, struct error *error)
+static weft_status run_runs_add_event(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
+                                      const char *from, const char *to, enum registry_verdict verdict,
+                                      const char *actor, const char *detail, int64_t now, struct error *error)
 {
     struct statement *insert = database_prepare(
         database, "INSERT INTO run_events (run, epoch, time, cause, from_state, to_state, verdict, actor, detail) "
@@ -52,8 +52,8 @@ static weft_status add_event(struct database *database, int64_t run, int64_t epo
     return statement_run(insert, error);
 }
 
-static weft_status add_run(struct database *database, const struct run_specification *specification, const char *text,
-                           int64_t now, int64_t *run, struct error *error)
+static weft_status run_runs_add_run(struct database *database, const struct run_specification *specification,
+                                    const char *text, int64_t now, int64_t *run, struct error *error)
 {
     const int64_t integers[] = {
         specification->nodes,
@@ -102,10 +102,10 @@ static weft_status add_run(struct database *database, const struct run_specifica
     statement_bind_text(insert, text);
     statement_bind_integer(insert, *specification->checkpoint ? specification->parent : 0);
     status = statement_run(insert, error);
-    return status != WEFT_OK
-               ? status
-               : add_event(database, *run, 0, RUN_CAUSE_SUBMITTED, "", run_state_name(RUN_QUEUED), REGISTRY_DONE,
-                           specification->owner, run_cause_text(RUN_CAUSE_SUBMITTED), now, error);
+    return status != WEFT_OK ? status
+                             : run_runs_add_event(database, *run, 0, RUN_CAUSE_SUBMITTED, "",
+                                                  run_state_name(RUN_QUEUED), REGISTRY_DONE, specification->owner,
+                                                  run_cause_text(RUN_CAUSE_SUBMITTED), now, error);
 }
 
 /* What is not the specification's own affair: the project, and the owner's role in it. */
@@ -133,7 +133,7 @@ weft_status registry_run_submit(struct database *database, const struct run_spec
     if (status == WEFT_OK && !found && (status = check_submission(database, specification, error)) == WEFT_OK) {
         json_begin(&text, JSON_LINE);
         run_specification_write(&text, NULL, specification);
-        status = json_text(&text) ? add_run(database, specification, json_text(&text), now, &made, error)
+        status = json_text(&text) ? run_runs_add_run(database, specification, json_text(&text), now, &made, error)
                                   : error_memory(error, RUN_SPECIFICATION_MOST, "the specification of a run");
         json_end(&text);
         if (status == WEFT_OK && key)
@@ -188,8 +188,9 @@ static weft_status turn_down(struct change *change, enum run_cause cause, enum r
     change->outcome->verdict = verdict;
     change->outcome->from = change->outcome->to = change->run->state;
     change->outcome->cause = cause;
-    return add_event(change->database, change->run->run, change->epoch, cause, state, state, verdict, change->actor,
-                     registry_detail(change->detail, run_cause_text(cause), detail), change->now, change->error);
+    return run_runs_add_event(change->database, change->run->run, change->epoch, cause, state, state, verdict,
+                              change->actor, registry_detail(change->detail, run_cause_text(cause), detail),
+                              change->now, change->error);
 }
 
 static weft_status start_attempt(const struct change *change)
@@ -226,7 +227,7 @@ static weft_status end_attempt(struct change *change, enum run_cause cause, cons
 }
 
 /* What else of the run changes with its state. */
-static void follow(struct change *change, enum run_cause cause)
+static void run_runs_follow(struct change *change, enum run_cause cause)
 {
     struct registry_run *run = change->run;
     const struct registry_outcome *outcome = change->outcome;
@@ -253,7 +254,7 @@ static void follow(struct change *change, enum run_cause cause)
         run->ended = change->now;
 }
 
-static weft_status store(struct change *change)
+static weft_status run_runs_store(struct change *change)
 {
     const struct registry_run *run = change->run;
     struct statement *update = database_prepare(
@@ -275,7 +276,7 @@ static weft_status store(struct change *change)
 }
 
 /* Change the run by `cause`, if that is allowed. */
-static weft_status apply(struct change *change, enum run_cause cause)
+static weft_status run_runs_apply(struct change *change, enum run_cause cause)
 {
     struct registry_run *run = change->run;
     struct registry_outcome *outcome = change->outcome;
@@ -286,25 +287,25 @@ static weft_status apply(struct change *change, enum run_cause cause)
     outcome->attempt_ended = run_state_is_active(run->state) && !run_state_is_active(to);
     if (outcome->attempt_ended && run->started && change->now > run->started)
         outcome->used = (change->now - run->started) * run->nodes * run->slots;
-    follow(change, cause);
+    run_runs_follow(change, cause);
     run->state = to;
     run->cause = cause;
     if (change->now > run->changed) /* otherwise it is told late, and something else has come before the telling */
         run->changed = change->now;
     registry_detail(change->detail, run_cause_text(cause), run->detail);
-    weft_status status = store(change);
+    weft_status status = run_runs_store(change);
     if (status == WEFT_OK && cause == RUN_CAUSE_STARTED)
         status = start_attempt(change);
     if (status == WEFT_OK && outcome->attempt_ended)
         status = end_attempt(change, cause, run->detail);
-    return status != WEFT_OK
-               ? status
-               : add_event(change->database, run->run, run->epoch, cause, run_state_name(outcome->from),
-                           run_state_name(to), REGISTRY_DONE, change->actor, run->detail, run->changed, change->error);
+    return status != WEFT_OK ? status
+                             : run_runs_add_event(change->database, run->run, run->epoch, cause,
+                                                  run_state_name(outcome->from), run_state_name(to), REGISTRY_DONE,
+                                                  change->actor, run->detail, run->changed, change->error);
 }
 
 /* Load the run and see whether the report is about its present attempt; if not, it is recorded and `*stale`. */
-static weft_status begin(struct change *change, int64_t run, enum run_cause cause, bool *stale)
+static weft_status run_runs_begin(struct change *change, int64_t run, enum run_cause cause, bool *stale)
 {
     weft_status status = registry_run_get(change->database, run, change->run, change->error);
     *change->outcome = (struct registry_outcome){.cause = cause};
@@ -327,8 +328,8 @@ weft_status registry_run_change(struct database *database, int64_t run, int64_t 
     if (cause == RUN_CAUSE_PLACED || cause == RUN_CAUSE_SUBMITTED || cause == RUN_CAUSE_NOTED ||
         run_cause_is_end(cause))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no change by itself", run_cause_name(cause));
-    weft_status status = begin(&change, run, cause, &stale);
-    return status != WEFT_OK || stale ? status : apply(&change, cause);
+    weft_status status = run_runs_begin(&change, run, cause, &stale);
+    return status != WEFT_OK || stale ? status : run_runs_apply(&change, cause);
 }
 
 weft_status registry_run_note(struct database *database, int64_t run, const char *actor, const char *detail,
@@ -337,10 +338,11 @@ weft_status registry_run_note(struct database *database, int64_t run, const char
     struct registry_run row;
     char kept[REGISTRY_DETAIL_BYTES];
     weft_status status = registry_run_get(database, run, &row, error);
-    return status != WEFT_OK ? status
-                             : add_event(database, run, row.epoch, RUN_CAUSE_NOTED, run_state_name(row.state),
-                                         run_state_name(row.state), REGISTRY_DONE, actor,
-                                         registry_detail(detail, run_cause_text(RUN_CAUSE_NOTED), kept), now, error);
+    return status != WEFT_OK
+               ? status
+               : run_runs_add_event(database, run, row.epoch, RUN_CAUSE_NOTED, run_state_name(row.state),
+                                    run_state_name(row.state), REGISTRY_DONE, actor,
+                                    registry_detail(detail, run_cause_text(RUN_CAUSE_NOTED), kept), now, error);
 }
 
 weft_status registry_run_place(struct database *database, int64_t run, const char *pod,
@@ -350,7 +352,7 @@ weft_status registry_run_place(struct database *database, int64_t run, const cha
     struct registry_run row;
     struct change change = {database, &row, REGISTRY_PRESENT, "", detail, now, outcome, error};
     bool stale;
-    weft_status status = begin(&change, run, RUN_CAUSE_PLACED, &stale);
+    weft_status status = run_runs_begin(&change, run, RUN_CAUSE_PLACED, &stale);
     if (status == WEFT_OK && row.nodes != (int64_t)count)
         status = error_set(error, WEFT_ERROR_DATA, "run %" PRId64 " has %" PRId64 " nodes, and was placed on %zu", run,
                            row.nodes, count);
@@ -376,13 +378,13 @@ weft_status registry_run_place(struct database *database, int64_t run, const cha
         statement_bind_text(insert, nodes[i].slots);
         status = statement_run(insert, error);
     }
-    if (status == WEFT_OK && (status = apply(&change, RUN_CAUSE_PLACED)) == WEFT_OK)
+    if (status == WEFT_OK && (status = run_runs_apply(&change, RUN_CAUSE_PLACED)) == WEFT_OK)
         *epoch = row.epoch;
     return status;
 }
 
 /* End the present attempt, as it was asked for, as it went, and as often as it may be tried. */
-static weft_status end(struct change *change, enum run_exit exit, int64_t platform_most)
+static weft_status run_runs_end(struct change *change, enum run_exit exit, int64_t platform_most)
 {
     const struct registry_run *run = change->run;
     bool again = run->epoch < REGISTRY_ATTEMPTS_MOST;
@@ -395,18 +397,18 @@ static weft_status end(struct change *change, enum run_exit exit, int64_t platfo
     enum run_cause cause = run_cause_of_end(run->asked, exit, again);
     /* A program cannot have ended where nobody said that it had begun: the reports in between are on their way. */
     if (run->state == RUN_PLACED && exit < RUN_EXIT_LOST) {
-        weft_status status = apply(change, RUN_CAUSE_ACCEPTED);
+        weft_status status = run_runs_apply(change, RUN_CAUSE_ACCEPTED);
         if (status != WEFT_OK)
             return status;
     }
-    return apply(change, cause);
+    return run_runs_apply(change, cause);
 }
 
 /* ---- nodes ---- */
 
 /* How many nodes of the attempt are left, the worst exit of the others, and the time of the last of them. */
-static weft_status count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,
-                               int64_t *last)
+static weft_status run_runs_count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,
+                                        int64_t *last)
 {
     struct statement *select = database_prepare(change->database, sql);
     statement_bind_integer(select, change->run->run);
@@ -422,8 +424,8 @@ static weft_status count_nodes(const struct change *change, const char *sql, int
 /* It was asked to stop before anybody heard that it runs: that stays so, but it has run since then, and pays for it. */
 static weft_status start_unheard(struct change *change)
 {
-    follow(change, RUN_CAUSE_STARTED);
-    const weft_status status = store(change);
+    run_runs_follow(change, RUN_CAUSE_STARTED);
+    const weft_status status = run_runs_store(change);
     return status == WEFT_OK ? start_attempt(change) : status;
 }
 
@@ -434,7 +436,7 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     struct change change = {database, &row, epoch, "", "", now, outcome, error};
     int64_t left = 0, worst = 0;
     bool stale;
-    weft_status status = begin(&change, run, RUN_CAUSE_STARTED, &stale);
+    weft_status status = run_runs_begin(&change, run, RUN_CAUSE_STARTED, &stale);
     if (status != WEFT_OK || stale)
         return status;
     outcome->from = outcome->to = row.state;
@@ -449,10 +451,11 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     if (status != WEFT_OK || database_changes(database) == 0)
         return status; /* told before */
     /* The attempt runs from when the last of its nodes does; they need not tell of it in that order. */
-    status = count_nodes(&change,
-                         "SELECT ifnull(sum(started = 0), 0), 0, ifnull(max(started), 0) FROM nodes WHERE run = ? AND "
-                         "epoch = ?",
-                         &left, &worst, &change.now);
+    status = run_runs_count_nodes(
+        &change,
+        "SELECT ifnull(sum(started = 0), 0), 0, ifnull(max(started), 0) FROM nodes WHERE run = ? AND "
+        "epoch = ?",
+        &left, &worst, &change.now);
     if (status != WEFT_OK || left > 0)
         return status;
     if (row.state == RUN_STOPPING)
@@ -460,9 +463,9 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     if (row.state != RUN_PLACED && row.state != RUN_STARTING)
         return WEFT_OK;
     /* The engine's word that it took the attempt may come later than the nodes' own. */
-    if (row.state == RUN_PLACED && (status = apply(&change, RUN_CAUSE_ACCEPTED)) != WEFT_OK)
+    if (row.state == RUN_PLACED && (status = run_runs_apply(&change, RUN_CAUSE_ACCEPTED)) != WEFT_OK)
         return status;
-    return apply(&change, RUN_CAUSE_STARTED);
+    return run_runs_apply(&change, RUN_CAUSE_STARTED);
 }
 
 /* What is told of the node that the attempt has failed by: the first of those that ended as `worst`; "" if nothing is.
@@ -491,7 +494,7 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     int64_t worst = 0;
     bool stale;
     *left = 0;
-    weft_status status = begin(&change, run, run_cause_of_end(RUN_CAUSE_SUBMITTED, ended->how, true), &stale);
+    weft_status status = run_runs_begin(&change, run, run_cause_of_end(RUN_CAUSE_SUBMITTED, ended->how, true), &stale);
     if (status != WEFT_OK || stale)
         return status;
     outcome->from = outcome->to = row.state;
@@ -508,10 +511,10 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     status = statement_run(update, error);
     bool told_before = status == WEFT_OK && database_changes(database) == 0;
     if (status == WEFT_OK)
-        status = count_nodes(&change,
-                             "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended THEN how END), 0), "
-                             "ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
-                             left, &worst, &change.now);
+        status = run_runs_count_nodes(&change,
+                                      "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended THEN how END), 0), "
+                                      "ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
+                                      left, &worst, &change.now);
     if (status != WEFT_OK || told_before || *left > 0 || !run_state_is_active(row.state))
         return status;
     if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
@@ -523,7 +526,7 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
         snprintf(detail, sizeof detail, "was stopped because of the disk space that it takes: %.*s",
                  REGISTRY_DETAIL_BYTES - 64, row.detail);
     change.detail = detail;
-    return end(&change, (enum run_exit)worst, platform_most);
+    return run_runs_end(&change, (enum run_exit)worst, platform_most);
 }
 
 weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,

@@ -18,7 +18,8 @@
 /* ---- numbers ---- */
 
 /* The largest number that something in a directory is called by; no smaller than `*largest`. */
-static weft_status look_at_directory(const char *directory, const char *name, int64_t *largest, struct error *error)
+static weft_status leftovers_look_at_directory(const char *directory, const char *name, int64_t *largest,
+                                               struct error *error)
 {
     char path[FILE_PATH_BYTES];
     int64_t number;
@@ -41,9 +42,9 @@ static weft_status settle_numbers(const char *directory, struct database *regist
     int64_t largest = 0, last = 0;
     weft_status status = metric_store_last_run(metrics, &largest, error);
     if (status == WEFT_OK)
-        status = look_at_directory(directory, "engine", &largest, error);
+        status = leftovers_look_at_directory(directory, "engine", &largest, error);
     if (status == WEFT_OK)
-        status = look_at_directory(directory, "runs", &largest, error);
+        status = leftovers_look_at_directory(directory, "runs", &largest, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_AS_NEEDED, error);
     if (status == WEFT_OK)
@@ -75,7 +76,7 @@ static bool note_running(void *context, const struct engine_node *node)
 }
 
 /* Whether the registry has the run. */
-static bool is_known(struct orphans *orphans, const struct attempt *attempt)
+static bool leftovers_is_known(struct orphans *orphans, const struct attempt *attempt)
 {
     struct registry_run run;
     int64_t number;
@@ -92,7 +93,7 @@ static bool end_orphan(void *context, const struct attempt *attempt, uint32_t no
 {
     struct orphans *orphans = context;
     bool runs = false;
-    if ((own && is_known(orphans, attempt)) ||
+    if ((own && leftovers_is_known(orphans, attempt)) ||
         orphans->engine->nodes(orphans->engine, attempt, note_running, &runs, NULL) != WEFT_OK || !runs)
         return orphans->status == WEFT_OK;
     orphans->status = orphans->engine->stop(orphans->engine, attempt, ENGINE_STOP, 0, orphans->error);

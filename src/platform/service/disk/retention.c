@@ -44,7 +44,7 @@ struct request {
 /* ---- on the writer's thread ---- */
 
 /* Without a writer nothing was done, and nothing is to follow from it. */
-static void finish(struct request *request, const struct writer *writer)
+static void retention_finish(struct request *request, const struct writer *writer)
 {
     struct retention *retention = request->retention;
     pthread_mutex_lock(&retention->mutex);
@@ -55,7 +55,7 @@ static void finish(struct request *request, const struct writer *writer)
 }
 
 /* By the rules: runs[] are to go. */
-static void decide(struct writer *writer, void *context)
+static void retention_decide(struct writer *writer, void *context)
 {
     struct request *request = context;
     struct database *registry = writer ? writer_registry(writer) : NULL;
@@ -70,7 +70,7 @@ static void decide(struct writer *writer, void *context)
                 registry, registry_run_discard(registry, request->runs[i], "", detail, writer_now(), request->error),
                 request->error);
     }
-    finish(request, writer);
+    retention_finish(request, writer);
 }
 
 /* Nobody asks again for what was answered so long ago. */
@@ -83,17 +83,17 @@ static void forget_keys(struct writer *writer, void *context)
     if (registry && request->status == WEFT_OK)
         request->status = database_end(
             registry, registry_keys_forget(registry, writer_now() - KEYS_KEPT, request->error), request->error);
-    finish(request, writer);
+    retention_finish(request, writer);
 }
 
 /* What was decided before is on disk: that was another group. */
-static void settle(struct writer *writer, void *context)
+static void retention_settle(struct writer *writer, void *context)
 {
-    finish(context, writer);
+    retention_finish(context, writer);
 }
 
 /* The engine keeps nothing any more of the attempts of runs[0]. */
-static void forget(struct writer *writer, void *context)
+static void retention_forget(struct writer *writer, void *context)
 {
     struct request *request = context;
     struct engine *engine = writer ? writer_engine(writer) : NULL;
@@ -108,12 +108,12 @@ static void forget(struct writer *writer, void *context)
         request->status = engine->forget(engine, &attempt, request->error);
     }
     free(attempts);
-    finish(request, writer);
+    retention_finish(request, writer);
 }
 
 /* ---- the thread ---- */
 
-static bool is_stopping(struct retention *retention)
+static bool retention_is_stopping(struct retention *retention)
 {
     pthread_mutex_lock(&retention->mutex);
     const bool stopping = retention->stopping;
@@ -121,12 +121,13 @@ static bool is_stopping(struct retention *retention)
     return stopping;
 }
 
-/* Have the writer do it, and wait. One that is stopping does nothing, which is no error: is_stopping() tells. */
-static weft_status ask(struct retention *retention, writer_task *task, int64_t *runs, size_t count, struct error *error)
+/* Have the writer do it, and wait. One that is stopping does nothing, which is no error: retention_is_stopping() tells. */
+static weft_status retention_ask(struct retention *retention, writer_task *task, int64_t *runs, size_t count,
+                                 struct error *error)
 {
     struct request request = {retention, runs, count, WEFT_OK, error, false};
     if (!writer_post(retention->writer, task, &request)) {
-        finish(&request, NULL);
+        retention_finish(&request, NULL);
         return WEFT_OK;
     }
     pthread_mutex_lock(&retention->mutex);
@@ -140,19 +141,19 @@ static weft_status decide_by_rules(struct retention *retention, struct database 
 {
     size_t count = DECIDED_MOST;
     weft_status status = WEFT_OK;
-    while (retention->keep && count == DECIDED_MOST && status == WEFT_OK && !is_stopping(retention)) {
+    while (retention->keep && count == DECIDED_MOST && status == WEFT_OK && !retention_is_stopping(retention)) {
         int64_t *runs = NULL;
         count = 0;
         status = registry_runs_to_discard(registry, writer_now() - retention->keep, DECIDED_MOST, &runs, &count, error);
         if (status == WEFT_OK && count)
-            status = ask(retention, decide, runs, count, error);
+            status = retention_ask(retention, retention_decide, runs, count, error);
         free(runs);
     }
-    return status == WEFT_OK ? ask(retention, settle, NULL, 0, error) : status;
+    return status == WEFT_OK ? retention_ask(retention, retention_settle, NULL, 0, error) : status;
 }
 
 /* What the program has written. Then there is room on a full disk for what forgetting the journals takes. */
-static weft_status remove_files(struct retention *retention, int64_t run, struct error *error)
+static weft_status retention_remove_files(struct retention *retention, int64_t run, struct error *error)
 {
     static const char *const names[] = {"work", "checkpoints"};
     char path[FILE_PATH_BYTES];
@@ -169,10 +170,10 @@ static weft_status remove_files(struct retention *retention, int64_t run, struct
 static weft_status remove_run(struct retention *retention, int64_t run, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = remove_files(retention, run, error);
+    weft_status status = retention_remove_files(retention, run, error);
     if (status == WEFT_OK)
-        status = ask(retention, forget, &run, 1, error);
-    if (status != WEFT_OK || is_stopping(retention))
+        status = retention_ask(retention, retention_forget, &run, 1, error);
+    if (status != WEFT_OK || retention_is_stopping(retention))
         return status;
     status = run_directory_path(writer_directories(retention->writer)->runs, run, "", path, error);
     return status == WEFT_OK ? file_remove_tree(path, error) : status;
@@ -183,7 +184,7 @@ static weft_status remove_discarded(struct retention *retention, struct database
 {
     DIR *listing = opendir(writer_directories(retention->writer)->runs);
     weft_status result = WEFT_OK;
-    for (struct dirent *entry; listing && !is_stopping(retention) && (entry = readdir(listing));) {
+    for (struct dirent *entry; listing && !retention_is_stopping(retention) && (entry = readdir(listing));) {
         struct registry_run run;
         struct error failure = {0};
         char *end;
@@ -202,7 +203,7 @@ static weft_status remove_discarded(struct retention *retention, struct database
 }
 
 /* False: something is left to be done. */
-static bool look(struct retention *retention)
+static bool disk_retention_look(struct retention *retention)
 {
     struct database *registry = NULL;
     struct error error = {0};
@@ -212,7 +213,7 @@ static bool look(struct retention *retention)
     if (status == WEFT_OK)
         status = remove_discarded(retention, registry, &error);
     if (status == WEFT_OK)
-        status = ask(retention, forget_keys, NULL, 0, &error);
+        status = retention_ask(retention, forget_keys, NULL, 0, &error);
     database_close(registry);
     if (status != WEFT_OK)
         complain(&retention->trouble, "what discarded runs have left cannot be removed at the moment", &error);
@@ -221,12 +222,12 @@ static bool look(struct retention *retention)
     return status == WEFT_OK;
 }
 
-static void *watch(void *context)
+static void *retention_watch(void *context)
 {
     struct retention *retention = context;
-    while (!is_stopping(retention)) {
+    while (!retention_is_stopping(retention)) {
         struct timespec until;
-        const bool done = look(retention);
+        const bool done = disk_retention_look(retention);
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += done ? PERIOD_SECONDS : RETRY_SECONDS;
         pthread_mutex_lock(&retention->mutex);
@@ -254,7 +255,7 @@ weft_status retention_start(struct writer *writer, const char *directory, int64_
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&made->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const int failure = pthread_create(&made->thread, NULL, watch, made);
+    const int failure = pthread_create(&made->thread, NULL, retention_watch, made);
     if (failure) {
         pthread_cond_destroy(&made->changed);
         pthread_mutex_destroy(&made->mutex);

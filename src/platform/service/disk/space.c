@@ -29,7 +29,7 @@ struct disk_space {
     struct disk_space_state state; /* by the mutex */
 };
 
-static bool look(const struct disk_space *space, uint64_t *size, uint64_t *available)
+static bool space_look(const struct disk_space *space, uint64_t *size, uint64_t *available)
 {
     struct statvfs about;
     if (statvfs(space->directory, &about) != 0)
@@ -39,7 +39,7 @@ static bool look(const struct disk_space *space, uint64_t *size, uint64_t *avail
     return true;
 }
 
-static void say_full(struct disk_space *space, struct disk_space_state *state)
+static void space_say_full(struct disk_space *space, struct disk_space_state *state)
 {
     char low[32], size[32];
     snprintf(state->trouble, sizeof state->trouble,
@@ -69,12 +69,12 @@ static void take_reserve(struct disk_space *space)
 bool disk_space_look(struct disk_space *space)
 {
     struct disk_space_state state = space->state;
-    if (!look(space, &state.size, &state.free))
+    if (!space_look(space, &state.size, &state.free))
         return state.full;
     const uint64_t mark = state.full ? state.low + state.low / 4 : state.low;
     state.full = state.free < mark;
     if (state.full)
-        say_full(space, &state);
+        space_say_full(space, &state);
     else
         state.trouble[0] = '\0';
     for (size_t i = 0; i < sizeof space->logged / sizeof *space->logged; i++)
@@ -90,7 +90,7 @@ bool disk_space_look(struct disk_space *space)
 void disk_space_give_up(struct disk_space *space)
 {
     uint64_t size, available;
-    if (!look(space, &size, &available) || available >= space->state.low)
+    if (!space_look(space, &size, &available) || available >= space->state.low)
         return;
     unlink(space->reserve_path);
     space->held = false;
@@ -101,7 +101,8 @@ static bool give_up_part(struct disk_space *space, int share)
 {
     struct stat about;
     uint64_t size, available;
-    if (!look(space, &size, &available) || available >= space->state.low || stat(space->reserve_path, &about) != 0)
+    if (!space_look(space, &size, &available) || available >= space->state.low ||
+        stat(space->reserve_path, &about) != 0)
         return false;
     space->held = false;
     if (about.st_size < PART_LEAST || truncate(space->reserve_path, about.st_size - about.st_size / share) != 0)
@@ -111,7 +112,7 @@ static bool give_up_part(struct disk_space *space, int share)
 
 /* Give half of the reserve to the logs of the databases, at once: a run that fills the disk would have it before they
  * are opened. The rest is for disk_space_try_again(). */
-static void make_room(struct disk_space *space)
+static void space_make_room(struct disk_space *space)
 {
     static const char *const names[] = {"platform.db", "access.db", "metrics.db"};
     char path[FILE_PATH_BYTES];
@@ -142,7 +143,7 @@ weft_status disk_space_open(const char *directory, int64_t reserve, struct disk_
         status = file_join(made->logged[0], directory, "platform.db", error);
     if (status == WEFT_OK)
         status = file_join(made->logged[1], directory, "access.db", error);
-    if (status == WEFT_OK && !look(made, &size, &available))
+    if (status == WEFT_OK && !space_look(made, &size, &available))
         status = error_system(error, "cannot tell how much is free on the disk of '%s'", directory);
     if (status != WEFT_OK) {
         disk_space_close(made);
@@ -156,8 +157,8 @@ weft_status disk_space_open(const char *directory, int64_t reserve, struct disk_
     made->state.free = available;
     made->state.full = available < made->state.low;
     if (made->state.full)
-        say_full(made, &made->state);
-    make_room(made);
+        space_say_full(made, &made->state);
+    space_make_room(made);
     *space = made;
     return WEFT_OK;
 }

@@ -52,7 +52,7 @@ struct disk_use {
     size_t count, room;
 };
 
-static struct measured_run *find(const struct disk_use *use, int64_t run)
+static struct measured_run *use_find(const struct disk_use *use, int64_t run)
 {
     size_t low = 0, high = use->count;
     while (low < high) {
@@ -77,7 +77,7 @@ static uint64_t project_bytes(const struct disk_use *use, const char *project)
 /* ---- which runs there are ---- */
 
 /* Put a run among those that are measured. */
-static void add_run(struct disk_use *use, const struct registry_run *run)
+static void use_add_run(struct disk_use *use, const struct registry_run *run)
 {
     struct run_specification specification;
     if (use->count == use->room) {
@@ -105,7 +105,7 @@ static void add_run(struct disk_use *use, const struct registry_run *run)
 static void note_run(struct disk_use *use, int64_t number)
 {
     struct registry_run run;
-    struct measured_run *entry = find(use, number);
+    struct measured_run *entry = use_find(use, number);
     if (entry && !entry->live) {
         entry->seen = true;
         return;
@@ -117,13 +117,13 @@ static void note_run(struct disk_use *use, int64_t number)
         entry->seen = true;
         entry->live = !run_state_is_final(run.state);
     } else {
-        add_run(use, &run);
+        use_add_run(use, &run);
     }
     pthread_mutex_unlock(&use->mutex);
 }
 
 /* Those that have a directory now: what was discarded is forgotten once it is removed. */
-static void list_runs(struct disk_use *use)
+static void use_list_runs(struct disk_use *use)
 {
     DIR *listing = opendir(use->runs);
     size_t kept = 0;
@@ -150,7 +150,7 @@ static void list_runs(struct disk_use *use)
 /* ---- who takes too much ---- */
 
 /* Decide whether a run is to be told of. With the mutex. */
-static void judge(struct disk_use *use, struct measured_run *entry)
+static void use_judge(struct disk_use *use, struct measured_run *entry)
 {
     const uint64_t most = (uint64_t)use->config.project_quota;
     const bool project_full = most && project_bytes(use, entry->project) > most;
@@ -171,7 +171,7 @@ static void judge(struct disk_use *use, struct measured_run *entry)
 }
 
 /* Measure a run. False: it could not be done. */
-static bool measure(struct disk_use *use, size_t index)
+static bool use_measure(struct disk_use *use, size_t index)
 {
     char path[FILE_PATH_BYTES], number[32];
     uint64_t files = 0, journals = 0;
@@ -196,7 +196,7 @@ static bool measure(struct disk_use *use, size_t index)
         entry->settled = entry->bytes;
     entry->measured = true;
     entry->last = ended;
-    judge(use, entry);
+    use_judge(use, entry);
     const bool tells = entry->to_tell;
     pthread_mutex_unlock(&use->mutex);
     if (tells)
@@ -204,15 +204,15 @@ static bool measure(struct disk_use *use, size_t index)
     return true;
 }
 
-static void *watch(void *context)
+static void *use_watch(void *context)
 {
     struct disk_use *use = context;
     while (!atomic_load(&use->stopping)) {
         const uint64_t began = clock_now();
-        list_runs(use);
+        use_list_runs(use);
         for (size_t i = 0; i < use->count && !atomic_load(&use->stopping); i++)
             if (use->entry[i].live || !use->entry[i].last)
-                measure(use, i);
+                use_measure(use, i);
         use->listed = true;
         const double took = (double)(clock_now() - began) * 1e-9;
         const uint64_t ended = clock_now();
@@ -236,7 +236,7 @@ static void *watch(void *context)
 
 /* ---- what is known ---- */
 
-static void say(struct disk_use *use, const struct measured_run *entry, struct disk_use_told *told)
+static void use_say(struct disk_use *use, const struct measured_run *entry, struct disk_use_told *told)
 {
     char has[32], most[32];
     if (entry->by_project)
@@ -263,7 +263,7 @@ bool disk_use_next(struct disk_use *use, struct disk_use_told *told)
         entry->to_tell = false;
         told->run = entry->run;
         told->further = entry->further;
-        say(use, entry, told);
+        use_say(use, entry, told);
     }
     pthread_mutex_unlock(&use->mutex);
     return found;
@@ -272,7 +272,7 @@ bool disk_use_next(struct disk_use *use, struct disk_use_told *told)
 void disk_use_repeat(struct disk_use *use, const struct disk_use_told *told)
 {
     pthread_mutex_lock(&use->mutex);
-    struct measured_run *entry = find(use, told->run);
+    struct measured_run *entry = use_find(use, told->run);
     if (entry)
         entry->to_tell = true;
     pthread_mutex_unlock(&use->mutex);
@@ -290,7 +290,7 @@ void disk_use_hurry(struct disk_use *use, bool hurry)
 bool disk_use_run(struct disk_use *use, int64_t run, uint64_t *bytes, uint64_t *quota)
 {
     pthread_mutex_lock(&use->mutex);
-    const struct measured_run *entry = find(use, run);
+    const struct measured_run *entry = use_find(use, run);
     const bool measured = entry && entry->measured;
     *bytes = measured ? entry->bytes : 0;
     *quota = measured ? entry->quota : 0;
@@ -385,7 +385,7 @@ weft_status disk_use_start(struct disk_use *use, struct error *error)
         return status;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failure = pthread_create(&use->thread, NULL, watch, use);
+    const int failure = pthread_create(&use->thread, NULL, use_watch, use);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failure)
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that measures what runs take on disk");

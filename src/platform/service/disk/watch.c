@@ -6,7 +6,7 @@
 #define NEAR        8    /* times the low mark */
 #define FILLS       50   /* it fills where one part of so many of what is free was taken between two looks */
 
-static void say_full(struct disk_watch *watch, const struct disk_space_state *state)
+static void disk_watch_say_full(struct disk_watch *watch, const struct disk_space_state *state)
 {
     char largest[192];
     struct error error = {0};
@@ -32,7 +32,7 @@ int64_t disk_watch_look(struct disk_watch *watch, bool troubled, int64_t now)
     disk_use_hurry(watch->use,
                    watch->full || (watch->free > state.free && watch->free - state.free > state.free / FILLS));
     watch->free = state.free;
-    say_full(watch, &state);
+    disk_watch_say_full(watch, &state);
     if (troubled)
         disk_space_give_up(watch->space);
     return watch->due;

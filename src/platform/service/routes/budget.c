@@ -88,8 +88,8 @@ static weft_status grant(struct writer *writer, struct route_call *call, struct 
     return answer_budget(writer, call, status, answer, error);
 }
 
-static weft_status transfer(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                            struct error *error)
+static weft_status routes_budget_transfer(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                          struct error *error)
 {
     int64_t amount = 0;
     const char *from = "", *to = "", *detail = "";
@@ -107,8 +107,8 @@ static weft_status transfer(struct writer *writer, struct route_call *call, stru
 }
 
 /* Every attempt of a run that has ended and cost something. */
-static weft_status give_back(struct database *registry, int64_t run, const char *actor, const char *detail,
-                             int64_t *refunded, struct error *error)
+static weft_status routes_budget_give_back(struct database *registry, int64_t run, const char *actor,
+                                           const char *detail, int64_t *refunded, struct error *error)
 {
     struct ledger_hold *holds = NULL;
     size_t count = 0;
@@ -137,7 +137,7 @@ static weft_status refund(struct writer *writer, struct route_call *call, struct
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = give_back(registry, run, call->who.user, detail, &refunded, error);
+    status = routes_budget_give_back(registry, run, call->who.user, detail, &refunded, error);
     status = database_end(registry, status, error);
     if (status != WEFT_OK)
         return status;
@@ -168,12 +168,12 @@ static void grant_budget(struct route_call *call)
 
 static void transfer_budget(struct route_call *call)
 {
-    writer_do(service_of(call)->writer, call, transfer);
+    writer_do(service_of(call)->writer, call, routes_budget_transfer);
 }
 
 /* ---- the ledger ---- */
 
-static void put_entry(struct json_writer *writer, const struct ledger_entry *entry)
+static void routes_budget_put_entry(struct json_writer *writer, const struct ledger_entry *entry)
 {
     json_open_object(writer, NULL);
     json_put_integer(writer, "posting", entry->posting);
@@ -207,7 +207,7 @@ static void show_ledger(struct route_call *call)
     json_open_object(&writer, NULL);
     json_open_array(&writer, "entries");
     for (size_t i = 0; status == WEFT_OK && i < count; i++)
-        put_entry(&writer, &entries[i]);
+        routes_budget_put_entry(&writer, &entries[i]);
     json_close(&writer);
     json_put_bool(&writer, "more", older_count > 0);
     json_close(&writer);

@@ -13,7 +13,7 @@
 
 /* ---- the cluster ---- */
 
-static void put_known(struct json_writer *writer, const char *key, int64_t value)
+static void routes_cluster_put_known(struct json_writer *writer, const char *key, int64_t value)
 {
     if (value)
         json_put_integer(writer, key, value);
@@ -21,7 +21,7 @@ static void put_known(struct json_writer *writer, const char *key, int64_t value
         json_put_tree(writer, key, NULL);
 }
 
-static void put_host(struct json_writer *writer, const struct registry_host *host)
+static void routes_cluster_put_host(struct json_writer *writer, const struct registry_host *host)
 {
     json_put_text(writer, "host", host->host);
     json_put_text(writer, "pod", host->pod);
@@ -29,8 +29,8 @@ static void put_host(struct json_writer *writer, const struct registry_host *hos
     json_put_text(writer, "detail", host->detail);
     json_put_integer(writer, "slots", host->slots);
     json_put_text(writer, "slot_kind", slot_kind_name(host->slot_kind));
-    put_known(writer, "processors", host->processors);
-    put_known(writer, "memory", host->memory);
+    routes_cluster_put_known(writer, "processors", host->processors);
+    routes_cluster_put_known(writer, "memory", host->memory);
     json_put_time(writer, "heard", host->heard);
     json_put_time(writer, "changed", host->changed);
 }
@@ -81,7 +81,7 @@ static void put_cluster(struct json_writer *writer, struct sight *sight, const s
             json_open_array(writer, "hosts");
         }
         json_open_object(writer, NULL);
-        put_host(writer, &hosts[i]);
+        routes_cluster_put_host(writer, &hosts[i]);
         taken += put_taken(writer, sight, hosts[i].host, placements, placement_count);
         slots += registry_host_is_lost(hosts[i].state) ? 0 : hosts[i].slots;
         json_close(writer);
@@ -97,7 +97,7 @@ static void put_cluster(struct json_writer *writer, struct sight *sight, const s
     json_close(writer);
 }
 
-static void show_cluster(struct route_call *call)
+static void routes_cluster_show_cluster(struct route_call *call)
 {
     struct database *reader = service_of(call)->reader;
     struct sight sight = {.registry = reader, .who = &call->who};
@@ -145,19 +145,19 @@ static weft_status change_host(struct writer *writer, struct route_call *call, b
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    put_host(answer, &host);
+    routes_cluster_put_host(answer, &host);
     json_close(answer);
     return WEFT_OK;
 }
 
-static weft_status drain(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                         struct error *error)
+static weft_status routes_cluster_drain(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                        struct error *error)
 {
     return change_host(writer, call, true, answer, error);
 }
 
-static weft_status resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                          struct error *error)
+static weft_status routes_cluster_resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                         struct error *error)
 {
     return change_host(writer, call, false, answer, error);
 }
@@ -174,7 +174,7 @@ static weft_status remove_lost(struct writer *writer, struct route_call *call, s
 }
 
 /* Whether there is the host that the path names. False: answered. */
-static bool has_host(struct route_call *call)
+static bool routes_cluster_has_host(struct route_call *call)
 {
     struct registry_host host;
     struct error error = {0};
@@ -186,22 +186,22 @@ static bool has_host(struct route_call *call)
     return status == WEFT_OK;
 }
 
-static void remove_node(struct route_call *call)
+static void routes_cluster_remove_node(struct route_call *call)
 {
-    if (has_host(call))
+    if (routes_cluster_has_host(call))
         writer_do(service_of(call)->writer, call, remove_lost);
 }
 
 static void drain_node(struct route_call *call)
 {
-    if (has_host(call))
-        writer_do(service_of(call)->writer, call, drain);
+    if (routes_cluster_has_host(call))
+        writer_do(service_of(call)->writer, call, routes_cluster_drain);
 }
 
 static void resume_node(struct route_call *call)
 {
-    if (has_host(call))
-        writer_do(service_of(call)->writer, call, resume);
+    if (routes_cluster_has_host(call))
+        writer_do(service_of(call)->writer, call, routes_cluster_resume);
 }
 
 /* What a run's node has said of its failure is for those who may see all runs. */
@@ -220,7 +220,7 @@ static void list_node_events(struct route_call *call)
     struct error error = {0};
     weft_status status = registry_host_events(service_of(call)->reader, route_value(call, "host")->text,
                                               route_value(call, "before")->integer, most + 1, &events, &count, &error);
-    if (status == WEFT_OK && !count && !has_host(call)) { /* of one that is forgotten they are kept */
+    if (status == WEFT_OK && !count && !routes_cluster_has_host(call)) { /* of one that is forgotten they are kept */
         free(events);
         return;
     }
@@ -277,7 +277,7 @@ static const struct route routes[] = {
      .summary = "Pods, their hosts, and who has which slots.",
      .permission = ROUTE_USER,
      .response = "Cluster",
-     .handler = show_cluster},
+     .handler = routes_cluster_show_cluster},
     {.method = "POST",
      .path = "/api/v1/nodes/{host}/drain",
      .operation = "drainNode",
@@ -305,7 +305,7 @@ static const struct route routes[] = {
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = host_parameters,
      .status = 204,
-     .handler = remove_node},
+     .handler = routes_cluster_remove_node},
     {.method = "GET",
      .path = "/api/v1/nodes/{host}/events",
      .operation = "listNodeEvents",

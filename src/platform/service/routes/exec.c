@@ -37,7 +37,7 @@ static void free_texts(char **texts)
 }
 
 /* The call is over, and the command with it. */
-static void release(void *kept)
+static void routes_exec_release(void *kept)
 {
     struct beginning *beginning = kept;
     struct service *service = beginning->service;
@@ -55,7 +55,7 @@ static void release(void *kept)
 
 /* ---- what is asked for ---- */
 
-static weft_status read_environment(struct beginning *beginning, const cJSON *given, struct error *error)
+static weft_status routes_exec_read_environment(struct beginning *beginning, const cJSON *given, struct error *error)
 {
     int count = cJSON_GetArraySize(given), used = 0;
     const cJSON *item;
@@ -82,7 +82,7 @@ static weft_status read_environment(struct beginning *beginning, const cJSON *gi
     return WEFT_OK;
 }
 
-static weft_status read_body(struct route_call *call, struct beginning *beginning, struct error *error)
+static weft_status routes_exec_read_body(struct route_call *call, struct beginning *beginning, struct error *error)
 {
     const cJSON *body = call->body, *command = cJSON_GetObjectItemCaseSensitive(body, "command"), *item;
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(body, "rows"),
@@ -99,7 +99,8 @@ static weft_status read_body(struct route_call *call, struct beginning *beginnin
         beginning->command[used++] = item->valuestring;
     }
     call->detail = beginning->words;
-    weft_status status = read_environment(beginning, cJSON_GetObjectItemCaseSensitive(body, "environment"), error);
+    weft_status status =
+        routes_exec_read_environment(beginning, cJSON_GetObjectItemCaseSensitive(body, "environment"), error);
     if (status != WEFT_OK)
         return status;
     const struct node_exec_order order = {.command = beginning->command,
@@ -172,8 +173,8 @@ static void exec_in_node(struct route_call *call)
         (struct beginning){.service = service, .attempt = {.epoch = (uint64_t)run.epoch}, .node = (uint32_t)node};
     snprintf(beginning->attempt.run, sizeof beginning->attempt.run, "%" PRId64, run.run);
     call->kept = beginning;
-    call->release = release;
-    if (read_body(call, beginning, &error) != WEFT_OK)
+    call->release = routes_exec_release;
+    if (routes_exec_read_body(call, beginning, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
     else
         writer_do_then(service->writer, call, ask_engine, asked);
@@ -189,7 +190,7 @@ static bool still_in_node(const struct route_call *call)
 /* ---- speaking to it ---- */
 
 /* NULL: answered. */
-static struct exec_session *find(struct route_call *call)
+static struct exec_session *routes_exec_find(struct route_call *call)
 {
     const char *name = route_value(call, "session")->text;
     for (struct exec_session *session = service_of(call)->sessions; session; session = session->next)
@@ -200,7 +201,7 @@ static struct exec_session *find(struct route_call *call)
     return NULL;
 }
 
-static void answer(struct route_call *call, weft_status status, const struct error *error)
+static void routes_exec_answer(struct route_call *call, weft_status status, const struct error *error)
 {
     if (status == WEFT_OK)
         http_reply(call->request, 204, NULL, NULL, 0);
@@ -208,14 +209,14 @@ static void answer(struct route_call *call, weft_status status, const struct err
         http_fail_error(call->request, error);
 }
 
-static void write_input(struct route_call *call)
+static void routes_exec_write_input(struct route_call *call)
 {
-    struct exec_session *session = find(call);
+    struct exec_session *session = routes_exec_find(call);
     if (session)
         exec_session_write(session, call, route_value(call, "end")->truth);
 }
 
-static unsigned number_of(const struct route_call *call, const char *key)
+static unsigned routes_exec_number_of(const struct route_call *call, const char *key)
 {
     return (unsigned)cJSON_GetObjectItemCaseSensitive(call->body, key)->valuedouble;
 }
@@ -223,9 +224,12 @@ static unsigned number_of(const struct route_call *call, const char *key)
 static void resize(struct route_call *call)
 {
     struct error error = {0};
-    struct exec_session *session = find(call);
+    struct exec_session *session = routes_exec_find(call);
     if (session)
-        answer(call, exec_session_resize(session, number_of(call, "rows"), number_of(call, "columns"), &error), &error);
+        routes_exec_answer(call,
+                           exec_session_resize(session, routes_exec_number_of(call, "rows"),
+                                               routes_exec_number_of(call, "columns"), &error),
+                           &error);
 }
 
 static void send_signal(struct route_call *call)
@@ -240,9 +244,9 @@ static void send_signal(struct route_call *call)
     int number = 0;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         number = strcmp(signals[i].name, wanted) == 0 ? signals[i].number : number;
-    struct exec_session *session = find(call);
+    struct exec_session *session = routes_exec_find(call);
     if (session)
-        answer(call, exec_session_signal(session, number, &error), &error);
+        routes_exec_answer(call, exec_session_signal(session, number, &error), &error);
 }
 
 /* ---- tables ---- */
@@ -283,7 +287,7 @@ static const struct route routes[] = {
      .status = 204,
      .body_most = INPUT_MOST,
      .unnoted = true,
-     .handler = write_input},
+     .handler = routes_exec_write_input},
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/resize",
      .operation = "resizeTerminal",

@@ -28,8 +28,8 @@ static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
 
 enum column { TIME, SLOTS, TAKEN, WAITING, FREE, HOLE };
 
-static void put_column(struct json_writer *answer, const char *key, const struct cluster_history *history,
-                       enum column column)
+static void routes_history_put_column(struct json_writer *answer, const char *key,
+                                      const struct cluster_history *history, enum column column)
 {
     json_open_array(answer, key);
     for (size_t i = 0; i < history->count; i++) {
@@ -58,12 +58,12 @@ static weft_status tell_history(struct writer *writer, struct route_call *call, 
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    put_column(answer, "time", &history, TIME);
-    put_column(answer, "slots", &history, SLOTS);
-    put_column(answer, "taken", &history, TAKEN);
-    put_column(answer, "waiting", &history, WAITING);
-    put_column(answer, "free", &history, FREE);
-    put_column(answer, "largest_hole", &history, HOLE);
+    routes_history_put_column(answer, "time", &history, TIME);
+    routes_history_put_column(answer, "slots", &history, SLOTS);
+    routes_history_put_column(answer, "taken", &history, TAKEN);
+    routes_history_put_column(answer, "waiting", &history, WAITING);
+    routes_history_put_column(answer, "free", &history, FREE);
+    routes_history_put_column(answer, "largest_hole", &history, HOLE);
     json_put_number(answer, "idle_while_queued", history.idle_while_queued);
     json_put_number(answer, "utilisation", history.utilisation);
     json_close(answer);

@@ -36,7 +36,7 @@ struct log_reading {
     struct log_reading *next; /* of those that watch */
 };
 
-static void release(void *kept)
+static void log_release(void *kept)
 {
     struct log_reading *reading = kept;
     for (struct log_reading **at = &service_of(reading->call)->watching; *at; at = &(*at)->next)
@@ -59,7 +59,7 @@ static void begin_attempt(struct log_reading *reading, const struct registry_run
 }
 
 /* "EPOCH.CURSOR" of `before` or `after`. False: answered. */
-static bool read_cursor(struct log_reading *reading, const char *name, int64_t *epoch)
+static bool log_read_cursor(struct log_reading *reading, const char *name, int64_t *epoch)
 {
     const struct route_value *value = route_value(reading->call, name);
     char *end = NULL;
@@ -84,7 +84,7 @@ static int64_t number_or_any(const struct route_call *call, const char *name)
 }
 
 /* False: answered. */
-static bool read_query(struct log_reading *reading, const struct registry_run *run)
+static bool log_read_query(struct log_reading *reading, const struct registry_run *run)
 {
     struct route_call *call = reading->call;
     struct error error = {0};
@@ -93,7 +93,7 @@ static bool read_query(struct log_reading *reading, const struct registry_run *r
         http_fail_parameter(call->request, 400, "after", "lines are either before a cursor or after one, not both");
         return false;
     }
-    if (!read_cursor(reading, "before", &epoch) || !read_cursor(reading, "after", &epoch))
+    if (!log_read_cursor(reading, "before", &epoch) || !log_read_cursor(reading, "after", &epoch))
         return false;
     if (route_value(call, "attempt")->given) {
         epoch = reading->cursor ? epoch : route_value(call, "attempt")->integer;
@@ -127,7 +127,8 @@ static const char *cursor_of(const struct log_reading *reading, const char *curs
     return text;
 }
 
-static void put_line(struct json_writer *writer, const struct log_reading *reading, const struct run_output_line *line)
+static void log_put_line(struct json_writer *writer, const struct log_reading *reading,
+                         const struct run_output_line *line)
 {
     char inner[RUN_OUTPUT_CURSOR_BYTES], cursor[CURSOR_BYTES];
     json_open_object(writer, NULL);
@@ -144,7 +145,7 @@ static void put_line(struct json_writer *writer, const struct log_reading *readi
     json_close(writer);
 }
 
-static weft_status read_page(struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status log_read_page(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct log_reading *reading = call->kept;
     char text[CURSOR_BYTES];
@@ -155,7 +156,7 @@ static weft_status read_page(struct route_call *call, struct json_writer *answer
     json_open_object(answer, NULL);
     json_open_array(answer, "lines");
     for (size_t i = 0; i < reading->page.count; i++)
-        put_line(answer, reading, &reading->page.lines[i]);
+        log_put_line(answer, reading, &reading->page.lines[i]);
     json_close(answer);
     json_put_bool(answer, "more", reading->page.more);
     json_put_text(answer, "before", cursor_of(reading, reading->page.before, text));
@@ -168,7 +169,7 @@ static weft_status read_page(struct route_call *call, struct json_writer *answer
 
 /* Write the page's lines to the stream, a line of JSON each, until the client has to read first (false). Otherwise the
  * page is empty then. */
-static bool write_lines(struct log_reading *reading)
+static bool log_write_lines(struct log_reading *reading)
 {
     const struct run_output_page *page = &reading->page;
     const size_t queued = http_stream_queued(reading->call->request);
@@ -176,7 +177,7 @@ static bool write_lines(struct log_reading *reading)
     while (reading->written < page->count && queued + buffer_size(&lines) < QUEUED_MOST) {
         struct json_writer writer;
         json_begin(&writer, JSON_LINE);
-        put_line(&writer, reading, &page->lines[reading->written++]);
+        log_put_line(&writer, reading, &page->lines[reading->written++]);
         if (!writer.failed) {
             buffer_put(&lines, writer.text, writer.length);
             buffer_put(&lines, "\n", 1);
@@ -193,7 +194,7 @@ static bool write_lines(struct log_reading *reading)
 }
 
 /* Write what was added. True: there is more to be said, of this attempt or of the next, and room for it. */
-static bool follow_on(struct log_reading *reading)
+static bool log_follow_on(struct log_reading *reading)
 {
     struct database *reader = service_of(reading->call)->reader;
     struct registry_run run;
@@ -210,7 +211,7 @@ static bool follow_on(struct log_reading *reading)
     if (reading->follow && run_output_follow_next(reading->follow, &reading->page, NULL) == WEFT_OK) {
         more = reading->page.more;
         reading->quiet = reading->page.count ? 0 : reading->quiet;
-        if (!write_lines(reading))
+        if (!log_write_lines(reading))
             return false;
     }
     if (more)
@@ -226,23 +227,23 @@ static bool follow_on(struct log_reading *reading)
     return false;
 }
 
-static void drained(void *context)
+static void log_drained(void *context)
 {
     struct log_reading *reading = context;
     for (int turn = 0; turn < 4; turn++) /* others are served in between */
-        if (!write_lines(reading) || !follow_on(reading))
+        if (!log_write_lines(reading) || !log_follow_on(reading))
             return;
 }
 
-static void idle(void *context)
+static void log_idle(void *context)
 {
     struct log_reading *reading = context;
     if (++reading->quiet % QUIET_TICKS == 0)
         http_stream_write(reading->call->request, "\n", 1);
-    drained(context);
+    log_drained(context);
 }
 
-static size_t bytes_of(const struct run_output_page *page)
+static size_t log_bytes_of(const struct run_output_page *page)
 {
     return buffer_size(&page->texts) + page->count * sizeof *page->lines;
 }
@@ -253,11 +254,11 @@ static bool may_watch(struct log_reading *reading)
     struct route_call *call = reading->call;
     const uint32_t nodes = reading->query.node == RUN_OUTPUT_ANY ? reading->query.nodes : 1;
     uint32_t all = nodes, own = nodes;
-    size_t held = bytes_of(&reading->page);
+    size_t held = log_bytes_of(&reading->page);
     for (const struct log_reading *each = service_of(call)->watching; each; each = each->next) {
         const uint32_t watched = each->query.node == RUN_OUTPUT_ANY ? each->query.nodes : 1;
         all += watched;
-        held += bytes_of(&each->page);
+        held += log_bytes_of(&each->page);
         own += strcmp(each->call->who.user, call->who.user) == 0 ? watched : 0;
     }
     if (all <= NODES_MOST && own <= OWN_MOST && held <= HELD_MOST)
@@ -296,15 +297,15 @@ static void begin_stream(struct route_call *call, weft_status status, const stru
     reading->next = service_of(call)->watching;
     service_of(call)->watching = reading;
     http_stream_begin(call->request, 200, "application/x-ndjson",
-                      &(struct http_stream_events){.drained = drained, .idle = idle, .context = reading});
+                      &(struct http_stream_events){.drained = log_drained, .idle = log_idle, .context = reading});
     if (route_value(call, "most")->integer == 0)
         run_output_page_free(&reading->page); /* it has told where the end is */
-    write_lines(reading);
+    log_write_lines(reading);
 }
 
 /* ---- the route ---- */
 
-static void read_log(struct route_call *call)
+static void log_read(struct route_call *call)
 {
     struct registry_run run;
     struct log_reading *reading = calloc(1, sizeof *reading);
@@ -315,8 +316,8 @@ static void read_log(struct route_call *call)
     }
     reading->call = call;
     call->kept = reading;
-    call->release = release;
-    if (!service_run(call, &run) || !service_has_files(call, &run) || !read_query(reading, &run))
+    call->release = log_release;
+    if (!service_run(call, &run) || !service_has_files(call, &run) || !log_read_query(reading, &run))
         return;
     bool follow = route_value(call, "follow")->truth;
     if (!follow && route_value(call, "most")->integer == 0)
@@ -328,7 +329,7 @@ static void read_log(struct route_call *call)
     else if (run.epoch == 0)
         http_reply(call->request, 200, "application/json", NOTHING, sizeof NOTHING - 1);
     else
-        background_do(service_of(call)->reading, call, read_page, follow ? begin_stream : NULL);
+        background_do(service_of(call)->reading, call, log_read_page, follow ? begin_stream : NULL);
 }
 
 static const struct route_parameter log_parameters[] = {
@@ -367,7 +368,7 @@ static const struct route routes[] = {
      .parameters = log_parameters,
      .project_of = service_project_of_run,
      .response = "Log",
-     .handler = read_log},
+     .handler = log_read},
 };
 
 /* clang-format off */

@@ -26,7 +26,7 @@ static int64_t milliseconds_of(int64_t time)
 /* ---- which there are ---- */
 
 /* JSON has no numbers that are not finite: they are texts. */
-static void put_value(struct json_writer *answer, const char *key, double value)
+static void metric_put_value(struct json_writer *answer, const char *key, double value)
 {
     char number[TEXT_NUMBER_BYTES];
     if (isfinite(value))
@@ -35,8 +35,8 @@ static void put_value(struct json_writer *answer, const char *key, double value)
         json_put_text(answer, key, metric_text_number(value, number));
 }
 
-static weft_status put_name(struct json_writer *answer, struct metric_store *store, int64_t run,
-                            const struct metric_name *name, struct error *error)
+static weft_status metric_put_name(struct json_writer *answer, struct metric_store *store, int64_t run,
+                                   const struct metric_name *name, struct error *error)
 {
     struct metric_latest latest;
     bool found;
@@ -56,9 +56,9 @@ static weft_status put_name(struct json_writer *answer, struct metric_store *sto
         json_open_object(answer, "last");
         json_put_integer(answer, "step", latest.step);
         json_put_integer(answer, "time", milliseconds_of(latest.time));
-        put_value(answer, "value", latest.mean);
-        put_value(answer, "lowest", latest.lowest);
-        put_value(answer, "highest", latest.highest);
+        metric_put_value(answer, "value", latest.mean);
+        metric_put_value(answer, "lowest", latest.lowest);
+        metric_put_value(answer, "highest", latest.highest);
         json_put_integer(answer, "ranks", latest.ranks);
         json_close(answer);
     } else {
@@ -81,7 +81,7 @@ static const char *text_given(const struct route_call *call, const char *name)
 }
 
 /* The bytes of a name before its first slash. */
-static size_t prefix_of(const char *name)
+static size_t metric_prefix_of(const char *name)
 {
     const char *slash = strchr(name, '/');
     return slash ? (size_t)(slash - name) : 0;
@@ -94,7 +94,7 @@ static bool is_sought(const struct choice *choice, const char *name)
 
 static bool is_chosen(const struct choice *choice, const char *name)
 {
-    const size_t prefix = prefix_of(name);
+    const size_t prefix = metric_prefix_of(name);
     return is_sought(choice, name) &&
            (!choice->prefix || (strlen(choice->prefix) == prefix && memcmp(choice->prefix, name, prefix) == 0));
 }
@@ -112,17 +112,17 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
         const char *name = i < count ? names[i].name : NULL;
         if (name && !is_sought(choice, name))
             continue;
-        const size_t length = name ? prefix_of(name) : 0;
+        const size_t length = name ? metric_prefix_of(name) : 0;
         if (name && length == 0) {
             without++;
             continue;
         }
-        if (last && name && prefix_of(last) == length && memcmp(last, name, length) == 0) {
+        if (last && name && metric_prefix_of(last) == length && memcmp(last, name, length) == 0) {
             members++;
             continue;
         }
         if (last && shown < PREFIXES_MOST) {
-            snprintf(prefix, sizeof prefix, "%.*s", (int)prefix_of(last), last);
+            snprintf(prefix, sizeof prefix, "%.*s", (int)metric_prefix_of(last), last);
             json_open_object(answer, NULL);
             json_put_text(answer, "prefix", prefix);
             json_put_integer(answer, "metrics", members);
@@ -160,7 +160,7 @@ static weft_status put_page(struct json_writer *answer, struct metric_store *sto
         if (choice->after && strcmp(names[i].name, choice->after) <= 0)
             continue;
         if (shown < choice->most)
-            status = put_name(answer, store, run, &names[i], error);
+            status = metric_put_name(answer, store, run, &names[i], error);
         else
             more = true;
         shown += shown < choice->most;
@@ -205,7 +205,7 @@ static void list_metrics(struct route_call *call)
 
 /* ---- curves ---- */
 
-static int64_t choice_of(const struct route_call *call, const char *name)
+static int64_t metric_choice_of(const struct route_call *call, const char *name)
 {
     const struct route_value *value = route_value(call, name);
     return value->given ? value->integer : METRIC_ANY;
@@ -222,8 +222,8 @@ static int64_t bound_of(const struct route_call *call, const char *name, bool ti
 
 enum column { COLUMN_X, COLUMN_MEAN, COLUMN_LOWEST, COLUMN_HIGHEST };
 
-static void put_column(struct json_writer *answer, const char *key, const struct metric_curve *curve, bool times,
-                       enum column column)
+static void metric_put_column(struct json_writer *answer, const char *key, const struct metric_curve *curve, bool times,
+                              enum column column)
 {
     json_open_array(answer, key);
     for (size_t i = 0; i < curve->count; i++) {
@@ -261,10 +261,10 @@ static weft_status put_curve(struct json_writer *answer, struct metric_store *st
     for (size_t i = 0; i < count; i++)
         json_put_integer(answer, NULL, ranks[i]);
     json_close(answer);
-    put_column(answer, "x", curve, times, COLUMN_X);
-    put_column(answer, "mean", curve, times, COLUMN_MEAN);
-    put_column(answer, "lowest", curve, times, COLUMN_LOWEST);
-    put_column(answer, "highest", curve, times, COLUMN_HIGHEST);
+    metric_put_column(answer, "x", curve, times, COLUMN_X);
+    metric_put_column(answer, "mean", curve, times, COLUMN_MEAN);
+    metric_put_column(answer, "lowest", curve, times, COLUMN_LOWEST);
+    metric_put_column(answer, "highest", curve, times, COLUMN_HIGHEST);
     json_close(answer);
     free(ranks);
     return WEFT_OK;
@@ -276,8 +276,8 @@ static weft_status tell_curve(struct writer *writer, struct route_call *call, st
     const bool times = strcmp(route_value(call, "axis")->text, "times") == 0;
     const struct metric_query query = {.run = route_value(call, "run")->integer,
                                        .name = route_value(call, "name")->text,
-                                       .rank = choice_of(call, "rank"),
-                                       .attempt = choice_of(call, "attempt"),
+                                       .rank = metric_choice_of(call, "rank"),
+                                       .attempt = metric_choice_of(call, "attempt"),
                                        .axis = times ? METRIC_TIMES : METRIC_STEPS,
                                        .from = bound_of(call, "from", times, INT64_MIN),
                                        .to = bound_of(call, "to", times, INT64_MAX),

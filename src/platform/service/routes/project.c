@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_project(struct json_writer *writer, const struct registry_project *project, enum role role)
+static void routes_project_put_project(struct json_writer *writer, const struct registry_project *project,
+                                       enum role role)
 {
     json_put_text(writer, "project", project->project);
     json_put_text(writer, "title", project->title);
@@ -22,7 +23,7 @@ static void put_project(struct json_writer *writer, const struct registry_projec
 }
 
 /* What its runs take on disk, and may take together. */
-static void put_disk(struct json_writer *writer, const struct service *service, const char *project)
+static void routes_project_put_disk(struct json_writer *writer, const struct service *service, const char *project)
 {
     const struct disk_watch *disk = writer_disk(service->writer);
     const uint64_t quota = disk_use_project_quota(disk->use);
@@ -69,8 +70,8 @@ static void list_projects(struct route_call *call)
         if (role == ROLE_NONE)
             continue; /* the token is for another one */
         json_open_object(&writer, NULL);
-        put_project(&writer, &projects[i], role);
-        put_disk(&writer, service_of(call), projects[i].project);
+        routes_project_put_project(&writer, &projects[i], role);
+        routes_project_put_disk(&writer, service_of(call), projects[i].project);
         status = put_use(&writer, service_of(call)->reader, projects[i].project, &error);
         json_close(&writer);
     }
@@ -82,7 +83,7 @@ static void list_projects(struct route_call *call)
 
 /* ---- one ---- */
 
-static int64_t balance_of(const struct ledger_balance *balances, size_t count, const char *user)
+static int64_t routes_project_balance_of(const struct ledger_balance *balances, size_t count, const char *user)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(balances[i].user, user) == 0)
@@ -105,7 +106,7 @@ static weft_status put_members(struct json_writer *writer, struct database *read
         json_put_text(writer, "user", members[i].user);
         json_put_text(writer, "role", role_name(members[i].role));
         json_put_time(writer, "since", members[i].since);
-        budget_json_put_amount(writer, "balance", balance_of(balances, balance_count, members[i].user));
+        budget_json_put_amount(writer, "balance", routes_project_balance_of(balances, balance_count, members[i].user));
         json_close(writer);
     }
     json_close(writer);
@@ -130,8 +131,8 @@ static void show_project(struct route_call *call)
         return;
     }
     if (status == WEFT_OK) {
-        put_project(&writer, &project, route_role(call, call->project));
-        put_disk(&writer, service_of(call), call->project);
+        routes_project_put_project(&writer, &project, route_role(call, call->project));
+        routes_project_put_disk(&writer, service_of(call), call->project);
         status = put_members(&writer, reader, call->project, &error);
     }
     if (status == WEFT_OK)
@@ -144,7 +145,8 @@ static void show_project(struct route_call *call)
 
 /* ---- changes ---- */
 
-static weft_status make(struct writer *writer, struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status routes_project_make(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                       struct error *error)
 {
     struct database *registry = writer_registry(writer);
     const char *name = "", *title = "";
@@ -163,18 +165,18 @@ static weft_status make(struct writer *writer, struct route_call *call, struct j
         return status;
     writer_project_changed(writer, name);
     json_open_object(answer, NULL);
-    put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
+    routes_project_put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
     json_close(answer);
     return WEFT_OK;
 }
 
-static void make_project(struct route_call *call)
+static void routes_project_make_project(struct route_call *call)
 {
-    writer_do(service_of(call)->writer, call, make);
+    writer_do(service_of(call)->writer, call, routes_project_make);
 }
 
-static weft_status close_or_reopen(struct writer *writer, struct route_call *call, bool close,
-                                   struct json_writer *answer, struct error *error)
+static weft_status routes_project_close_or_reopen(struct writer *writer, struct route_call *call, bool close,
+                                                  struct json_writer *answer, struct error *error)
 {
     struct database *registry = writer_registry(writer);
     struct registry_project project;
@@ -194,7 +196,7 @@ static weft_status close_or_reopen(struct writer *writer, struct route_call *cal
         return status;
     writer_project_changed(writer, call->project);
     json_open_object(answer, NULL);
-    put_project(answer, &project, route_role(call, call->project));
+    routes_project_put_project(answer, &project, route_role(call, call->project));
     json_close(answer);
     return WEFT_OK;
 }
@@ -202,13 +204,13 @@ static weft_status close_or_reopen(struct writer *writer, struct route_call *cal
 static weft_status close_now(struct writer *writer, struct route_call *call, struct json_writer *answer,
                              struct error *error)
 {
-    return close_or_reopen(writer, call, true, answer, error);
+    return routes_project_close_or_reopen(writer, call, true, answer, error);
 }
 
 static weft_status reopen_now(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
-    return close_or_reopen(writer, call, false, answer, error);
+    return routes_project_close_or_reopen(writer, call, false, answer, error);
 }
 
 static void close_project(struct route_call *call)
@@ -239,8 +241,8 @@ static weft_status put_member(struct writer *writer, struct route_call *call, en
     return status;
 }
 
-static weft_status change(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                          struct error *error)
+static weft_status routes_project_change(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                         struct error *error)
 {
     const char *name;
     enum role role = ROLE_NONE;
@@ -256,9 +258,9 @@ static weft_status take_away(struct writer *writer, struct route_call *call, str
     return put_member(writer, call, ROLE_NONE, error);
 }
 
-static void change_member(struct route_call *call)
+static void routes_project_change_member(struct route_call *call)
 {
-    writer_do(service_of(call)->writer, call, change);
+    writer_do(service_of(call)->writer, call, routes_project_change);
 }
 
 static void remove_member(struct route_call *call)
@@ -293,7 +295,7 @@ static const struct route routes[] = {
      .request = "ProjectRequest",
      .response = "Project",
      .status = 201,
-     .handler = make_project},
+     .handler = routes_project_make_project},
     {.method = "GET",
      .path = "/api/v1/projects/{project}",
      .operation = "showProject",
@@ -330,7 +332,7 @@ static const struct route routes[] = {
      .parameters = member_parameters,
      .request = "Role",
      .status = 204,
-     .handler = change_member},
+     .handler = routes_project_change_member},
     {.method = "DELETE",
      .path = "/api/v1/projects/{project}/members/{user}",
      .operation = "removeMember",

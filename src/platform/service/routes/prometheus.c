@@ -21,7 +21,7 @@ struct scrape {
     struct error error;
 };
 
-static void release(struct scrape *scrape)
+static void routes_prometheus_release(struct scrape *scrape)
 {
     prometheus_free(&scrape->text);
     free(scrape);
@@ -254,7 +254,7 @@ static void put_server(struct prometheus *text, struct service *service)
 
 /* ---- the request ---- */
 
-static void answer(void *context)
+static void routes_prometheus_answer(void *context)
 {
     struct scrape *scrape = context;
     if (scrape->error.status == WEFT_OK) {
@@ -267,10 +267,10 @@ static void answer(void *context)
     else
         http_reply(scrape->request, 200, PROMETHEUS_TYPE, buffer_begin(&scrape->text.bytes),
                    buffer_size(&scrape->text.bytes));
-    release(scrape);
+    routes_prometheus_release(scrape);
 }
 
-static void gather(struct writer *writer, void *context)
+static void routes_prometheus_gather(struct writer *writer, void *context)
 {
     struct scrape *scrape = context;
     weft_status status = writer ? WEFT_OK : error_set(&scrape->error, WEFT_ERROR_SYSTEM, "the server is stopping");
@@ -282,8 +282,8 @@ static void gather(struct writer *writer, void *context)
         status = put_machine(&scrape->text, collector_machine(writer_collector(writer)), &scrape->error);
     if (status == WEFT_OK)
         put_writer(&scrape->text, writer);
-    if (!http_post(scrape->service->server, &scrape->posted, answer, scrape))
-        release(scrape); /* the server is stopping, and frees the request */
+    if (!http_post(scrape->service->server, &scrape->posted, routes_prometheus_answer, scrape))
+        routes_prometheus_release(scrape); /* the server is stopping, and frees the request */
 }
 
 /* They tell of all projects and hosts. */
@@ -299,7 +299,7 @@ static void show_metrics(struct route_call *call)
     struct scrape *scrape = calloc(1, sizeof *scrape);
     if (scrape)
         *scrape = (struct scrape){.service = service_of(call), .request = call->request};
-    if (scrape && writer_post(service_of(call)->writer, gather, scrape))
+    if (scrape && writer_post(service_of(call)->writer, routes_prometheus_gather, scrape))
         return;
     http_fail(call->request, 503, "the server is %s", scrape ? "stopping" : "out of memory at the moment");
     free(scrape);

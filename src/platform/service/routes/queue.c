@@ -57,7 +57,7 @@ static void show_why(struct route_call *call)
 
 /* ---- the queue ---- */
 
-static void put_name(struct json_writer *writer, const struct sight *sight, int64_t number, bool seen)
+static void routes_queue_put_name(struct json_writer *writer, const struct sight *sight, int64_t number, bool seen)
 {
     struct registry_run run;
     bool known = seen && registry_run_get(sight->registry, number, &run, NULL) == WEFT_OK;
@@ -76,7 +76,7 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
         json_put_tree(writer, "run", NULL);
     json_put_text(writer, "project", seen ? planned->project : NULL);
     json_put_text(writer, "owner", seen ? planned->owner : NULL);
-    put_name(writer, sight, planned->run, seen);
+    routes_queue_put_name(writer, sight, planned->run, seen);
     json_put_integer(writer, "nodes", planned->nodes);
     json_put_integer(writer, "slots", planned->slots);
     json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
@@ -84,8 +84,9 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
     return seen;
 }
 
-static void put_waiting(struct json_writer *answer, struct sight *sight, const struct controller *controller,
-                        const struct controller_plan *plan, size_t place, int64_t now)
+static void routes_queue_put_waiting(struct json_writer *answer, struct sight *sight,
+                                     const struct controller *controller, const struct controller_plan *plan,
+                                     size_t place, int64_t now)
 {
     char reason[1024];
     const bool seen = put_planned(answer, sight, &plan->waiting[place]);
@@ -103,7 +104,7 @@ static void put_running(struct json_writer *answer, struct sight *sight, const s
     json_close(answer);
 }
 
-static int compare_numbers(const void *left, const void *right)
+static int routes_queue_compare_numbers(const void *left, const void *right)
 {
     const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
     return a < b ? -1 : a > b;
@@ -127,14 +128,14 @@ static weft_status choose_page(const struct controller_plan *plan, int64_t after
     for (size_t i = 0; i < plan->running_count; i++)
         if (plan->running[i].run > after)
             numbers[count++] = plan->running[i].run;
-    qsort(numbers, count, sizeof *numbers, compare_numbers);
+    qsort(numbers, count, sizeof *numbers, routes_queue_compare_numbers);
     *more = count > most;
     *last = *more ? numbers[most - 1] : INT64_MAX;
     free(numbers);
     return WEFT_OK;
 }
 
-static int64_t slots_of(const struct controller_plan_run *runs, size_t count)
+static int64_t routes_queue_slots_of(const struct controller_plan_run *runs, size_t count)
 {
     int64_t slots = 0;
     for (size_t i = 0; i < count; i++)
@@ -162,18 +163,18 @@ static weft_status tell_queue(struct writer *writer, struct route_call *call, st
     json_open_array(answer, "queue");
     for (size_t i = 0; i < plan->waiting_count && i < most; i++)
         if (plan->waiting[i].run > after && plan->waiting[i].run <= last)
-            put_waiting(answer, &sight, controller, plan, i, now);
+            routes_queue_put_waiting(answer, &sight, controller, plan, i, now);
     json_close(answer);
     json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
     json_put_text(answer, "paused", exits_why(&service_of(call)->exits));
-    json_put_integer(answer, "waiting_slots", slots_of(plan->waiting, plan->waiting_count));
+    json_put_integer(answer, "waiting_slots", routes_queue_slots_of(plan->waiting, plan->waiting_count));
     json_open_array(answer, "running");
     for (size_t i = 0; i < plan->running_count && i < most; i++)
         if (plan->running[i].run > after && plan->running[i].run <= last)
             put_running(answer, &sight, &plan->running[i]);
     json_close(answer);
     json_put_integer(answer, "running_count", (int64_t)plan->running_count);
-    json_put_integer(answer, "running_slots", slots_of(plan->running, plan->running_count));
+    json_put_integer(answer, "running_slots", routes_queue_slots_of(plan->running, plan->running_count));
     json_put_bool(answer, "more", more || plan->waiting_count > most || plan->running_count > most);
     if (more)
         json_put_integer(answer, "next", last);
@@ -195,7 +196,7 @@ static weft_status do_resume(struct writer *writer, struct route_call *call, str
     return status;
 }
 
-static void resume(struct route_call *call)
+static void routes_queue_resume(struct route_call *call)
 {
     writer_do(service_of(call)->writer, call, do_resume);
 }
@@ -237,7 +238,7 @@ static const struct route routes[] = {
      .summary = "Start runs again, after scheduling was paused because of unclean exits of the server.",
      .permission = ROUTE_ADMINISTRATOR,
      .status = 204,
-     .handler = resume},
+     .handler = routes_queue_resume},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/why",
      .operation = "explainRun",

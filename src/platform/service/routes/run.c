@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What it takes on disk, and may take; null where it was not measured. */
-static void put_disk(struct json_writer *writer, const struct route_call *call, int64_t run)
+static void routes_run_put_disk(struct json_writer *writer, const struct route_call *call, int64_t run)
 {
     uint64_t bytes, quota;
     const bool measured = disk_use_run(writer_disk(service_of(call)->writer)->use, run, &bytes, &quota);
@@ -50,7 +50,7 @@ static const char *text_or_null(const struct route_call *call, const char *name)
     return value->given ? value->text : NULL;
 }
 
-static void list_runs(struct route_call *call)
+static void routes_run_list_runs(struct route_call *call)
 {
     struct service *service = service_of(call);
     struct registry_filter filter = {.viewer = service_viewer(call),
@@ -81,7 +81,7 @@ static void list_runs(struct route_call *call)
     for (size_t i = 0; i < count; i++) {
         json_open_object(&writer, NULL);
         run_json_put(&writer, &runs[i]);
-        put_disk(&writer, call, runs[i].run);
+        routes_run_put_disk(&writer, call, runs[i].run);
         json_close(&writer);
     }
     json_close(&writer);
@@ -95,7 +95,7 @@ static void list_runs(struct route_call *call)
 
 /* ---- one of them ---- */
 
-static void show_run(struct route_call *call)
+static void routes_run_show_run(struct route_call *call)
 {
     struct database *reader = service_of(call)->reader;
     struct run_specification specification;
@@ -107,7 +107,7 @@ static void show_run(struct route_call *call)
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     run_json_put(&writer, &run);
-    put_disk(&writer, call, run.run);
+    routes_run_put_disk(&writer, call, run.run);
     weft_status status = registry_run_specification(reader, run.run, &specification, &error);
     if (status == WEFT_OK) {
         run_specification_write(&writer, "specification", &specification);
@@ -199,7 +199,7 @@ static const struct route routes[] = {
      .parameters = list_parameters,
      .response = "Runs",
      .produces_also = TABLE_ANSWER_CSV,
-     .handler = list_runs},
+     .handler = routes_run_list_runs},
     {.method = "GET",
      .path = "/api/v1/runs/{run}",
      .operation = "showRun",
@@ -209,7 +209,7 @@ static const struct route routes[] = {
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Run",
-     .handler = show_run},
+     .handler = routes_run_show_run},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/events",
      .operation = "listRunEvents",

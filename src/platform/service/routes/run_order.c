@@ -13,8 +13,8 @@
 
 /* ---- submit ---- */
 
-static weft_status submit(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                          struct error *error)
+static weft_status run_order_submit(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                    struct error *error)
 {
     struct run_submission submission = {.wanted = call->body, .project = call->project, .owner = call->who.user};
     weft_status status = run_submission_enter(writer, call, &submission, error);
@@ -26,7 +26,7 @@ static weft_status submit(struct writer *writer, struct route_call *call, struct
 static void submit_run(struct route_call *call)
 {
     if (run_order_begin(call))
-        writer_do(service_of(call)->writer, call, submit);
+        writer_do(service_of(call)->writer, call, run_order_submit);
 }
 
 /* ---- fork and promote ---- */
@@ -96,7 +96,7 @@ static bool name_planned(cJSON *wanted)
 }
 
 /* The checkpoint of the parent that the body names; "": none. */
-static const char *checkpoint_of(const struct route_call *call)
+static const char *run_order_checkpoint_of(const struct route_call *call)
 {
     const char *checkpoint = "";
     json_get_text(call->body, "checkpoint", "the body", &checkpoint, NULL);
@@ -108,7 +108,7 @@ static weft_status check_checkpoint(struct database *registry, const struct rout
 {
     struct registry_run run;
     weft_status status = registry_run_get(registry, route_value(call, "run")->integer, &run, error);
-    if (status != WEFT_OK || !run.discarded || !*checkpoint_of(call))
+    if (status != WEFT_OK || !run.discarded || !*run_order_checkpoint_of(call))
         return status;
     return error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has no checkpoints any more: they were thrown away",
                      run.run);
@@ -177,7 +177,7 @@ static weft_status promote_it(struct writer *writer, struct route_call *call, st
 static weft_status find_checkpoint(struct route_call *call, struct error *error)
 {
     struct run_order *order = call->kept;
-    const char *named = checkpoint_of(call);
+    const char *named = run_order_checkpoint_of(call);
     return *named ? run_origin_find(writer_directories(service_of(call)->writer), route_value(call, "run")->integer,
                                     named, order->checkpoint, error)
                   : WEFT_OK;
@@ -201,7 +201,7 @@ static void fork_run(struct route_call *call)
     struct error error = {0};
     if (!run_order_begin(call))
         return;
-    if (!*checkpoint_of(call))
+    if (!*run_order_checkpoint_of(call))
         writer_do(service_of(call)->writer, call, fork_it);
     else if (check_checkpoint(service_of(call)->reader, call, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
@@ -249,7 +249,8 @@ static void promote_run(struct route_call *call)
 
 /* ---- stop ---- */
 
-static weft_status stop(struct writer *writer, struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status run_order_stop(struct writer *writer, struct route_call *call, struct json_writer *answer,
+                                  struct error *error)
 {
     int64_t number = route_value(call, "run")->integer;
     struct registry_run run;
@@ -265,11 +266,11 @@ static weft_status stop(struct writer *writer, struct route_call *call, struct j
     return WEFT_OK;
 }
 
-static void stop_run(struct route_call *call)
+static void run_order_stop_run(struct route_call *call)
 {
     struct registry_run run;
     if (service_run(call, &run) && service_may_change(call, &run))
-        writer_do(service_of(call)->writer, call, stop);
+        writer_do(service_of(call)->writer, call, run_order_stop);
 }
 
 /* ---- discard ---- */
@@ -307,7 +308,7 @@ static void discarded(struct route_call *call, weft_status status, const struct 
     route_reply(call, &writer);
 }
 
-static void discard_run(struct route_call *call)
+static void run_order_discard_run(struct route_call *call)
 {
     struct registry_run run;
     if (service_run(call, &run) && service_may_change(call, &run))
@@ -344,7 +345,7 @@ static const struct route routes[] = {
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Stopped",
-     .handler = stop_run},
+     .handler = run_order_stop_run},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/discard",
      .operation = "discardRun",
@@ -356,7 +357,7 @@ static const struct route routes[] = {
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Discarded",
-     .handler = discard_run},
+     .handler = run_order_discard_run},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/fork",
      .operation = "forkRun",

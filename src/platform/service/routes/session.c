@@ -78,7 +78,7 @@ static void begin_session(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-static void end_session(struct route_call *call)
+static void session_end(struct route_call *call)
 {
     struct error error = {0};
     weft_status status = *call->who.session ? sessions_end(service_of(call)->access, &call->who, &error) : WEFT_OK;
@@ -108,7 +108,7 @@ static const struct route routes[] = {
      .summary = "Sign out: the session of the cookie that is shown ends.",
      .permission = ROUTE_USER,
      .status = 204,
-     .handler = end_session},
+     .handler = session_end},
 };
 
 /* clang-format off */

@@ -83,7 +83,7 @@ static weft_status take_objects(struct route_call *call, struct json_writer *ans
 }
 
 /* On the thread of the stores, so that nothing is received meanwhile. */
-static void collect(void *context)
+static void routes_snapshot_collect(void *context)
 {
     struct service *service = context;
     struct snapshot_collected collected;
@@ -113,13 +113,14 @@ static void put_snapshot(struct route_call *call)
     struct service *service = service_of(call);
     if (!has_room(call))
         return;
-    if (writer_now() - service->collected > COLLECT_PERIOD && background_run(service->storing, collect, service))
+    if (writer_now() - service->collected > COLLECT_PERIOD &&
+        background_run(service->storing, routes_snapshot_collect, service))
         service->collected = writer_now();
     background_do(service_of(call)->storing, call, take_list, NULL);
 }
 
 /* A name of a file, which may hold any bytes. */
-static void put_name(struct json_writer *answer, const char *key, const char *name)
+static void routes_snapshot_put_name(struct json_writer *answer, const char *key, const char *name)
 {
     char *text = name ? strdup(name) : NULL;
     json_put_text(answer, key, text ? text_printable(text) : NULL);
@@ -136,7 +137,7 @@ static weft_status put_entries(struct json_writer *answer, const char *list_path
     while (status == WEFT_OK && (status = snapshot_list_next(&list, &entry, &found, error)) == WEFT_OK && found) {
         bool file = snapshot_entry_is_file(&entry);
         json_open_object(answer, NULL);
-        put_name(answer, "path", entry.path);
+        routes_snapshot_put_name(answer, "path", entry.path);
         json_put_text(answer, "kind",
                       entry.kind == 'd'                   ? "folder"
                       : entry.kind == 'l'                 ? "link"
@@ -145,13 +146,13 @@ static weft_status put_entries(struct json_writer *answer, const char *list_path
         json_put_bool(answer, "owner_only", snapshot_entry_is_private(&entry));
         json_put_unsigned(answer, "bytes", file ? entry.size : 0);
         json_put_text(answer, "content", file ? entry.hash : NULL);
-        put_name(answer, "target", entry.kind == 'l' ? entry.target : NULL);
+        routes_snapshot_put_name(answer, "target", entry.kind == 'l' ? entry.target : NULL);
         json_close(answer);
     }
     return status;
 }
 
-static weft_status read_list(struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status routes_snapshot_read_list(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
     const char *wanted = route_value(call, "snapshot")->text;
@@ -182,7 +183,7 @@ static void show_snapshot(struct route_call *call)
     else if (!snapshot_store_find(found, store, call->who.user, route_value(call, "snapshot")->text))
         http_fail(call->request, 404, "project '%s' has no such snapshot", call->project);
     else
-        background_do(service->reading, call, read_list, NULL);
+        background_do(service->reading, call, routes_snapshot_read_list, NULL);
 }
 
 static void add_objects(struct route_call *call)

@@ -133,7 +133,7 @@ static bool covers(const struct identity *who, const struct token_record *record
            (!record->administrator || who->administrator);
 }
 
-static bool put_token(void *context, const struct token_record *record)
+static bool routes_user_put_token(void *context, const struct token_record *record)
 {
     const struct token_view *view = context;
     struct json_writer *writer = view->writer;
@@ -169,14 +169,14 @@ static void list_tokens(struct route_call *call)
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "tokens");
-    weft_status status = view_tokens(call, &view, put_token, &error);
+    weft_status status = view_tokens(call, &view, routes_user_put_token, &error);
     json_close(&writer);
     json_close(&writer);
     service_answer(call, status, &writer, &error);
 }
 
 /* A token that its user may have: no more than they may, and than the one that asks for it. */
-static bool read_token(struct route_call *call, struct token_record *wanted)
+static bool routes_user_read_token(struct route_call *call, struct token_record *wanted)
 {
     const char *user = call->who.user, *project = call->who.project, *most = "manager", *note = "";
     int64_t days = 0;
@@ -229,7 +229,7 @@ static void make_token(struct route_call *call)
     char text[TOKEN_TEXT_BYTES];
     struct json_writer writer;
     struct error error = {0};
-    if (!read_token(call, &wanted))
+    if (!routes_user_read_token(call, &wanted))
         return;
     weft_status status = tokens_make(&store, &wanted, time(NULL), text, &error);
     json_begin(&writer, JSON_LINE);
@@ -241,7 +241,7 @@ static void make_token(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-static bool seek(void *context, const struct token_record *record)
+static bool routes_user_seek(void *context, const struct token_record *record)
 {
     struct token_view *view = context;
     if (covers(view->who, record) && strcmp(record->id, view->sought) == 0)
@@ -255,7 +255,7 @@ static void revoke_token(struct route_call *call)
     const char *id = route_value(call, "token")->text;
     struct token_view view = {.sought = id};
     struct error error = {0};
-    weft_status status = view_tokens(call, &view, seek, &error);
+    weft_status status = view_tokens(call, &view, routes_user_seek, &error);
     if (status == WEFT_OK && view.sought) {
         http_fail(call->request, 404, "you have no token '%s', or the one that asks allows less", id);
         return;
@@ -277,7 +277,7 @@ struct audit_page {
     bool more;    /* there was one more */
 };
 
-static bool put_entry(void *context, const struct audit_entry *entry)
+static bool routes_user_put_entry(void *context, const struct audit_entry *entry)
 {
     struct audit_page *page = context;
     struct json_writer *writer = page->writer;
@@ -312,7 +312,7 @@ static void show_audit(struct route_call *call)
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "entries");
-    weft_status status = audit_list(service_of(call)->access, &filter, put_entry, &page, &error);
+    weft_status status = audit_list(service_of(call)->access, &filter, routes_user_put_entry, &page, &error);
     json_close(&writer);
     json_put_bool(&writer, "more", page.more);
     json_close(&writer);

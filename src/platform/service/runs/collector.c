@@ -81,8 +81,8 @@ void collector_close(struct collector *collector)
     free(collector);
 }
 
-static weft_status take(void *context, int64_t run, int64_t epoch, uint32_t node, const struct journal_record *record,
-                        struct error *error)
+static weft_status collector_take(void *context, int64_t run, int64_t epoch, uint32_t node,
+                                  const struct journal_record *record, struct error *error)
 {
     struct collector *collector = context;
     const weft_status status = run_metrics_take(collector->runs, run, epoch, node, record, error);
@@ -94,7 +94,7 @@ static weft_status take(void *context, int64_t run, int64_t epoch, uint32_t node
 controller_sink *collector_sink(struct collector *collector, void **context)
 {
     *context = collector;
-    return take;
+    return collector_take;
 }
 
 struct metric_store *collector_store(struct collector *collector)

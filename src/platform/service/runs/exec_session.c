@@ -96,7 +96,7 @@ static void close_input(struct exec_session *session)
 }
 
 /* End what runs; the stream is the caller's. */
-static void stop(struct exec_session *session)
+static void exec_session_stop(struct exec_session *session)
 {
     if (session->stopped)
         return;
@@ -114,7 +114,7 @@ static void stop(struct exec_session *session)
 
 /* ---- the stream ---- */
 
-static void write_frame(struct exec_session *session, struct json_writer *writer)
+static void exec_session_write_frame(struct exec_session *session, struct json_writer *writer)
 {
     json_close(writer);
     session->quiet = 0;
@@ -126,7 +126,7 @@ static void write_frame(struct exec_session *session, struct json_writer *writer
 }
 
 /* All is over: say how, once. */
-static void finish(struct exec_session *session)
+static void exec_session_finish(struct exec_session *session)
 {
     struct json_writer writer;
     if (session->stopped)
@@ -141,8 +141,8 @@ static void finish(struct exec_session *session)
         json_put_integer(&writer, "exit", session->exec.code);
         json_put_integer(&writer, "signal", session->exec.signal);
     }
-    write_frame(session, &writer);
-    stop(session);
+    exec_session_write_frame(session, &writer);
+    exec_session_stop(session);
     http_stream_end(session->call->request);
 }
 
@@ -150,7 +150,7 @@ static void finish_if_over(struct exec_session *session)
 {
     if (session->ended && ((session->outputs[0] < 0 && session->outputs[1] < 0) ||
                            session->ended_ticks >= LINGER_TICKS || session->status != WEFT_OK))
-        finish(session);
+        exec_session_finish(session);
 }
 
 /* Pass on what the command has printed. */
@@ -177,7 +177,7 @@ static void read_output(struct exec_session *session, int index)
     json_put_integer(&writer, "stream", index + 1);
     json_put_text(&writer, "data", text);
     session->ended_ticks = 0;
-    write_frame(session, &writer);
+    exec_session_write_frame(session, &writer);
 }
 
 static void output_ready(void *context)
@@ -202,32 +202,32 @@ static void exec_ready(void *context)
     finish_if_over(session);
 }
 
-static void drained(void *context)
+static void exec_session_drained(void *context)
 {
     struct exec_session *session = context;
     for (int i = 0; i < 2; i++)
         http_watch_pause(session->output_watches[i], false);
 }
 
-static void idle(void *context)
+static void exec_session_idle(void *context)
 {
     struct exec_session *session = context;
     if (++session->quiet % QUIET_TICKS == 0)
         http_stream_write(session->call->request, "\n", 1);
     if (http_stream_queued(session->call->request) < QUEUED_MOST)
-        drained(session);
+        exec_session_drained(session);
     session->ended_ticks += session->ended;
     finish_if_over(session);
 }
 
-static void closed(void *context)
+static void exec_session_closed(void *context)
 {
-    stop(context);
+    exec_session_stop(context);
 }
 
 /* ---- input ---- */
 
-static void write_input(void *context)
+static void exec_session_write_input(void *context)
 {
     struct exec_session *session = context;
     size_t size;
@@ -271,7 +271,7 @@ void exec_session_write(struct exec_session *session, struct route_call *call, b
     } else {
         session->writing = call;
         session->written = 0;
-        write_input(session);
+        exec_session_write_input(session);
     }
 }
 
@@ -332,27 +332,28 @@ void exec_session_begin(struct exec_session *session)
     session->output_watches[0] = http_watch_new(server, session->outputs[0], false, output_ready, session);
     if (!is_terminal(session))
         session->output_watches[1] = http_watch_new(server, session->outputs[1], false, errors_ready, session);
-    session->input_watch = http_watch_new(server, session->input, true, write_input, session);
+    session->input_watch = http_watch_new(server, session->input, true, exec_session_write_input, session);
     http_watch_pause(session->input_watch, true);
     if (!session->exec_watch || !session->output_watches[0] || !session->input_watch ||
         (!is_terminal(session) && !session->output_watches[1])) {
-        stop(session);
+        exec_session_stop(session);
         http_fail(request, 503, "the server is out of memory at the moment");
         return;
     }
     session->begun = true;
-    http_stream_begin(request, 200, "application/x-ndjson",
-                      &(struct http_stream_events){drained, idle, closed, session});
+    http_stream_begin(
+        request, 200, "application/x-ndjson",
+        &(struct http_stream_events){exec_session_drained, exec_session_idle, exec_session_closed, session});
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_put_text(&writer, "session", session->name);
-    write_frame(session, &writer);
+    exec_session_write_frame(session, &writer);
 }
 
 void exec_session_free(struct exec_session *session)
 {
     if (!session)
         return;
-    stop(session);
+    exec_session_stop(session);
     free(session);
 }

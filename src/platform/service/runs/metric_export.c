@@ -41,7 +41,7 @@ struct export
     bool streaming, closed, at_work;
 };
 
-static void release(struct export *export)
+static void metric_export_release(struct export *export)
 {
     buffer_free(&export->piece);
     free(export);
@@ -70,7 +70,7 @@ static weft_status write_point(void *state, int64_t rank, int64_t attempt, const
     return export->piece.failed ? error_memory(error, sizeof line, "an export of metrics") : WEFT_OK;
 }
 
-static void write_head(struct export *export)
+static void metric_export_write_head(struct export *export)
 {
     struct json_writer head;
     if (!export->json) {
@@ -94,16 +94,16 @@ static void write_head(struct export *export)
     json_end(&head);
 }
 
-static void deliver(void *context);
+static void metric_export_deliver(void *context);
 
-static void fill(struct writer *writer, void *context)
+static void metric_export_fill(struct writer *writer, void *context)
 {
     struct export *export = context;
     if (!writer) {
         error_set(&export->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again later");
     } else {
         if (!export->place.begun)
-            write_head(export);
+            metric_export_write_head(export);
         weft_status status =
             metric_points_page(writer_metrics(writer), export->run, export->name, export->rank, export->attempt,
                                &export->place, PIECE_POINTS, write_point, export, &export->done, &export->error);
@@ -112,44 +112,45 @@ static void fill(struct writer *writer, void *context)
         if (status == WEFT_OK && export->piece.failed)
             error_memory(&export->error, PIECE_POINTS, "an export of metrics");
     }
-    if (!http_post(export->server, &export->posted, deliver, export))
-        release(export); /* the server is stopping, and frees the request */
+    if (!http_post(export->server, &export->posted, metric_export_deliver, export))
+        metric_export_release(export); /* the server is stopping, and frees the request */
 }
 
 /* ---- the server's part ---- */
 
 /* Have the writer write the next piece. False: it never will. */
-static bool ask(struct export *export)
+static bool metric_export_ask(struct export *export)
 {
     export->at_work = true;
-    if (writer_post(export->writer, fill, export))
+    if (writer_post(export->writer, metric_export_fill, export))
         return true;
     export->at_work = false;
     return false;
 }
 
-static void drained(void *context)
+static void metric_export_drained(void *context)
 {
     struct export *export = context;
     if (export->at_work || export->done)
         return;
-    if (!ask(export)) {
+    if (!metric_export_ask(export)) {
         http_stream_end(export->request);
-        release(export);
+        metric_export_release(export);
     }
 }
 
-static void closed(void *context)
+static void metric_export_closed(void *context)
 {
     struct export *export = context;
     export->closed = true;
     if (!export->at_work)
-        release(export);
+        metric_export_release(export);
 }
 
-static void begin(struct export *export)
+static void metric_export_begin(struct export *export)
 {
-    const struct http_stream_events events = {.drained = drained, .closed = closed, .context = export};
+    const struct http_stream_events events = {
+        .drained = metric_export_drained, .closed = metric_export_closed, .context = export};
     http_reply_header(export->request, "Content-Disposition",
                       export->json ? "attachment; filename=\"metric.json\"" : "attachment; filename=\"metric.csv\"");
     export->streaming = true;
@@ -158,32 +159,32 @@ static void begin(struct export *export)
 
 /* A piece has come, or an error: one that comes within the stream cuts it, so that no JSON and no last line is whole.
  */
-static void deliver(void *context)
+static void metric_export_deliver(void *context)
 {
     struct export *export = context;
     const bool failed = export->error.status != WEFT_OK;
     export->at_work = false;
     if (export->closed) {
-        release(export);
+        metric_export_release(export);
         return;
     }
     if (failed && !export->streaming) {
         http_fail_error(export->request, &export->error);
-        release(export);
+        metric_export_release(export);
         return;
     }
     if (!export->streaming)
-        begin(export);
+        metric_export_begin(export);
     if (!failed)
         http_stream_write(export->request, buffer_begin(&export->piece), buffer_size(&export->piece));
     buffer_consume(&export->piece, buffer_size(&export->piece));
-    if (failed || export->done || (http_stream_queued(export->request) < QUEUED_MOST && !ask(export))) {
+    if (failed || export->done || (http_stream_queued(export->request) < QUEUED_MOST && !metric_export_ask(export))) {
         http_stream_end(export->request);
-        release(export);
+        metric_export_release(export);
     }
 }
 
-static int64_t choice_of(const struct route_call *call, const char *name)
+static int64_t metric_export_choice_of(const struct route_call *call, const char *name)
 {
     const struct route_value *value = route_value(call, name);
     return value->given ? value->integer : METRIC_ANY;
@@ -201,12 +202,12 @@ void metric_export(struct route_call *call)
                               .server = service->server,
                               .request = call->request,
                               .run = route_value(call, "run")->integer,
-                              .rank = choice_of(call, "rank"),
-                              .attempt = choice_of(call, "attempt"),
+                              .rank = metric_export_choice_of(call, "rank"),
+                              .attempt = metric_export_choice_of(call, "attempt"),
                               .json = strcmp(route_value(call, "format")->text, "json") == 0};
     snprintf(export->name, sizeof export->name, "%s", route_value(call, "name")->text);
-    if (ask(export))
+    if (metric_export_ask(export))
         return;
     http_fail(call->request, 503, "the server is stopping");
-    release(export);
+    metric_export_release(export);
 }

@@ -20,7 +20,7 @@ bool run_wanted_set(cJSON *object, const char *key, const char *value)
 }
 
 /* Runs are named by either: who means one run by its number is not to hit another one by its name. */
-static weft_status check_name(const struct run_specification *specification, struct error *error)
+static weft_status run_submission_check_name(const struct run_specification *specification, struct error *error)
 {
     const char *name = specification->name;
     if (!*name || name[strspn(name, "0123456789")])
@@ -30,8 +30,8 @@ static weft_status check_name(const struct run_specification *specification, str
                      name);
 }
 
-static weft_status check_kind(const struct run_specification *specification, const struct writer_slots *slots,
-                              struct error *error)
+static weft_status run_submission_check_kind(const struct run_specification *specification,
+                                             const struct writer_slots *slots, struct error *error)
 {
     if (specification->slot_kind == slots->kind)
         return WEFT_OK;
@@ -69,8 +69,8 @@ static void tell_secrets(struct route_call *call, const struct run_specification
 }
 
 /* Whether the owner, or else the project, has the secrets that the run asks for, and whether they can be had. */
-static weft_status check_secrets(const struct service *service, const struct run_specification *specification,
-                                 struct error *error)
+static weft_status run_submission_check_secrets(const struct service *service,
+                                                const struct run_specification *specification, struct error *error)
 {
     char directory[FILE_PATH_BYTES], name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], *value;
     size_t size;
@@ -109,16 +109,17 @@ static weft_status read_wanted(struct writer *writer, const struct run_submissio
         return status;
     if (slots.pretended)
         specification->slot_kind = slots.kind; /* what would be GPUs elsewhere */
-    status = check_name(specification, error);
+    status = run_submission_check_name(specification, error);
     if (status == WEFT_OK)
-        status = check_kind(specification, &slots, error);
+        status = run_submission_check_kind(specification, &slots, error);
     if (status != WEFT_OK)
         run_specification_free(specification);
     return status;
 }
 
 /* Where one person has the server for themselves, a project is made when it is first named. */
-static weft_status make_project(struct writer *writer, struct run_submission *submission, struct error *error)
+static weft_status run_submission_make_project(struct writer *writer, struct run_submission *submission,
+                                               struct error *error)
 {
     struct registry_project project;
     if (registry_project_get(writer_registry(writer), submission->project, &project, NULL) == WEFT_OK)
@@ -172,7 +173,7 @@ weft_status run_submission_enter(struct writer *writer, struct route_call *call,
     status = check_disk(writer, &specification, error);
     tell_secrets(call, &specification);
     if (status == WEFT_OK)
-        status = check_secrets(service_of(call), &specification, error);
+        status = run_submission_check_secrets(service_of(call), &specification, error);
     if (status == WEFT_OK)
         status = run_origin_check(writer_directories(writer), &specification, error);
     if (status == WEFT_OK)
@@ -181,7 +182,7 @@ weft_status run_submission_enter(struct writer *writer, struct route_call *call,
         if (strcmp(submission->project, submission->owner) == 0)
             status = registry_project_personal(registry, submission->owner, now, error);
         else if (!service_of(call)->tokens)
-            status = make_project(writer, submission, error);
+            status = run_submission_make_project(writer, submission, error);
         if (status == WEFT_OK)
             status = controller_check(writer_controller(writer), &specification, error);
         if (status == WEFT_OK)
@@ -217,7 +218,7 @@ void run_submission_put(struct json_writer *answer, const struct run_submission 
 /* ---- before the writer is asked ---- */
 
 /* The digest of what is asked for: not of what that means now, which may be something else when it is asked again. */
-static weft_status read_key(struct route_call *call, struct registry_key *key, struct error *error)
+static weft_status run_submission_read_key(struct route_call *call, struct registry_key *key, struct error *error)
 {
     struct json_writer asked;
     weft_status status = WEFT_OK;
@@ -246,7 +247,7 @@ bool run_order_begin(struct route_call *call)
     }
     call->kept = order;
     call->release = free;
-    weft_status status = read_key(call, &order->key, &error);
+    weft_status status = run_submission_read_key(call, &order->key, &error);
     if (status == WEFT_OK && order->key.text)
         status = registry_key_find(service_of(call)->reader, call->who.user, &order->key, &submission.run, &error);
     if (status != WEFT_OK) {

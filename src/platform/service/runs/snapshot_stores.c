@@ -73,7 +73,7 @@ static int by_id(const void *left, const void *right)
     return strcmp(left, right);
 }
 
-static bool is_named(void *context, const char *id)
+static bool snapshot_stores_is_named(void *context, const char *id)
 {
     const struct named *named = context;
     return named->count > 0 && bsearch(id, named->ids, named->count, sizeof *named->ids, by_id) != NULL;
@@ -92,7 +92,7 @@ static weft_status collect_project(const char *store, int64_t before, struct nam
 {
     char private[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
     struct snapshot_collected here = {0};
-    weft_status status = snapshot_collect(store, before, is_named, named, &here, error);
+    weft_status status = snapshot_collect(store, before, snapshot_stores_is_named, named, &here, error);
     add_collected(collected, &here);
     DIR *listing = file_join(private, store, "private", NULL) == WEFT_OK ? opendir(private) : NULL;
     for (struct dirent *entry; listing && status == WEFT_OK && (entry = readdir(listing));) {
@@ -100,7 +100,7 @@ static weft_status collect_project(const char *store, int64_t before, struct nam
             continue;
         status = file_join(path, private, entry->d_name, error);
         if (status == WEFT_OK)
-            status = snapshot_collect(path, before, is_named, named, &here, error);
+            status = snapshot_collect(path, before, snapshot_stores_is_named, named, &here, error);
         add_collected(collected, &here);
     }
     if (listing)

@@ -65,7 +65,7 @@ void encoder_close(struct encoder *encoder)
 /* ---- merging ---- */
 
 /* A pre-token of n bytes puts at most 3 n pairs into the heap: n at first, and two for each of its merges. */
-static weft_status make_room(struct encoder *encoder, size_t size, struct error *error)
+static weft_status encoder_make_room(struct encoder *encoder, size_t size, struct error *error)
 {
     if (size <= encoder->symbol_room)
         return WEFT_OK;
@@ -85,7 +85,7 @@ static weft_status make_room(struct encoder *encoder, size_t size, struct error 
     return WEFT_OK;
 }
 
-static void heap_push(struct encoder *encoder, uint64_t value)
+static void encoder_heap_push(struct encoder *encoder, uint64_t value)
 {
     uint64_t *heap = encoder->heap;
     size_t at = encoder->heap_count++;
@@ -94,7 +94,7 @@ static void heap_push(struct encoder *encoder, uint64_t value)
     heap[at] = value;
 }
 
-static uint64_t heap_pop(struct encoder *encoder)
+static uint64_t encoder_heap_pop(struct encoder *encoder)
 {
     uint64_t *heap = encoder->heap, top = heap[0], value = heap[--encoder->heap_count];
     size_t at = 0, count = encoder->heap_count;
@@ -148,18 +148,18 @@ static void merge_lowest(struct encoder *encoder)
     uint32_t rank = (uint32_t)(encoder->heap[0] >> 32);
     encoder->fresh_count = 0;
     while (encoder->heap_count > 0 && (uint32_t)(encoder->heap[0] >> 32) == rank) {
-        uint32_t place = (uint32_t)heap_pop(encoder);
+        uint32_t place = (uint32_t)encoder_heap_pop(encoder);
         if (encoder->symbols[place].rank == rank)
             merge_at(encoder, place);
     }
     for (size_t i = 0; i < encoder->fresh_count; i++)
-        heap_push(encoder, encoder->fresh[i]);
+        encoder_heap_push(encoder, encoder->fresh[i]);
 }
 
 /* The tokens of one pre-token, into `merged`. */
-static weft_status merge(struct encoder *encoder, const uint8_t *bytes, size_t size, struct error *error)
+static weft_status encoder_merge(struct encoder *encoder, const uint8_t *bytes, size_t size, struct error *error)
 {
-    weft_status status = make_room(encoder, size, error);
+    weft_status status = encoder_make_room(encoder, size, error);
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; i < size; i++)
@@ -169,7 +169,7 @@ static weft_status merge(struct encoder *encoder, const uint8_t *bytes, size_t s
     encoder->heap_count = 0;
     for (size_t i = 0; i < size; i++)
         if (rank_pair(encoder, (uint32_t)i))
-            heap_push(encoder, pair_value(encoder, (uint32_t)i));
+            encoder_heap_push(encoder, pair_value(encoder, (uint32_t)i));
     while (encoder->heap_count > 0)
         merge_lowest(encoder);
     encoder->merged.count = 0;
@@ -218,7 +218,7 @@ static weft_status encode_pretoken(struct encoder *encoder, const uint8_t *bytes
                                   error);
         }
     }
-    weft_status status = merge(encoder, bytes, size, error);
+    weft_status status = encoder_merge(encoder, bytes, size, error);
     if (status == WEFT_OK && size <= REMEMBERED_SIZE)
         status = remember(encoder, bytes, size, hash, error);
     if (status == WEFT_OK)

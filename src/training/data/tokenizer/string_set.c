@@ -30,7 +30,7 @@ uint32_t string_set_find(const struct string_set *set, const void *bytes, size_t
     }
 }
 
-static void put(struct string_set_slot *slots, size_t slot_count, uint32_t number, uint64_t hash)
+static void string_set_put(struct string_set_slot *slots, size_t slot_count, uint32_t number, uint64_t hash)
 {
     size_t at = hash & (slot_count - 1);
     while (slots[at].number != STRING_SET_NONE)
@@ -49,7 +49,7 @@ static weft_status grow_slots(struct string_set *set, struct error *error)
     for (uint32_t i = 0; i < set->count; i++) {
         size_t size;
         const uint8_t *bytes = string_set_get(set, i, &size);
-        put(slots, count, i, string_set_hash(bytes, size));
+        string_set_put(slots, count, i, string_set_hash(bytes, size));
     }
     free(set->slots);
     set->slots = slots;
@@ -57,7 +57,7 @@ static weft_status grow_slots(struct string_set *set, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status make_room(struct string_set *set, size_t size, struct error *error)
+static weft_status string_set_make_room(struct string_set *set, size_t size, struct error *error)
 {
     if (set->count == STRING_SET_NONE - 1)
         return error_set(error, WEFT_ERROR_ARGUMENT, "more than 2^32 - 2 different strings");
@@ -87,14 +87,14 @@ static weft_status make_room(struct string_set *set, size_t size, struct error *
 
 weft_status string_set_add(struct string_set *set, const void *bytes, size_t size, uint64_t hash, struct error *error)
 {
-    weft_status status = make_room(set, size, error);
+    weft_status status = string_set_make_room(set, size, error);
     if (status != WEFT_OK)
         return status;
     if (size > 0)
         memcpy(set->bytes + set->byte_count, bytes, size);
     set->byte_count += size;
     set->ends[set->count] = set->byte_count;
-    put(set->slots, set->slot_count, set->count, hash);
+    string_set_put(set->slots, set->slot_count, set->count, hash);
     set->count++;
     return WEFT_OK;
 }

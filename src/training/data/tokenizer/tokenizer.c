@@ -77,7 +77,7 @@ const uint8_t *tokenizer_decode(const struct tokenizer *tokenizer, int32_t numbe
 
 /* ---- merges ---- */
 
-static size_t slot_of(const struct tokenizer *tokenizer, uint32_t left, uint32_t right)
+static size_t tokenizer_slot_of(const struct tokenizer *tokenizer, uint32_t left, uint32_t right)
 {
     return hash_number((uint64_t)left << 32 | right, 0) & (tokenizer->slot_count - 1);
 }
@@ -86,7 +86,7 @@ uint32_t tokenizer_find_merge(const struct tokenizer *tokenizer, uint32_t left, 
 {
     if (tokenizer->slot_count == 0)
         return TOKEN_NONE;
-    for (size_t at = slot_of(tokenizer, left, right);; at = (at + 1) & (tokenizer->slot_count - 1)) {
+    for (size_t at = tokenizer_slot_of(tokenizer, left, right);; at = (at + 1) & (tokenizer->slot_count - 1)) {
         uint32_t rank = tokenizer->slots[at];
         if (rank == TOKEN_NONE || (tokenizer->merges[rank].left == left && tokenizer->merges[rank].right == right))
             return rank;
@@ -95,14 +95,14 @@ uint32_t tokenizer_find_merge(const struct tokenizer *tokenizer, uint32_t left, 
 
 static void put_merge(struct tokenizer *tokenizer, uint32_t rank)
 {
-    size_t at = slot_of(tokenizer, tokenizer->merges[rank].left, tokenizer->merges[rank].right);
+    size_t at = tokenizer_slot_of(tokenizer, tokenizer->merges[rank].left, tokenizer->merges[rank].right);
     while (tokenizer->slots[at] != TOKEN_NONE)
         at = (at + 1) & (tokenizer->slot_count - 1);
     tokenizer->slots[at] = rank;
 }
 
 /* Room for one merge more; at most half of the slots are taken. */
-static weft_status make_room(struct tokenizer *tokenizer, struct error *error)
+static weft_status tokenizer_make_room(struct tokenizer *tokenizer, struct error *error)
 {
     if (tokenizer->merge_count == tokenizer->merge_room) {
         uint32_t room = tokenizer->merge_room ? 2 * tokenizer->merge_room : SLOTS_FIRST / 2;
@@ -130,7 +130,7 @@ static weft_status make_room(struct tokenizer *tokenizer, struct error *error)
 weft_status tokenizer_add_merge(struct tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t token,
                                 struct error *error)
 {
-    weft_status status = make_room(tokenizer, error);
+    weft_status status = tokenizer_make_room(tokenizer, error);
     if (status != WEFT_OK)
         return status;
     tokenizer->merges[tokenizer->merge_count] = (struct merge){left, right, token};

@@ -134,7 +134,7 @@ static bool comes_before(const struct candidate *a, const struct candidate *b)
     return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-static weft_status heap_push(struct tokenizer_training *training, uint32_t number, struct error *error)
+static weft_status tokenizer_train_heap_push(struct tokenizer_training *training, uint32_t number, struct error *error)
 {
     if (training->heap_count == training->heap_room) {
         size_t room = 2 * training->heap_room + 1024;
@@ -154,7 +154,7 @@ static weft_status heap_push(struct tokenizer_training *training, uint32_t numbe
     return WEFT_OK;
 }
 
-static struct candidate heap_pop(struct tokenizer_training *training)
+static struct candidate tokenizer_train_heap_pop(struct tokenizer_training *training)
 {
     struct candidate *heap = training->heap, top = heap[0], value = heap[--training->heap_count];
     size_t at = 0;
@@ -281,7 +281,7 @@ static weft_status spell_words(struct tokenizer_training *training, const struct
         first += size;
     }
     for (uint32_t i = 0; i < training->pair_count && status == WEFT_OK; i++)
-        status = heap_push(training, i, error);
+        status = tokenizer_train_heap_push(training, i, error);
     return status;
 }
 
@@ -340,12 +340,12 @@ static weft_status merge_everywhere(struct tokenizer_training *training, struct 
     for (uint32_t i = 0; i < count && status == WEFT_OK; i++)
         status = merge_in_word(training, words[i], left, right, token, error);
     for (uint32_t i = before; i < training->pair_count && status == WEFT_OK; i++)
-        status = heap_push(training, i, error);
+        status = tokenizer_train_heap_push(training, i, error);
     free(words);
     return status;
 }
 
-static weft_status add_bytes(struct tokenizer *tokenizer, struct error *error)
+static weft_status tokenizer_train_add_bytes(struct tokenizer *tokenizer, struct error *error)
 {
     uint8_t bytes[256];
     byte_alphabet_order(bytes);
@@ -356,20 +356,21 @@ static weft_status add_bytes(struct tokenizer *tokenizer, struct error *error)
     return status;
 }
 
-static weft_status learn(struct tokenizer_training *training, uint32_t vocabulary, const volatile sig_atomic_t *stop,
-                         struct tokenizer *tokenizer, struct error *error)
+static weft_status tokenizer_train_learn(struct tokenizer_training *training, uint32_t vocabulary,
+                                         const volatile sig_atomic_t *stop, struct tokenizer *tokenizer,
+                                         struct error *error)
 {
-    weft_status status = add_bytes(tokenizer, error);
+    weft_status status = tokenizer_train_add_bytes(tokenizer, error);
     if (status == WEFT_OK)
         status = spell_words(training, tokenizer, error);
     while (status == WEFT_OK && tokenizer->tokens.count < vocabulary - 1 && training->heap_count > 0) {
-        struct candidate best = heap_pop(training);
+        struct candidate best = tokenizer_train_heap_pop(training);
         if (stop && *stop)
             return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked after %u tokens; nothing was written",
                              tokenizer->tokens.count);
         uint64_t count = training->pairs[best.pair].count;
         if (count != best.count && count > 0)
-            status = heap_push(training, best.pair, error);
+            status = tokenizer_train_heap_push(training, best.pair, error);
         else if (count > 1)
             status = merge_everywhere(training, tokenizer, best.pair, error);
     }
@@ -390,7 +391,7 @@ weft_status tokenizer_training_finish(struct tokenizer_training *training, uint3
     weft_status status = tokenizer_new(&tokenizer, error);
     if (status != WEFT_OK)
         return status;
-    status = learn(training, vocabulary, stop, tokenizer, error);
+    status = tokenizer_train_learn(training, vocabulary, stop, tokenizer, error);
     if (status != WEFT_OK) {
         tokenizer_close(tokenizer);
         return status;

@@ -79,8 +79,8 @@ static weft_status read_beginning(const struct yaml_value *root, const char *whe
     return WEFT_OK;
 }
 
-static weft_status read_number(const struct yaml_value *value, const struct shape_number *number, double *result,
-                               struct error *error)
+static weft_status model_file_read_number(const struct yaml_value *value, const struct shape_number *number,
+                                          double *result, struct error *error)
 {
     weft_status status;
     int64_t whole = 0;
@@ -106,7 +106,8 @@ static weft_status read_number(const struct yaml_value *value, const struct shap
     return status;
 }
 
-static weft_status read_numbers(const struct yaml_value *root, struct model_shape *shape, struct error *error)
+static weft_status model_file_read_numbers(const struct yaml_value *root, struct model_shape *shape,
+                                           struct error *error)
 {
     const struct network *network = network_find(shape->kind, NULL);
     const struct yaml_value *seen[NAMES_MOST] = {NULL};
@@ -126,7 +127,7 @@ static weft_status read_numbers(const struct yaml_value *root, struct model_shap
         if (!network_has(network, number))
             return yaml_value_fail(value, error, "a network of kind %s has no '%s'; leave it out", network->kind,
                                    number->name);
-        status = read_number(value, number, &read, error);
+        status = model_file_read_number(value, number, &read, error);
         if (status != WEFT_OK)
             return status;
         shape_number_set(shape, number, read);
@@ -135,7 +136,7 @@ static weft_status read_numbers(const struct yaml_value *root, struct model_shap
 }
 
 /* Whether a network can be made of what was read. */
-static weft_status check(const struct model_shape *shape, const char *where, struct error *error)
+static weft_status model_file_check(const struct model_shape *shape, const char *where, struct error *error)
 {
     const struct network *network = network_find(shape->kind, NULL);
     for (size_t i = 0; i < shape_number_count; i++) {
@@ -154,8 +155,8 @@ static weft_status check(const struct model_shape *shape, const char *where, str
                : error_set(error, status == WEFT_ERROR_MEMORY ? status : WEFT_ERROR_DATA, "%s: %s", where, reason.text);
 }
 
-static weft_status read_document(const struct yaml_tree *tree, const char *where, struct model_shape *result,
-                                 struct error *error)
+static weft_status model_file_read_document(const struct yaml_tree *tree, const char *where, struct model_shape *result,
+                                            struct error *error)
 {
     const struct yaml_value *root = yaml_tree_root(tree);
     struct model_shape shape;
@@ -163,9 +164,9 @@ static weft_status read_document(const struct yaml_tree *tree, const char *where
         return yaml_value_fail(root, error, "a description of a network is lines such as 'kind: gpt' and 'layers: 6'");
     weft_status status = read_beginning(root, where, &shape, error);
     if (status == WEFT_OK)
-        status = read_numbers(root, &shape, error);
+        status = model_file_read_numbers(root, &shape, error);
     if (status == WEFT_OK)
-        status = check(&shape, where, error);
+        status = model_file_check(&shape, where, error);
     if (status == WEFT_OK)
         *result = shape;
     return status;
@@ -178,12 +179,12 @@ weft_status model_file_parse(const char *text, size_t size, const char *where, s
     weft_status status = yaml_tree_parse(text, size, where, &tree, error);
     if (status != WEFT_OK)
         return status;
-    status = read_document(tree, where, shape, error);
+    status = model_file_read_document(tree, where, shape, error);
     yaml_tree_free(tree);
     return status;
 }
 
-static bool ends_in(const char *name, const char *end)
+static bool model_file_ends_in(const char *name, const char *end)
 {
     size_t length = strlen(name), of_end = strlen(end);
     return length >= of_end && strcmp(name + length - of_end, end) == 0;
@@ -191,7 +192,7 @@ static bool ends_in(const char *name, const char *end)
 
 bool model_file_is_named(const char *name)
 {
-    return strchr(name, '/') || ends_in(name, ".yaml") || ends_in(name, ".yml");
+    return strchr(name, '/') || model_file_ends_in(name, ".yaml") || model_file_ends_in(name, ".yml");
 }
 
 weft_status model_shape_load(const char *name, struct model_shape *shape, struct error *error)
@@ -202,7 +203,7 @@ weft_status model_shape_load(const char *name, struct model_shape *shape, struct
     weft_status status = yaml_tree_read(name, &tree, error);
     if (status != WEFT_OK)
         return status;
-    status = read_document(tree, name, shape, error);
+    status = model_file_read_document(tree, name, shape, error);
     yaml_tree_free(tree);
     return status;
 }

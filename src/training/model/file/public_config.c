@@ -23,7 +23,7 @@ struct source {
 };
 
 /* The value of `key`, or NULL where it is missing or null, which is the same in these files. */
-static const cJSON *find(const struct source *source, const char *key)
+static const cJSON *public_config_find(const struct source *source, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(source->object, key);
     return cJSON_IsNull(item) ? NULL : item;
@@ -41,19 +41,19 @@ static void get_size(struct source *source, const char *key, size_t *size)
 /* Where the key may be missing, the value stays as it is. */
 static void may_get_size(struct source *source, const char *key, size_t *size)
 {
-    if (find(source, key))
+    if (public_config_find(source, key))
         get_size(source, key, size);
 }
 
 static void may_get_number(struct source *source, const char *key, double *number)
 {
-    if (source->status == WEFT_OK && find(source, key))
+    if (source->status == WEFT_OK && public_config_find(source, key))
         source->status = json_get_number(source->object, key, source->where, number, source->error);
 }
 
 static void may_get_bool(struct source *source, const char *key, bool *value)
 {
-    if (source->status == WEFT_OK && find(source, key))
+    if (source->status == WEFT_OK && public_config_find(source, key))
         source->status = json_get_bool(source->object, key, source->where, value, source->error);
 }
 
@@ -71,7 +71,7 @@ static void expect_bool(struct source *source, const char *key, bool wanted)
 static void expect_word(struct source *source, const char *key, const char *wanted, const char *same)
 {
     const char *value = wanted;
-    if (source->status == WEFT_OK && find(source, key))
+    if (source->status == WEFT_OK && public_config_find(source, key))
         source->status = json_get_text(source->object, key, source->where, &value, source->error);
     if (source->status == WEFT_OK && strcmp(value, wanted) != 0 && strcmp(value, same) != 0)
         source->status =
@@ -86,7 +86,10 @@ static void read_gpt2(struct source *source, struct model_shape *shape)
     get_size(source, "n_layer", &shape->layers);
     get_size(source, "n_head", &shape->heads);
     get_size(source, "n_embd", &shape->width);
-    get_size(source, find(source, "n_positions") || !find(source, "n_ctx") ? "n_positions" : "n_ctx", &shape->context);
+    get_size(source,
+             public_config_find(source, "n_positions") || !public_config_find(source, "n_ctx") ? "n_positions"
+                                                                                               : "n_ctx",
+             &shape->context);
     get_size(source, "vocab_size", &shape->vocabulary);
     may_get_size(source, "n_inner", &shape->hidden);
     may_get_number(source, "layer_norm_epsilon", &shape->norm_epsilon);
@@ -100,7 +103,7 @@ static void read_gpt2(struct source *source, struct model_shape *shape)
 /* Rotary positions that are stretched for long contexts are another function; newer files keep the base within. */
 static void read_rotary(struct source *source, const char *key, struct model_shape *shape)
 {
-    const cJSON *scaling = find(source, key);
+    const cJSON *scaling = public_config_find(source, key);
     if (source->status != WEFT_OK || !scaling)
         return;
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(scaling, "rope_type");

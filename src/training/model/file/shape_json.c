@@ -21,8 +21,8 @@ cJSON *shape_to_json(const struct model_shape *shape)
     return object;
 }
 
-static weft_status read_number(const cJSON *object, const struct shape_number *number, const char *where,
-                               struct model_shape *shape, struct error *error)
+static weft_status shape_json_read_number(const cJSON *object, const struct shape_number *number, const char *where,
+                                          struct model_shape *shape, struct error *error)
 {
     int64_t whole = 0;
     double value = 0;
@@ -57,7 +57,7 @@ weft_status shape_from_json(const cJSON *object, const char *where, struct model
                       "layers, but its weights are in the safetensors files of that directory",
                       where);
     for (size_t i = 0; status == WEFT_OK && i < shape_number_count; i++)
-        status = read_number(object, &shape_numbers[i], where, &shape, error);
+        status = shape_json_read_number(object, &shape_numbers[i], where, &shape, error);
     if (status != WEFT_OK)
         return status;
     const struct network *network = network_find(kind, error);

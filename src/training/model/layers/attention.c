@@ -25,8 +25,8 @@ static size_t heads_width(const struct attention_layer *attention)
     return attention->heads * attention->head_width;
 }
 
-static void plan(const struct attention_layer *attention, const struct layer_room *room, struct purse *own,
-                 struct purse *kept, struct attention_arrays *arrays)
+static void attention_plan(const struct attention_layer *attention, const struct layer_room *room, struct purse *own,
+                           struct purse *kept, struct attention_arrays *arrays)
 {
     const struct attention shape = attention_shape(attention);
     const size_t rows = room->batch * room->sequence, column = rows * room->activation;
@@ -42,8 +42,8 @@ struct attention_scratch {
     void *to_norm, *to_attended, *to_qkv;
 };
 
-static void plan_scratch(const struct attention_layer *attention, const struct layer_room *room, struct purse *purse,
-                         struct attention_scratch *scratch)
+static void attention_plan_scratch(const struct attention_layer *attention, const struct layer_room *room,
+                                   struct purse *purse, struct attention_scratch *scratch)
 {
     const struct attention shape = attention_shape(attention);
     const size_t column = room->batch * room->sequence * room->activation;
@@ -55,21 +55,22 @@ static void plan_scratch(const struct attention_layer *attention, const struct l
     scratch->to_qkv = purse_take(purse, column * attention_row(&shape));
 }
 
-static struct attention_scratch scratch_of(const struct attention_layer *attention, const struct pass *pass,
-                                           const struct layer_places *places)
+static struct attention_scratch attention_scratch_of(const struct attention_layer *attention, const struct pass *pass,
+                                                     const struct layer_places *places)
 {
     struct attention_scratch scratch = {0};
     const struct layer_room room = pass_room(pass);
-    plan_scratch(attention, &room, &(struct purse){.base = places->scratch}, &scratch);
+    attention_plan_scratch(attention, &room, &(struct purse){.base = places->scratch}, &scratch);
     return scratch;
 }
 
-static struct attention_arrays arrays_of(const struct attention_layer *attention, const struct pass *pass,
-                                         const struct layer_places *places)
+static struct attention_arrays attention_arrays_of(const struct attention_layer *attention, const struct pass *pass,
+                                                   const struct layer_places *places)
 {
     struct attention_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    plan(attention, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept}, &arrays);
+    attention_plan(attention, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept},
+                   &arrays);
     return arrays;
 }
 
@@ -79,8 +80,8 @@ static struct layer_memory attention_memory(const struct layer *layer, const str
     struct attention_arrays arrays;
     struct attention_scratch places;
     struct purse own = {0}, kept = {0}, scratch = {0};
-    plan(attention, room, &own, &kept, &arrays);
-    plan_scratch(attention, room, &scratch, &places);
+    attention_plan(attention, room, &own, &kept, &arrays);
+    attention_plan_scratch(attention, room, &scratch, &places);
     return (struct layer_memory){own.used, kept.used, scratch.used};
 }
 
@@ -92,7 +93,7 @@ static double attention_flops(const struct layer *layer, size_t sequence)
     return 2 * products + 4 * (double)(heads_width(attention) * sequence);
 }
 
-static void turn(const struct attention_layer *attention, const struct pass *pass, bool back, void *qkv)
+static void attention_turn(const struct attention_layer *attention, const struct pass *pass, bool back, void *qkv)
 {
     if (attention->rotary_base == 0)
         return;
@@ -131,7 +132,7 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
                               const void *x, void *y)
 {
     const struct attention_layer *attention = layer->settings;
-    const struct attention_arrays arrays = arrays_of(attention, pass, places);
+    const struct attention_arrays arrays = attention_arrays_of(attention, pass, places);
     struct device *device = pass->device;
     struct attention shape = attention_shape(attention);
     shape.batch = pass->batch;
@@ -139,13 +140,13 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
     shape.first = pass->first;
     const size_t row = attention_row(&shape);
     void *qkv = pass_activation_at(pass, arrays.qkv, pass->first * row),
-         *branch = scratch_of(attention, pass, places).branch;
+         *branch = attention_scratch_of(attention, pass, places).branch;
 
     norm_forward(pass, &attention->norm, x, &arrays.norm);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_forward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, qkv, parts[i].first), row);
-    turn(attention, pass, false, qkv);
+    attention_turn(attention, pass, false, qkv);
     device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
@@ -156,19 +157,19 @@ static void attention_backward(const struct layer *layer, const struct pass *pas
                                const void *x, void *gradient)
 {
     const struct attention_layer *attention = layer->settings;
-    const struct attention_arrays arrays = arrays_of(attention, pass, places);
+    const struct attention_arrays arrays = attention_arrays_of(attention, pass, places);
     struct device *device = pass->device;
     struct attention shape = attention_shape(attention);
     shape.batch = pass->batch;
     shape.sequence = pass->sequence;
     const size_t row = attention_row(&shape);
-    const struct attention_scratch scratch = scratch_of(attention, pass, places);
+    const struct attention_scratch scratch = attention_scratch_of(attention, pass, places);
     const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
 
     linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, scratch.to_attended);
     device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,
                                scratch.to_qkv);
-    turn(attention, pass, true, scratch.to_qkv);
+    attention_turn(attention, pass, true, scratch.to_qkv);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_backward(pass, parts[i].linear, arrays.norm.out,

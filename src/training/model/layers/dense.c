@@ -5,7 +5,7 @@
  * The product with the rows of a window, one after another, is the sum over the window's places of products with one
  * row each: of the rows that lie `back` rows before, and the part of the weight that is theirs. So no row is copied.
  */
-static size_t larger(size_t a, size_t b)
+static size_t dense_larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -19,8 +19,8 @@ struct dense_arrays {
     void *hidden; /* before GELU */
 };
 
-static void plan(const struct dense *dense, const struct layer_room *room, struct purse *own, struct purse *kept,
-                 struct dense_arrays *arrays)
+static void dense_plan(const struct dense *dense, const struct layer_room *room, struct purse *own, struct purse *kept,
+                       struct dense_arrays *arrays)
 {
     norm_plan(&dense->norm, room, room->training ? kept : own, &arrays->norm);
     arrays->hidden = purse_take(kept, room->batch * room->sequence * dense->linear.outputs * room->activation);
@@ -33,30 +33,30 @@ struct dense_scratch {
     void *to_norm;
 };
 
-static void plan_scratch(const struct dense *dense, const struct layer_room *room, struct purse *purse,
-                         struct dense_scratch *scratch)
+static void dense_plan_scratch(const struct dense *dense, const struct layer_room *room, struct purse *purse,
+                               struct dense_scratch *scratch)
 {
     const size_t rows = room->batch * room->sequence;
     scratch->active = purse_take(purse, rows * dense->linear.outputs * room->activation);
-    scratch->sum = purse_take(purse, rows * larger(dense->linear.outputs, dense->norm.width) * room->element);
+    scratch->sum = purse_take(purse, rows * dense_larger(dense->linear.outputs, dense->norm.width) * room->element);
     scratch->to_norm = room->training ? purse_take(purse, rows * dense->norm.width * room->activation) : NULL;
 }
 
-static struct dense_arrays arrays_of(const struct dense *dense, const struct pass *pass,
-                                     const struct layer_places *places)
+static struct dense_arrays dense_arrays_of(const struct dense *dense, const struct pass *pass,
+                                           const struct layer_places *places)
 {
     struct dense_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    plan(dense, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept}, &arrays);
+    dense_plan(dense, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept}, &arrays);
     return arrays;
 }
 
-static struct dense_scratch scratch_of(const struct dense *dense, const struct pass *pass,
-                                       const struct layer_places *places)
+static struct dense_scratch dense_scratch_of(const struct dense *dense, const struct pass *pass,
+                                             const struct layer_places *places)
 {
     struct dense_scratch scratch;
     const struct layer_room room = pass_room(pass);
-    plan_scratch(dense, &room, &(struct purse){.base = places->scratch}, &scratch);
+    dense_plan_scratch(dense, &room, &(struct purse){.base = places->scratch}, &scratch);
     return scratch;
 }
 
@@ -65,8 +65,8 @@ static struct layer_memory dense_memory(const struct layer *layer, const struct 
     struct dense_arrays arrays;
     struct dense_scratch places;
     struct purse own = {0}, kept = {0}, scratch = {0};
-    plan(layer->settings, room, &own, &kept, &arrays);
-    plan_scratch(layer->settings, room, &scratch, &places);
+    dense_plan(layer->settings, room, &own, &kept, &arrays);
+    dense_plan_scratch(layer->settings, room, &scratch, &places);
     return (struct layer_memory){own.used, kept.used, scratch.used};
 }
 
@@ -91,7 +91,7 @@ static size_t runs_of(const struct pass *pass, size_t back)
 
 static struct run run_of(const struct pass *pass, size_t back, size_t number)
 {
-    const size_t end = pass->first + pass->sequence, begin = larger(pass->first, back);
+    const size_t end = pass->first + pass->sequence, begin = dense_larger(pass->first, back);
     if (!back)
         return (struct run){.rows = pass_rows(pass), .in = pass->first};
     return (struct run){.rows = begin < end ? end - begin : 0,
@@ -110,8 +110,8 @@ static void dense_forward(const struct layer *layer, const struct pass *pass, co
                           const void *x, void *y)
 {
     const struct dense *dense = layer->settings;
-    const struct dense_arrays arrays = arrays_of(dense, pass, places);
-    const struct dense_scratch scratch = scratch_of(dense, pass, places);
+    const struct dense_arrays arrays = dense_arrays_of(dense, pass, places);
+    const struct dense_scratch scratch = dense_scratch_of(dense, pass, places);
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, count = pass_rows(pass) * out;
     struct norm_kept norm = arrays.norm;
@@ -143,8 +143,8 @@ static void dense_backward(const struct layer *layer, const struct pass *pass, c
                            const void *x, void *gradient)
 {
     const struct dense *dense = layer->settings;
-    const struct dense_arrays arrays = arrays_of(dense, pass, places);
-    const struct dense_scratch scratch = scratch_of(dense, pass, places);
+    const struct dense_arrays arrays = dense_arrays_of(dense, pass, places);
+    const struct dense_scratch scratch = dense_scratch_of(dense, pass, places);
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, rows = pass_rows(pass);
     void *to_hidden = scratch.active;

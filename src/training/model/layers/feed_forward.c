@@ -13,8 +13,8 @@ static size_t hidden_row(const struct feed_forward *feed_forward)
     return (feed_forward->gated ? 2 : 1) * feed_forward->hidden;
 }
 
-static void plan(const struct feed_forward *feed_forward, const struct layer_room *room, struct purse *kept,
-                 struct feed_forward_arrays *arrays)
+static void feed_forward_plan(const struct feed_forward *feed_forward, const struct layer_room *room,
+                              struct purse *kept, struct feed_forward_arrays *arrays)
 {
     const size_t column = room->batch * room->sequence * room->activation;
     norm_plan(&feed_forward->norm, room, kept, &arrays->norm);
@@ -28,8 +28,8 @@ struct feed_forward_scratch {
     void *to_norm, *to_active, *to_hidden;
 };
 
-static void plan_scratch(const struct feed_forward *feed_forward, const struct layer_room *room, struct purse *purse,
-                         struct feed_forward_scratch *scratch)
+static void feed_forward_plan_scratch(const struct feed_forward *feed_forward, const struct layer_room *room,
+                                      struct purse *purse, struct feed_forward_scratch *scratch)
 {
     const size_t column = room->batch * room->sequence * room->activation;
     scratch->branch = purse_take(purse, column * feed_forward->norm.width);
@@ -41,21 +41,21 @@ static void plan_scratch(const struct feed_forward *feed_forward, const struct l
         feed_forward->gated ? purse_take(purse, column * hidden_row(feed_forward)) : scratch->to_active;
 }
 
-static struct feed_forward_scratch scratch_of(const struct feed_forward *feed_forward, const struct pass *pass,
-                                              const struct layer_places *places)
+static struct feed_forward_scratch feed_forward_scratch_of(const struct feed_forward *feed_forward,
+                                                           const struct pass *pass, const struct layer_places *places)
 {
     struct feed_forward_scratch scratch = {0};
     const struct layer_room room = pass_room(pass);
-    plan_scratch(feed_forward, &room, &(struct purse){.base = places->scratch}, &scratch);
+    feed_forward_plan_scratch(feed_forward, &room, &(struct purse){.base = places->scratch}, &scratch);
     return scratch;
 }
 
-static struct feed_forward_arrays arrays_of(const struct feed_forward *feed_forward, const struct pass *pass,
-                                            const struct layer_places *places)
+static struct feed_forward_arrays feed_forward_arrays_of(const struct feed_forward *feed_forward,
+                                                         const struct pass *pass, const struct layer_places *places)
 {
     struct feed_forward_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    plan(feed_forward, &room, &(struct purse){.base = places->kept}, &arrays);
+    feed_forward_plan(feed_forward, &room, &(struct purse){.base = places->kept}, &arrays);
     return arrays;
 }
 
@@ -65,8 +65,8 @@ static struct layer_memory feed_forward_memory(const struct layer *layer, const 
     struct feed_forward_arrays arrays;
     struct feed_forward_scratch places;
     struct purse kept = {0}, scratch = {0};
-    plan(feed_forward, room, &kept, &arrays);
-    plan_scratch(feed_forward, room, &scratch, &places);
+    feed_forward_plan(feed_forward, room, &kept, &arrays);
+    feed_forward_plan_scratch(feed_forward, room, &scratch, &places);
     return (struct layer_memory){0, kept.used, scratch.used};
 }
 
@@ -80,7 +80,7 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
                                  const void *x, void *y)
 {
     const struct feed_forward *feed_forward = layer->settings;
-    const struct feed_forward_arrays arrays = arrays_of(feed_forward, pass, places);
+    const struct feed_forward_arrays arrays = feed_forward_arrays_of(feed_forward, pass, places);
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
     norm_forward(pass, &feed_forward->norm, x, &arrays.norm);
@@ -93,7 +93,7 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
         linear_forward(pass, &feed_forward->up, arrays.norm.out, arrays.hidden, 0);
         device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
     }
-    void *branch = scratch_of(feed_forward, pass, places).branch;
+    void *branch = feed_forward_scratch_of(feed_forward, pass, places).branch;
     linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
     branch_join(pass, layer, x, branch, y);
 }
@@ -102,10 +102,10 @@ static void feed_forward_backward(const struct layer *layer, const struct pass *
                                   const void *x, void *gradient)
 {
     const struct feed_forward *feed_forward = layer->settings;
-    const struct feed_forward_arrays arrays = arrays_of(feed_forward, pass, places);
+    const struct feed_forward_arrays arrays = feed_forward_arrays_of(feed_forward, pass, places);
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
-    const struct feed_forward_scratch scratch = scratch_of(feed_forward, pass, places);
+    const struct feed_forward_scratch scratch = feed_forward_scratch_of(feed_forward, pass, places);
     const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
 
     linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, scratch.to_active);

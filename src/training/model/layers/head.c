@@ -13,7 +13,8 @@ struct head_arrays {
     size_t logit_rows, logit_stride;
 };
 
-static void plan(const struct head *head, const struct layer_room *room, struct purse *kept, struct head_arrays *arrays)
+static void head_plan(const struct head *head, const struct layer_room *room, struct purse *kept,
+                      struct head_arrays *arrays)
 {
     const size_t rows = room->batch * room->sequence;
     norm_plan(&head->norm, room, kept, &arrays->norm);
@@ -24,11 +25,12 @@ static void plan(const struct head *head, const struct layer_room *room, struct 
     arrays->logits = purse_take(kept, arrays->logit_rows * arrays->logit_stride * room->activation);
 }
 
-static struct head_arrays arrays_of(const struct head *head, const struct pass *pass, const struct layer_places *places)
+static struct head_arrays head_arrays_of(const struct head *head, const struct pass *pass,
+                                         const struct layer_places *places)
 {
     struct head_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    plan(head, &room, &(struct purse){.base = places->kept}, &arrays);
+    head_plan(head, &room, &(struct purse){.base = places->kept}, &arrays);
     return arrays;
 }
 
@@ -37,7 +39,7 @@ static struct layer_memory head_memory(const struct layer *layer, const struct l
     const struct head *head = layer->settings;
     struct head_arrays arrays;
     struct purse kept = {0};
-    plan(head, room, &kept, &arrays);
+    head_plan(head, room, &kept, &arrays);
     return (struct layer_memory){
         0, kept.used, room->training ? room->batch * room->sequence * head->norm.width * room->activation : 0};
 }
@@ -52,7 +54,7 @@ static void head_forward(const struct layer *layer, const struct pass *pass, con
                          const void *x, void *y)
 {
     const struct head *head = layer->settings;
-    const struct head_arrays arrays = arrays_of(head, pass, places);
+    const struct head_arrays arrays = head_arrays_of(head, pass, places);
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass);
     norm_forward(pass, &head->norm, x, &arrays.norm);
@@ -76,7 +78,7 @@ static void head_backward(const struct layer *layer, const struct pass *pass, co
                           const void *x, void *gradient)
 {
     const struct head *head = layer->settings;
-    const struct head_arrays arrays = arrays_of(head, pass, places);
+    const struct head_arrays arrays = head_arrays_of(head, pass, places);
     linear_backward(pass, &head->logits, arrays.norm.out, arrays.logits, arrays.logit_stride, false, places->scratch);
     norm_backward(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient);
 }

@@ -14,7 +14,7 @@ weft_status linear_add(struct model_description *description, struct linear *lin
     return status;
 }
 
-static const void *weight_of(const struct pass *pass, const struct linear *linear)
+static const void *layers_linear_weight_of(const struct pass *pass, const struct linear *linear)
 {
     return pass_activation_at(pass, pass->weights, pass->description->parameters[linear->weight].offset);
 }
@@ -29,7 +29,7 @@ void linear_forward(const struct pass *pass, const struct linear *linear, const 
                        .inner = linear->inputs,
                        .transpose_b = linear->outputs_first,
                        .a = x,
-                       .b = weight_of(pass, linear),
+                       .b = layers_linear_weight_of(pass, linear),
                        .bias = linear->bias == NO_PARAMETER ? NULL : pass_tensor(pass, pass->parameters, linear->bias),
                        .c = y,
                        .stride_c = stride,
@@ -67,7 +67,7 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
                                .transpose_b = !linear->outputs_first,
                                .accumulate = accumulate,
                                .a = gradient_y,
-                               .b = weight_of(pass, linear),
+                               .b = layers_linear_weight_of(pass, linear),
                                .c = gradient_x,
                                .stride_a = stride,
                            });

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void complete(struct model_shape *shape)
+static void gpt_complete(struct model_shape *shape)
 {
     if (!shape->kv_heads)
         shape->kv_heads = shape->heads;
@@ -24,7 +24,7 @@ static void complete(struct model_shape *shape)
         shape->norm_epsilon = 1e-5;
 }
 
-static weft_status add_block(struct model_description *description, size_t number, struct error *error)
+static weft_status gpt_add_block(struct model_description *description, size_t number, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
     const struct norm norm = {.width = shape->width, .epsilon = shape->norm_epsilon};
@@ -57,7 +57,7 @@ static weft_status add_block(struct model_description *description, size_t numbe
     return status;
 }
 
-static weft_status describe(struct model_description *description, struct error *error)
+static weft_status gpt_describe(struct model_description *description, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
     const struct embedding embedding = {
@@ -73,7 +73,7 @@ static weft_status describe(struct model_description *description, struct error 
     if (status == WEFT_OK)
         status = embedding_add(description, &embedding, 0.02, "wte.weight", "wpe.weight", &table, error);
     for (size_t i = 0; status == WEFT_OK && i < shape->layers; i++)
-        status = add_block(description, i, error);
+        status = gpt_add_block(description, i, error);
     if (status == WEFT_OK)
         status = head_add(description, &head, 0, "ln_f.weight", "ln_f.bias", NULL, table, error);
     return status;
@@ -84,6 +84,6 @@ static const char *const numbers[] = {"heads", "kv_heads", "hidden", NULL};
 const struct network gpt_network = {
     .kind = "gpt",
     .numbers = numbers,
-    .complete = complete,
-    .describe = describe,
+    .complete = gpt_complete,
+    .describe = gpt_describe,
 };

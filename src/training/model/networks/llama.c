@@ -17,7 +17,7 @@
 
 #define HIDDEN_MULTIPLE 32
 
-static void complete(struct model_shape *shape)
+static void llama_complete(struct model_shape *shape)
 {
     if (!shape->kv_heads)
         shape->kv_heads = shape->heads;
@@ -29,7 +29,7 @@ static void complete(struct model_shape *shape)
         shape->rotary_base = 10000;
 }
 
-static weft_status check(const struct model_shape *shape, struct error *error)
+static weft_status llama_check(const struct model_shape *shape, struct error *error)
 {
     weft_status status = transformer_check(shape, error);
     if (status != WEFT_OK)
@@ -41,7 +41,7 @@ static weft_status check(const struct model_shape *shape, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status add_block(struct model_description *description, size_t number, struct error *error)
+static weft_status llama_add_block(struct model_description *description, size_t number, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
     const struct norm norm = {.width = shape->width, .epsilon = shape->norm_epsilon};
@@ -73,7 +73,7 @@ static weft_status add_block(struct model_description *description, size_t numbe
     return status;
 }
 
-static weft_status describe(struct model_description *description, struct error *error)
+static weft_status llama_describe(struct model_description *description, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
     const struct embedding embedding = {
@@ -81,11 +81,11 @@ static weft_status describe(struct model_description *description, struct error 
     const struct head head = {.norm = {.width = shape->width, .epsilon = shape->norm_epsilon},
                               .vocabulary = shape->vocabulary};
     size_t table = NO_PARAMETER;
-    weft_status status = check(shape, error);
+    weft_status status = llama_check(shape, error);
     if (status == WEFT_OK)
         status = embedding_add(description, &embedding, 0.02, "model.embed_tokens.weight", NULL, &table, error);
     for (size_t i = 0; status == WEFT_OK && i < shape->layers; i++)
-        status = add_block(description, i, error);
+        status = llama_add_block(description, i, error);
     if (status == WEFT_OK)
         status = head_add(description, &head, 0.02, "model.norm.weight", NULL, shape->untied ? "lm_head.weight" : NULL,
                           table, error);
@@ -97,6 +97,6 @@ static const char *const numbers[] = {"heads", "kv_heads", "hidden", "rotary_bas
 const struct network llama_network = {
     .kind = "llama",
     .numbers = numbers,
-    .complete = complete,
-    .describe = describe,
+    .complete = llama_complete,
+    .describe = llama_describe,
 };

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void complete(struct model_shape *shape)
+static void mlp_complete(struct model_shape *shape)
 {
     if (!shape->hidden)
         shape->hidden = 4 * shape->width;
@@ -24,7 +24,7 @@ static void complete(struct model_shape *shape)
         shape->norm_epsilon = 1e-5;
 }
 
-static weft_status describe(struct model_description *description, struct error *error)
+static weft_status mlp_describe(struct model_description *description, struct error *error)
 {
     const struct model_shape *shape = &description->shape;
     const struct embedding embedding = {
@@ -52,6 +52,6 @@ static const char *const numbers[] = {"hidden", "window", NULL};
 const struct network mlp_network = {
     .kind = "mlp",
     .numbers = numbers,
-    .complete = complete,
-    .describe = describe,
+    .complete = mlp_complete,
+    .describe = mlp_describe,
 };

@@ -40,7 +40,7 @@ static weft_status tell_place(const struct divergence *divergence, uint32_t micr
 }
 
 /* This rank's first micro-batch with such a number. */
-static weft_status search(const struct divergence *divergence, struct error *error)
+static weft_status divergence_search(const struct divergence *divergence, struct error *error)
 {
     const struct micro_batches *layout = divergence->layout;
     const uint64_t sequences = model_get_batch(divergence->model);
@@ -66,7 +66,7 @@ static weft_status search(const struct divergence *divergence, struct error *err
 weft_status divergence_explain(const struct divergence *divergence, bool *speaks, struct error *error)
 {
     weft_status status =
-        agreement_reach(divergence->context, divergence->comm, search(divergence, error), error, speaks);
+        agreement_reach(divergence->context, divergence->comm, divergence_search(divergence, error), error, speaks);
     if (status != WEFT_OK)
         return status;
     char figure[FIGURE_BYTES];

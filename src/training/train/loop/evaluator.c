@@ -72,14 +72,15 @@ static weft_status open_data(struct evaluator *evaluator, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status open_model(struct evaluator *evaluator, uint64_t batch, struct model **model, struct error *error)
+static weft_status evaluator_open_model(struct evaluator *evaluator, uint64_t batch, struct model **model,
+                                        struct error *error)
 {
     return model_open(evaluator->description, evaluator->device,
                       &(struct model_options){.batch = batch, .sequence = evaluator->sequence}, model, error);
 }
 
 /* Everything that this rank can prepare by itself. */
-static weft_status prepare(struct evaluator *evaluator, struct error *error)
+static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *error)
 {
     const struct evaluator_config *config = evaluator->config;
     if (config->sequence > 0 && (uint64_t)config->sequence > config->shape.context)
@@ -99,9 +100,9 @@ static weft_status prepare(struct evaluator *evaluator, struct error *error)
         return status;
     const uint64_t batch = (uint64_t)config->micro_batch, rest = evaluator->sequences % batch;
     if (evaluator->sequences >= batch)
-        status = open_model(evaluator, batch, &evaluator->model, error);
+        status = evaluator_open_model(evaluator, batch, &evaluator->model, error);
     if (status == WEFT_OK && rest)
-        status = open_model(evaluator, rest, &evaluator->last, error);
+        status = evaluator_open_model(evaluator, rest, &evaluator->last, error);
     if (status != WEFT_OK)
         return status;
     const size_t length = batch * evaluator->sequence;
@@ -123,7 +124,7 @@ static weft_status give_weights(struct evaluator *evaluator, struct error *error
 }
 
 /* Whole micro-batches, then what remains, weighted by their sequences. */
-static weft_status evaluate(const struct evaluator *evaluator, double *loss, struct error *error)
+static weft_status evaluator_evaluate(const struct evaluator *evaluator, double *loss, struct error *error)
 {
     const uint64_t batch = (uint64_t)evaluator->config->micro_batch, rest = evaluator->sequences % batch;
     struct evaluation evaluation = {
@@ -165,7 +166,7 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     if (status == WEFT_OK)
         status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
     if (status == WEFT_OK)
-        status = agreement_reach(context, comm, prepare(&evaluator, error), error, speaks);
+        status = agreement_reach(context, comm, evaluator_prepare(&evaluator, error), error, speaks);
     if (status != WEFT_OK)
         goto close;
     uint64_t begin = clock_now();
@@ -177,7 +178,7 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     found.load_seconds = (double)(clock_now() - begin) * 1e-9;
     begin = clock_now();
     if (status == WEFT_OK)
-        status = evaluate(&evaluator, &found.loss, error);
+        status = evaluator_evaluate(&evaluator, &found.loss, error);
     found.seconds = (double)(clock_now() - begin) * 1e-9;
     if (status != WEFT_OK) { /* the others would wait for this rank */
         weft_abort(context, error->text);

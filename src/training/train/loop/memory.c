@@ -36,7 +36,7 @@ static struct model_options training_options(const struct train_config *config,
 }
 
 /* Levels of partial sums: see training/parallel/internal/partial_sums.h. */
-static uint64_t levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
+static uint64_t loop_memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
 {
     struct micro_batches layout;
     const int64_t total = config->batch / config->micro_batch;
@@ -68,8 +68,8 @@ static uint64_t first_rank_of(const struct train_config *config, const struct mo
 }
 
 /* Room to copy what this rank writes of a checkpoint: see training/train/state/internal/checkpoint_parts.h. */
-static uint64_t checkpoint_of(const struct train_config *config, uint64_t weights, uint64_t moments, uint32_t rank,
-                              uint32_t ranks)
+static uint64_t loop_memory_checkpoint_of(const struct train_config *config, uint64_t weights, uint64_t moments,
+                                          uint32_t rank, uint32_t ranks)
 {
     const uint64_t whole = weights + moments;
     if (whole < config->checkpoint_part)
@@ -91,13 +91,13 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
         .weights = array,
         .gradients = array + (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
         .optimiser = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
-        .partial_sums = levels_of(config, rank, ranks) * array,
+        .partial_sums = loop_memory_levels_of(config, rank, ranks) * array,
         .narrowed = narrowed,
         .activations = model > narrowed ? model - narrowed : 0,
         .rest = MEMORY_OF_PROCESS + (nodes > 1 ? MEMORY_OF_NETWORK : 0),
     };
     if (config->checkpoint_dir)
-        plan.checkpoint = checkpoint_of(config, array, arrays * array, rank, ranks);
+        plan.checkpoint = loop_memory_checkpoint_of(config, array, arrays * array, rank, ranks);
     if (rank == 0)
         plan.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
     return plan;

@@ -77,7 +77,7 @@ static weft_status explain_divergence(struct trainer *trainer, const weft_traini
 }
 
 /* One step; *stopping tells whether some rank wants to end. */
-static weft_status take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
+static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     const uint64_t begin = clock_now(), read_time = trainer->read_time;
@@ -132,7 +132,7 @@ static bool is_scheduled(const struct train_config *config, uint64_t step)
 }
 
 /* An evaluation that a stop cuts short leaves no trace: the run that goes on makes it again. */
-static weft_status evaluate(struct trainer *trainer, struct course *course, struct error *error)
+static weft_status trainer_evaluate(struct trainer *trainer, struct course *course, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct patience *patience = &trainer->state.patience;
@@ -173,7 +173,7 @@ static weft_status heard(struct trainer *trainer, weft_status status)
 }
 
 /* The prompt and what the model writes after it. */
-static weft_status sample(struct trainer *trainer, struct error *error)
+static weft_status trainer_sample(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     if (!config->sample || trainer->rank != 0 || !trainer->out || !text_is_known(&trainer->text))
@@ -249,7 +249,7 @@ static weft_status pause_between_steps(struct trainer *trainer, struct course *c
     const uint64_t step = trainer->state.step;
     weft_status status = WEFT_OK;
     if (is_scheduled(config, step) && trainer->state.patience.last_step != step)
-        status = evaluate(trainer, course, error);
+        status = trainer_evaluate(trainer, course, error);
     if (status != WEFT_OK || course->stopping || !config->checkpoint_dir)
         return status;
     const bool due =
@@ -268,7 +268,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, struct course *cou
     if (status == WEFT_OK)
         status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
     if (status == WEFT_OK && !course->stopping && course->evaluated != state->step)
-        status = evaluate(trainer, course, error);
+        status = trainer_evaluate(trainer, course, error);
     if (status != WEFT_OK)
         return status;
     if (trainer->writer && state->patience.last_step != before)
@@ -276,7 +276,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, struct course *cou
     return status;
 }
 
-static weft_status run(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status loop_trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct training_state *state = &trainer->state;
@@ -292,7 +292,7 @@ static weft_status run(struct trainer *trainer, bool *speaks, struct error *erro
             return status;
         if (course.stopping || has_lost_patience(trainer))
             break;
-        if ((status = take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
+        if ((status = trainer_take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
             return status;
         if ((status = heard(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
             return status;
@@ -306,14 +306,14 @@ static weft_status run(struct trainer *trainer, bool *speaks, struct error *erro
     report_end(&trainer->report,
                course.stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
     if (!course.stopping)
-        status = trainer_agree(trainer, sample(trainer, error), speaks, error);
+        status = trainer_agree(trainer, trainer_sample(trainer, error), speaks, error);
     return status;
 }
 
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     *speaks = true;
-    weft_status status = run(trainer, speaks, error);
+    weft_status status = loop_trainer_run(trainer, speaks, error);
     if (status != WEFT_OK)
         report_end(&trainer->report, REPORT_FAILED);
     /* What failed here alone ends the job: the others would wait for this rank. */

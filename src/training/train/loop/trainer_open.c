@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weft_status check_config(const struct train_config *config, struct error *error)
+static weft_status trainer_open_check_config(const struct train_config *config, struct error *error)
 {
     if (config->batch % config->micro_batch)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -44,7 +44,7 @@ static weft_status check_config(const struct train_config *config, struct error 
 }
 
 /* Whether this node has the memory that its ranks will want. */
-static weft_status check_memory(const struct trainer *trainer, struct error *error)
+static weft_status trainer_open_check_memory(const struct trainer *trainer, struct error *error)
 {
     struct limits limits;
     weft_status status = limits_read(&limits, error);
@@ -85,12 +85,12 @@ static weft_status choose_kernels(struct trainer *trainer, bool *speaks, struct 
 }
 
 /* What this rank can find out by itself, before it takes memory. */
-static weft_status prepare(struct trainer *trainer, struct error *error)
+static weft_status trainer_open_prepare(struct trainer *trainer, struct error *error)
 {
     struct train_config *config = &trainer->config;
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
-    weft_status status = check_config(config, error);
+    weft_status status = trainer_open_check_config(config, error);
     if (status == WEFT_OK && trainer->rank == 0 && config->checkpoint_dir)
         status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
@@ -123,11 +123,11 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
         trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
     if (status == WEFT_OK && trainer->rank == 0 && (config->checkpoint_dir || config->resume))
         status = dataset_identify(trainer->dataset, &trainer->identity, error);
-    return status == WEFT_OK ? check_memory(trainer, error) : status;
+    return status == WEFT_OK ? trainer_open_check_memory(trainer, error) : status;
 }
 
 /* The memory that this rank works in by itself. */
-static weft_status take_memory(struct trainer *trainer, struct error *error)
+static weft_status trainer_open_take_memory(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     weft_status status;
@@ -209,7 +209,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
 }
 
 /* The state that the run goes on from, on rank 0. */
-static weft_status read_state(struct trainer *trainer, struct training_state *state, struct error *error)
+static weft_status trainer_open_read_state(struct trainer *trainer, struct training_state *state, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     weft_status status = training_state_load(state, config, config->resume, trainer->changes, error);
@@ -221,13 +221,13 @@ static weft_status read_state(struct trainer *trainer, struct training_state *st
 }
 
 /* Rank 0 reads it, and all get theirs of it. */
-static weft_status resume(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, struct error *error)
 {
     struct whole_state whole;
     const struct shards *shards = training_shards(trainer->training);
     weft_status status = whole_state_open(&whole, &trainer->state, shards, error);
     if (status == WEFT_OK && trainer->rank == 0)
-        status = read_state(trainer, &whole.state, error);
+        status = trainer_open_read_state(trainer, &whole.state, error);
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
         status = whole_state_deal(&whole, &trainer->state, shards, error);
@@ -254,14 +254,15 @@ static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct er
 
 static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    weft_status status = trainer->config.resume ? resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
+    weft_status status =
+        trainer->config.resume ? trainer_open_resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
     if (status != WEFT_OK)
         return status;
     status = weft_training_keep_bf16(trainer->training, model_narrowed_weights(trainer->model));
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
-static weft_status open_writer(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status trainer_open_open_writer(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct checkpoint_writer_setup setup = {
         .context = trainer->context,
@@ -274,7 +275,7 @@ static weft_status open_writer(struct trainer *trainer, bool *speaks, struct err
     return checkpoint_writer_open(&setup, &trainer->writer, speaks, error);
 }
 
-static void describe(const struct trainer *trainer)
+static void trainer_open_describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
     const struct micro_batches *layout = training_layout(trainer->training);
@@ -414,10 +415,10 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     if (status == WEFT_OK)
         status = text_open_together(&sources, context, comm, &trainer->text, speaks, error);
     if (status == WEFT_OK)
-        status = trainer_agree(trainer, prepare(trainer, error), speaks, error);
+        status = trainer_agree(trainer, trainer_open_prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = trainer_agree(trainer, take_memory(trainer, error), speaks, error);
+    status = trainer_agree(trainer, trainer_open_take_memory(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
     status = trainer_agree(trainer, open_training(trainer, error), speaks, error);
@@ -425,7 +426,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         goto fail;
     status = begin_state(trainer, speaks, error);
     if (status == WEFT_OK && config->checkpoint_dir)
-        status = open_writer(trainer, speaks, error);
+        status = trainer_open_open_writer(trainer, speaks, error);
     if (status != WEFT_OK)
         goto fail;
 
@@ -440,7 +441,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     wanted.out = out; /* the same on every rank */
     if ((status = begin_report(trainer, report_wants_peak(&wanted), error)) != WEFT_OK)
         goto fail;
-    describe(trainer);
+    trainer_open_describe(trainer);
     trainer->config.pretrained = NULL; /* what is needed of it has been read */
     *result = trainer;
     return WEFT_OK;

@@ -34,7 +34,7 @@ static bool is_collected_anyway(const struct report_options *options)
            asked.st_ino == other.st_ino;
 }
 
-static void tell(FILE *warnings, const char *what)
+static void collected_tell(FILE *warnings, const char *what)
 {
     if (!warnings)
         return;
@@ -51,7 +51,7 @@ static weft_status collected_open(const struct report_options *options, void **s
         return error_memory(error, sizeof *collected, "the metrics that are collected");
     *collected = (struct collected){.warnings = options->warnings, .only_progress = is_collected_anyway(options)};
     if (weft_reporter_open(options->collected, &collected->reporter) != WEFT_OK) {
-        tell(collected->warnings, "WEFT_METRICS: ");
+        collected_tell(collected->warnings, "WEFT_METRICS: ");
         free(collected);
         return WEFT_OK;
     }
@@ -64,25 +64,25 @@ static weft_status collected_begin(void *state, const struct report_run *run, do
     return WEFT_OK;
 }
 
-static void note(struct collected *collected, weft_status status)
+static void collected_note(struct collected *collected, weft_status status)
 {
     if (status == WEFT_OK)
         return;
-    tell(collected->warnings, "");
+    collected_tell(collected->warnings, "");
     collected->warnings = NULL;
 }
 
 /* A disk that was full may have room again: each value is tried. */
-static void put(struct collected *collected, const char *name, uint64_t step, double value)
+static void collected_put(struct collected *collected, const char *name, uint64_t step, double value)
 {
     if (!collected->only_progress)
-        note(collected, weft_report(collected->reporter, name, (int64_t)step, value));
+        collected_note(collected, weft_report(collected->reporter, name, (int64_t)step, value));
 }
 
 static void put_progress(struct collected *collected, uint64_t step, uint64_t end, double left)
 {
     if (end > 0 && step <= end)
-        note(collected, weft_report_progress(collected->reporter, (double)step, (double)end, left));
+        collected_note(collected, weft_report_progress(collected->reporter, (double)step, (double)end, left));
 }
 
 /* Once a second, and at the last step: what is left then is an evaluation and a checkpoint. */
@@ -98,24 +98,24 @@ static void put_progress_in_time(struct collected *collected, const struct repor
 static weft_status collected_step(void *state, const struct report_figures *figures, struct error *error)
 {
     const struct report_step *step = &figures->step;
-    put(state, report_name_curves[REPORT_NAME_LOSS], step->step, step->loss);
-    put(state, report_name_curves[REPORT_NAME_RATE], step->step, step->rate);
-    put(state, report_name_curves[REPORT_NAME_GRADIENT_NORM], step->step, step->gradient_norm);
-    put(state, report_name_curves[REPORT_NAME_SECONDS], step->step, step->seconds);
-    put(state, report_name_curves[REPORT_NAME_DATA_SECONDS], step->step, step->data_seconds);
-    put(state, report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], step->step, figures->speed.tokens);
-    put(state, REPORT_NAME_WAIT_SHARE, step->step, figures->speed.wait);
+    collected_put(state, report_name_curves[REPORT_NAME_LOSS], step->step, step->loss);
+    collected_put(state, report_name_curves[REPORT_NAME_RATE], step->step, step->rate);
+    collected_put(state, report_name_curves[REPORT_NAME_GRADIENT_NORM], step->step, step->gradient_norm);
+    collected_put(state, report_name_curves[REPORT_NAME_SECONDS], step->step, step->seconds);
+    collected_put(state, report_name_curves[REPORT_NAME_DATA_SECONDS], step->step, step->data_seconds);
+    collected_put(state, report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], step->step, figures->speed.tokens);
+    collected_put(state, REPORT_NAME_WAIT_SHARE, step->step, figures->speed.wait);
     if (isfinite(figures->speed.share))
-        put(state, report_name_curves[REPORT_NAME_UTILISATION], step->step, figures->speed.share);
+        collected_put(state, report_name_curves[REPORT_NAME_UTILISATION], step->step, figures->speed.share);
     put_progress_in_time(state, figures);
     return WEFT_OK;
 }
 
 static weft_status collected_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
-    put(state, REPORT_NAME_HELD_OUT "/loss", held_out->step, held_out->loss);
+    collected_put(state, REPORT_NAME_HELD_OUT "/loss", held_out->step, held_out->loss);
     if (held_out->run->bytes_per_token > 0)
-        put(state, REPORT_NAME_HELD_OUT "/bits_per_byte", held_out->step, held_out->bits_per_byte);
+        collected_put(state, REPORT_NAME_HELD_OUT "/bits_per_byte", held_out->step, held_out->bits_per_byte);
     return WEFT_OK;
 }
 
@@ -124,7 +124,7 @@ static weft_status collected_end(void *state, const struct report_last *last, st
     struct collected *collected = state;
     if (last->ending != REPORT_FAILED)
         put_progress(collected, last->step, last->run->end, 0);
-    note(collected, weft_reporter_flush(collected->reporter));
+    collected_note(collected, weft_reporter_flush(collected->reporter));
     return WEFT_OK;
 }
 

@@ -42,7 +42,7 @@ static void put_key(struct message *message, unsigned field, enum wire wire)
     put_varint(message, field << 3 | wire);
 }
 
-static void put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
+static void event_file_put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         to[i] = (uint8_t)(number >> 8 * i);
@@ -50,7 +50,7 @@ static void put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
 
 static void put_fixed(struct message *message, uint64_t number, size_t bytes)
 {
-    put_little_endian(message->bytes + message->size, number, bytes);
+    event_file_put_little_endian(message->bytes + message->size, number, bytes);
     message->size += bytes;
 }
 
@@ -83,9 +83,9 @@ static void put_bytes(struct message *message, unsigned field, const void *bytes
 static weft_status put_record(struct event_file *events, const struct message *message, struct error *error)
 {
     uint8_t head[12], tail[4];
-    put_little_endian(head, message->size, 8);
-    put_little_endian(head + 8, crc32c_masked(head, 8), 4);
-    put_little_endian(tail, crc32c_masked(message->bytes, message->size), 4);
+    event_file_put_little_endian(head, message->size, 8);
+    event_file_put_little_endian(head + 8, crc32c_masked(head, 8), 4);
+    event_file_put_little_endian(tail, crc32c_masked(message->bytes, message->size), 4);
     if (fwrite(head, 1, sizeof head, events->file) != sizeof head ||
         fwrite(message->bytes, 1, message->size, events->file) != message->size ||
         fwrite(tail, 1, sizeof tail, events->file) != sizeof tail || fflush(events->file) != 0)
@@ -122,7 +122,8 @@ weft_status event_file_put(struct event_file *events, double time, uint64_t step
 /* ---- files ---- */
 
 /* A run that goes on gets a new file; TensorBoard puts those of a directory together. */
-static int make_file(struct event_file *events, const char *directory, double time, bool collected, struct error *error)
+static int event_file_make_file(struct event_file *events, const char *directory, double time, bool collected,
+                                struct error *error)
 {
     char host[256] = "", name[FILE_PATH_BYTES];
     gethostname(host, sizeof host - 1);
@@ -145,7 +146,7 @@ weft_status event_file_open(struct event_file *events, const char *directory, do
     weft_status status = file_make_directory(directory, error);
     if (status != WEFT_OK)
         return status;
-    const int descriptor = make_file(events, directory, time, collected, error);
+    const int descriptor = event_file_make_file(events, directory, time, collected, error);
     events->file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (!events->file) {
         status = error_system(error, "cannot make the event file '%s'", events->path);

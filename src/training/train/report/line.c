@@ -69,7 +69,7 @@ static weft_status line_begin(void *state, const struct report_run *run, double 
 
 /* ---- the line that stays ---- */
 
-static void print_line(struct line *line, const struct report_figures *figures)
+static void report_line_print_line(struct line *line, const struct report_figures *figures)
 {
     const struct report_run *run = figures->run;
     const struct report_step *step = &figures->step;
@@ -151,7 +151,7 @@ static void compose(char fields[LIVE_FIELDS][64], size_t width, char text[LIVE_B
 }
 
 /* The last column stays empty: some terminals go on to the next line when it is written. */
-static void draw(struct line *line, const struct report_figures *figures)
+static void report_line_draw(struct line *line, const struct report_figures *figures)
 {
     const uint64_t now = clock_now();
     if (now - line->redrawn < LIVE_NANOSECONDS)
@@ -173,9 +173,9 @@ static weft_status line_step(void *state, const struct report_figures *figures, 
     line->seconds += figures->step.seconds;
     line->wait_seconds += figures->step.wait_seconds;
     if (line->every && (step % line->every == 0 || step == 1 || step == figures->run->steps))
-        print_line(line, figures);
+        report_line_print_line(line, figures);
     else if (line->live)
-        draw(line, figures);
+        report_line_draw(line, figures);
     return WEFT_OK;
 }
 

@@ -67,7 +67,7 @@ static weft_status prometheus_open(const struct report_options *options, void **
 }
 
 /* A label's value: printable, with \ and " escaped, cut where it is very long. */
-static void escape(const char *text, char escaped[LABEL_BYTES])
+static void report_prometheus_escape(const char *text, char escaped[LABEL_BYTES])
 {
     char printable[LABEL_BYTES / 2];
     size_t length = 0;
@@ -84,14 +84,14 @@ static void escape(const char *text, char escaped[LABEL_BYTES])
 static void make_labels(struct prometheus *prometheus, const struct report_run *run)
 {
     char name[LABEL_BYTES], model[LABEL_BYTES];
-    escape(run->name, name);
-    escape(run->model, model);
+    report_prometheus_escape(run->name, name);
+    report_prometheus_escape(run->model, model);
     snprintf(prometheus->labels, sizeof prometheus->labels, "{run=\"%s\",model=\"%s\"}", name, model);
 }
 
 /* A metric of one sample. Not a number is written as NaN, which the format has. */
-static void put(const struct prometheus *prometheus, FILE *file, const char *name, const char *type, const char *help,
-                double value)
+static void report_prometheus_put(const struct prometheus *prometheus, FILE *file, const char *name, const char *type,
+                                  const char *help, double value)
 {
     fprintf(file, "# HELP weft_train_%s %s\n# TYPE weft_train_%s %s\nweft_train_%s%s ", name, help, name, type, name,
             prometheus->labels);
@@ -105,45 +105,51 @@ static void put_all(const struct prometheus *prometheus, FILE *file)
 {
     const struct report_run *run = &prometheus->run;
     const struct report_figures *figures = &prometheus->figures;
-    put(prometheus, file, "running", "gauge", "1 while the run takes steps, 0 when it has ended.",
-        prometheus->running ? 1 : 0);
-    put(prometheus, file, "start_time_seconds", "gauge", "When the run began or went on, since 1970.",
-        prometheus->began);
-    put(prometheus, file, "ranks", "gauge", "Ranks that train.", (double)run->ranks);
-    put(prometheus, file, "target_steps", "gauge", "Steps of the whole run.", (double)run->steps);
-    put(prometheus, file, "peak_flops", "gauge", "Floating-point operations a second that all ranks could do.",
-        run->peak);
-    put(prometheus, file, "step", "gauge", "Steps done, those before the run went on included.",
-        (double)(prometheus->stepped ? figures->step.step : run->step));
+    report_prometheus_put(prometheus, file, "running", "gauge", "1 while the run takes steps, 0 when it has ended.",
+                          prometheus->running ? 1 : 0);
+    report_prometheus_put(prometheus, file, "start_time_seconds", "gauge", "When the run began or went on, since 1970.",
+                          prometheus->began);
+    report_prometheus_put(prometheus, file, "ranks", "gauge", "Ranks that train.", (double)run->ranks);
+    report_prometheus_put(prometheus, file, "target_steps", "gauge", "Steps of the whole run.", (double)run->steps);
+    report_prometheus_put(prometheus, file, "peak_flops", "gauge",
+                          "Floating-point operations a second that all ranks could do.", run->peak);
+    report_prometheus_put(prometheus, file, "step", "gauge", "Steps done, those before the run went on included.",
+                          (double)(prometheus->stepped ? figures->step.step : run->step));
     if (prometheus->stepped) {
-        put(prometheus, file, "last_step_time_seconds", "gauge", "When the last step ended, since 1970.",
-            figures->time);
-        put(prometheus, file, "loss", "gauge", "Mean loss over the last step's batch, natural logarithm.",
-            figures->step.loss);
-        put(prometheus, file, "learning_rate", "gauge", "Learning rate of the last step.", figures->step.rate);
-        put(prometheus, file, "gradient_norm", "gauge", "Norm of the last step's gradient, before clipping.",
-            figures->step.gradient_norm);
-        put(prometheus, file, "step_seconds", "gauge", "Wall time of the last step.", figures->step.seconds);
-        put(prometheus, file, "tokens_per_second", "gauge", "Tokens a second in recent steps.", figures->recent.tokens);
-        put(prometheus, file, "wait_ratio", "gauge", "Share of recent steps spent waiting for other ranks.",
-            figures->recent.wait);
-        put(prometheus, file, "model_flops_utilisation_ratio", "gauge",
-            "Share of the peak that the model's arithmetic is in recent steps.", figures->recent.share);
-        put(prometheus, file, "remaining_seconds", "gauge", "Time to the end of the run at the recent speed.",
-            figures->left);
-        put(prometheus, file, "steps_total", "counter", "Steps taken since the run began or went on.",
-            (double)figures->taken);
-        put(prometheus, file, "tokens_total", "counter", "Tokens trained on since the run began or went on.",
-            (double)figures->taken * run->tokens);
-        put(prometheus, file, "seconds_total", "counter", "Wall time of these steps.", figures->seconds);
-        put(prometheus, file, "wait_seconds_total", "counter", "Of these, waiting for other ranks.",
-            figures->wait_seconds);
+        report_prometheus_put(prometheus, file, "last_step_time_seconds", "gauge",
+                              "When the last step ended, since 1970.", figures->time);
+        report_prometheus_put(prometheus, file, "loss", "gauge",
+                              "Mean loss over the last step's batch, natural logarithm.", figures->step.loss);
+        report_prometheus_put(prometheus, file, "learning_rate", "gauge", "Learning rate of the last step.",
+                              figures->step.rate);
+        report_prometheus_put(prometheus, file, "gradient_norm", "gauge",
+                              "Norm of the last step's gradient, before clipping.", figures->step.gradient_norm);
+        report_prometheus_put(prometheus, file, "step_seconds", "gauge", "Wall time of the last step.",
+                              figures->step.seconds);
+        report_prometheus_put(prometheus, file, "tokens_per_second", "gauge", "Tokens a second in recent steps.",
+                              figures->recent.tokens);
+        report_prometheus_put(prometheus, file, "wait_ratio", "gauge",
+                              "Share of recent steps spent waiting for other ranks.", figures->recent.wait);
+        report_prometheus_put(prometheus, file, "model_flops_utilisation_ratio", "gauge",
+                              "Share of the peak that the model's arithmetic is in recent steps.",
+                              figures->recent.share);
+        report_prometheus_put(prometheus, file, "remaining_seconds", "gauge",
+                              "Time to the end of the run at the recent speed.", figures->left);
+        report_prometheus_put(prometheus, file, "steps_total", "counter", "Steps taken since the run began or went on.",
+                              (double)figures->taken);
+        report_prometheus_put(prometheus, file, "tokens_total", "counter",
+                              "Tokens trained on since the run began or went on.",
+                              (double)figures->taken * run->tokens);
+        report_prometheus_put(prometheus, file, "seconds_total", "counter", "Wall time of these steps.",
+                              figures->seconds);
+        report_prometheus_put(prometheus, file, "wait_seconds_total", "counter", "Of these, waiting for other ranks.",
+                              figures->wait_seconds);
     }
     if (prometheus->evaluated) {
-        put(prometheus, file, "held_out_loss", "gauge", "Loss on held-out data at the last evaluation.",
-            prometheus->held_out.loss);
-        put(prometheus, file, "held_out_step", "gauge", "Step of the last evaluation.",
-            (double)prometheus->held_out.step);
+        report_prometheus_put(prometheus, file, "held_out_loss", "gauge",
+                              "Loss on held-out data at the last evaluation.", prometheus->held_out.loss);
+        report_prometheus_put(prometheus, file, "held_out_step", "gauge", "Step of the last evaluation.",
+                              (double)prometheus->held_out.step);
     }
 }
 

@@ -49,7 +49,7 @@ void report_close(struct report *report)
     }
 }
 
-static void warn(struct report *report, const char *text)
+static void report_warn(struct report *report, const char *text)
 {
     report_clear(report);
     if (!report->options.warnings)
@@ -59,14 +59,14 @@ static void warn(struct report *report, const char *text)
 }
 
 /* Nobody loses a run because of a figure that could not be written. */
-static void give_up(struct report *report, size_t i, const struct error *error)
+static void report_give_up(struct report *report, size_t i, const struct error *error)
 {
     char text[ERROR_TEXT_BYTES + 64];
     snprintf(text, sizeof text, "%s; the run goes on without it", error->text);
     kinds[i]->close(report->sinks[i]);
     report->sinks[i] = NULL;
     report->lost[i] = report->step + 1;
-    warn(report, text);
+    report_warn(report, text);
 }
 
 void report_begin(struct report *report, const struct report_run *run)
@@ -78,7 +78,7 @@ void report_begin(struct report *report, const struct report_run *run)
     for (size_t i = 0; i < REPORT_SINKS; i++) {
         struct error error = {0};
         if (report->sinks[i] && kinds[i]->begin(report->sinks[i], run, time, &error) != WEFT_OK)
-            give_up(report, i, &error);
+            report_give_up(report, i, &error);
     }
 }
 
@@ -130,7 +130,7 @@ void report_step(struct report *report, const struct report_step *step)
     for (size_t i = 0; i < REPORT_SINKS; i++) {
         struct error error = {0};
         if (report->sinks[i] && kinds[i]->step(report->sinks[i], &figures, &error) != WEFT_OK)
-            give_up(report, i, &error);
+            report_give_up(report, i, &error);
     }
 }
 
@@ -145,7 +145,7 @@ void report_evaluation(struct report *report, uint64_t step, double loss)
     for (size_t i = 0; i < REPORT_SINKS; i++) {
         struct error error = {0};
         if (report->sinks[i] && kinds[i]->evaluation(report->sinks[i], &held_out, &error) != WEFT_OK)
-            give_up(report, i, &error);
+            report_give_up(report, i, &error);
     }
 }
 
@@ -165,12 +165,12 @@ void report_end(struct report *report, enum report_ending ending)
         struct error error = {0};
         const bool lost = report->lost[i] > 0;
         if (report->sinks[i] && kinds[i]->end(report->sinks[i], &last, &error) != WEFT_OK)
-            give_up(report, i, &error);
+            report_give_up(report, i, &error);
         if (!lost)
             continue;
         char text[256];
         snprintf(text, sizeof text, "%s has no figures from step %" PRIu64 " on", kinds[i]->name, report->lost[i] - 1);
-        warn(report, text);
+        report_warn(report, text);
     }
 }
 
@@ -214,7 +214,7 @@ void report_checkpoint(struct report *report, const struct report_checkpoint *ch
         struct error error = {0};
         if (report->sinks[i] && kinds[i]->checkpoint &&
             kinds[i]->checkpoint(report->sinks[i], checkpoint, time, &error) != WEFT_OK)
-            give_up(report, i, &error);
+            report_give_up(report, i, &error);
     }
     say_checkpoint(report, checkpoint);
 }

@@ -8,12 +8,12 @@
 
 const char *const part_kind_names[PART_KINDS] = {"model", "optimizer"};
 
-static uint64_t bytes_of(const struct training_state *state)
+static uint64_t checkpoint_parts_bytes_of(const struct training_state *state)
 {
     return (uint64_t)state->description->weights * sizeof(float) * (state->second_moments ? 3 : 2);
 }
 
-static uint32_t count_of(const bool *sees, uint32_t ranks)
+static uint32_t checkpoint_parts_count_of(const bool *sees, uint32_t ranks)
 {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < ranks; rank++)
@@ -24,8 +24,8 @@ static uint32_t count_of(const bool *sees, uint32_t ranks)
 bool checkpoint_parts_gather(const struct training_state *state, const struct shards *shards, const bool *sees,
                              uint64_t least)
 {
-    return shards->sharded && (count_of(sees, shards->ranks) < shards->ranks ||
-                               division_writers(bytes_of(state), least, shards->ranks) == 1);
+    return shards->sharded && (checkpoint_parts_count_of(sees, shards->ranks) < shards->ranks ||
+                               division_writers(checkpoint_parts_bytes_of(state), least, shards->ranks) == 1);
 }
 
 /* What is decided on the way. */
@@ -62,7 +62,7 @@ static weft_status work_open(struct work *work, const struct checkpoint_parts *p
     }
     if (!good)
         return error_memory(error, shards->ranks * sizeof *work->loads, "the division of a checkpoint");
-    const uint32_t seeing = count_of(sees, shards->ranks);
+    const uint32_t seeing = checkpoint_parts_count_of(sees, shards->ranks);
     unsigned writers = division_writers(parts->bytes, least, seeing);
     work->cut = shards->sharded && writers > 1 && seeing == shards->ranks;
     work->writers = work->cut ? shards->ranks : shards->sharded ? 1 : writers;
@@ -117,7 +117,7 @@ static weft_status place_model(struct checkpoint_parts *parts, const struct trai
 weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct training_state *state,
                                   const struct shards *shards, const bool *sees, uint64_t least, struct error *error)
 {
-    *parts = (struct checkpoint_parts){.bytes = bytes_of(state),
+    *parts = (struct checkpoint_parts){.bytes = checkpoint_parts_bytes_of(state),
                                        .model_bytes = (uint64_t)state->description->weights * sizeof(float)};
     struct tensor_list *model = &parts->mine[PART_MODEL], *optimizer = &parts->mine[PART_OPTIMIZER];
     struct work work = {0};

@@ -64,7 +64,7 @@ static void write_parts(struct checkpoint_writer *writer)
 }
 
 /* By name; what is not there last. */
-static int by_name(const void *left, const void *right)
+static int checkpoint_writer_by_name(const void *left, const void *right)
 {
     const struct checkpoint_record *a = left, *b = right;
     if (!*a->name || !*b->name)
@@ -77,14 +77,14 @@ static size_t gather_records(struct checkpoint_writer *writer)
 {
     const size_t room = (size_t)writer->ranks * PART_KINDS;
     size_t count = 0;
-    qsort(writer->records, room, sizeof *writer->records, by_name);
+    qsort(writer->records, room, sizeof *writer->records, checkpoint_writer_by_name);
     while (count < room && *writer->records[count].name)
         count++;
     return count;
 }
 
 /* The tokenizer, so that text can be sampled from the weights alone. */
-static weft_status write_tokenizer(struct checkpoint_writer *writer, size_t *count)
+static weft_status checkpoint_writer_write_tokenizer(struct checkpoint_writer *writer, size_t *count)
 {
     static const char *const names[TOKENIZER_FILES] = {CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES};
     const struct text *text = writer->whole.state.text;
@@ -101,7 +101,7 @@ static weft_status write_tokenizer(struct checkpoint_writer *writer, size_t *cou
     return status;
 }
 
-static void commit(struct checkpoint_writer *writer)
+static void checkpoint_writer_commit(struct checkpoint_writer *writer)
 {
     const struct train_config *config = writer->setup.config;
     const struct checkpoint_parts *parts = &writer->parts;
@@ -111,14 +111,14 @@ static void commit(struct checkpoint_writer *writer)
                                                 parts->place_count, parts->parts[PART_MODEL], parts->model_bytes,
                                                 &writer->records[count++], &writer->error);
     if (writer->status == WEFT_OK)
-        writer->status = write_tokenizer(writer, &count);
+        writer->status = checkpoint_writer_write_tokenizer(writer, &count);
     writer->record_count = count;
     if (writer->status == WEFT_OK)
         writer->status = checkpoint_commit(config->checkpoint_dir, &writer->described, writer->records, count,
                                            (unsigned)config->checkpoint_keep, &writer->error);
 }
 
-static void *work(void *argument)
+static void *checkpoint_writer_work(void *argument)
 {
     struct checkpoint_writer *writer = argument;
     if (!writer->last)
@@ -128,25 +128,25 @@ static void *work(void *argument)
     else if (writer->stage == STAGE_PARTS)
         write_parts(writer);
     else
-        commit(writer);
+        checkpoint_writer_commit(writer);
     atomic_store(&writer->finished, true);
     return NULL;
 }
 
 /* Signals are the other threads'. Where no thread can be had, the work is done here and now. */
-static void start_thread(struct checkpoint_writer *writer)
+static void checkpoint_writer_start_thread(struct checkpoint_writer *writer)
 {
     sigset_t all, before;
     atomic_store(&writer->finished, false);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    writer->joinable = pthread_create(&writer->thread, NULL, work, writer) == 0;
+    writer->joinable = pthread_create(&writer->thread, NULL, checkpoint_writer_work, writer) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (writer->joinable)
         return;
     const bool last = writer->last;
     writer->last = true; /* whoever calls keeps its priority */
-    work(writer);
+    checkpoint_writer_work(writer);
     writer->last = last;
 }
 
@@ -170,7 +170,7 @@ static void free_checkpoint(struct checkpoint_writer *writer)
 }
 
 /* Tell of the checkpoint that has ended with `status`, on which all ranks agree. */
-static void tell(struct checkpoint_writer *writer, weft_status status, const struct error *error)
+static void checkpoint_writer_tell(struct checkpoint_writer *writer, weft_status status, const struct error *error)
 {
     if (writer->rank != 0)
         return;
@@ -187,8 +187,8 @@ static void tell(struct checkpoint_writer *writer, weft_status status, const str
 }
 
 /* All ranks: the checkpoint under way ends with `status`. Whether training goes on without it is the user's choice. */
-static weft_status settle(struct checkpoint_writer *writer, weft_status status, bool forgive, bool *speaks,
-                          struct error *error)
+static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, weft_status status, bool forgive,
+                                            bool *speaks, struct error *error)
 {
     const struct train_config *config = writer->setup.config;
     const bool connected = status != WEFT_ERROR_PEER && status != WEFT_ERROR_ABORTED && status != WEFT_ERROR_TIMEOUT;
@@ -196,7 +196,7 @@ static weft_status settle(struct checkpoint_writer *writer, weft_status status, 
         checkpoint_abandon(config->checkpoint_dir, writer->whole.state.step);
     const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
     if (status == WEFT_OK || forgiven)
-        tell(writer, status, error);
+        checkpoint_writer_tell(writer, status, error);
     free_checkpoint(writer);
     if (!forgiven)
         return status;
@@ -205,7 +205,8 @@ static weft_status settle(struct checkpoint_writer *writer, weft_status status, 
     return WEFT_OK;
 }
 
-static weft_status agree(struct checkpoint_writer *writer, weft_status status, bool *speaks, struct error *error)
+static weft_status checkpoint_writer_agree(struct checkpoint_writer *writer, weft_status status, bool *speaks,
+                                           struct error *error)
 {
     return agreement_reach(writer->setup.context, writer->setup.comm, status, error, speaks);
 }
@@ -215,24 +216,25 @@ static weft_status agree_on_work(struct checkpoint_writer *writer, bool *speaks,
 {
     if (writer->status != WEFT_OK)
         error_set(error, writer->status, "%s", writer->error.text);
-    return agree(writer, writer->status, speaks, error);
+    return checkpoint_writer_agree(writer, writer->status, speaks, error);
 }
 
 /* All ranks' threads have ended: go on to the next stage, or end. */
-static weft_status advance(struct checkpoint_writer *writer, bool forgive, bool *speaks, struct error *error)
+static weft_status checkpoint_writer_advance(struct checkpoint_writer *writer, bool forgive, bool *speaks,
+                                             struct error *error)
 {
     join_thread(writer);
     weft_status status = agree_on_work(writer, speaks, error);
     if (status != WEFT_OK || writer->stage == STAGE_COMMIT)
-        return settle(writer, status, forgive, speaks, error);
+        return checkpoint_writer_settle(writer, status, forgive, speaks, error);
     status = weft_allgather(writer->mine, writer->records, sizeof writer->mine, WEFT_U8, writer->setup.comm);
     if (status != WEFT_OK) {
         error_set(error, status, "%s", weft_message(writer->setup.context));
-        return settle(writer, status, false, speaks, error);
+        return checkpoint_writer_settle(writer, status, false, speaks, error);
     }
     writer->stage = STAGE_COMMIT;
     if (writer->rank == 0)
-        start_thread(writer);
+        checkpoint_writer_start_thread(writer);
     return WEFT_OK;
 }
 
@@ -254,21 +256,22 @@ weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speak
     if (!writer || writer->stage == STAGE_NONE)
         return WEFT_OK;
     weft_status status = all_finished(writer, &finished, error);
-    return status != WEFT_OK || !finished ? status : advance(writer, true, speaks, error);
+    return status != WEFT_OK || !finished ? status : checkpoint_writer_advance(writer, true, speaks, error);
 }
 
-static weft_status finish(struct checkpoint_writer *writer, bool forgive, bool *speaks, struct error *error)
+static weft_status state_checkpoint_writer_finish(struct checkpoint_writer *writer, bool forgive, bool *speaks,
+                                                  struct error *error)
 {
     weft_status status = WEFT_OK;
     *speaks = true;
     while (status == WEFT_OK && writer && writer->stage != STAGE_NONE)
-        status = advance(writer, forgive, speaks, error);
+        status = checkpoint_writer_advance(writer, forgive, speaks, error);
     return status;
 }
 
 weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
-    return finish(writer, false, speaks, error);
+    return state_checkpoint_writer_finish(writer, false, speaks, error);
 }
 
 /* ---- the beginning of one ---- */
@@ -290,7 +293,7 @@ static void lend(struct checkpoint_writer *writer)
 }
 
 /* What this rank prepares by itself, once the state is where it is written from. */
-static weft_status prepare(struct checkpoint_writer *writer, struct error *error)
+static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, struct error *error)
 {
     const struct train_config *config = writer->setup.config;
     const struct shards *shards = writer->setup.shards;
@@ -315,14 +318,14 @@ static weft_status take_state(struct checkpoint_writer *writer, bool *speaks, st
         return WEFT_OK;
     }
     weft_status status = whole_state_open(&writer->whole, setup->state, setup->shards, error);
-    status = agree(writer, status, speaks, error);
+    status = checkpoint_writer_agree(writer, status, speaks, error);
     return status == WEFT_OK ? whole_state_gather(&writer->whole, setup->shards, error) : status;
 }
 
 weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
 {
     const uint64_t called = clock_now();
-    weft_status status = finish(writer, true, speaks, error);
+    weft_status status = state_checkpoint_writer_finish(writer, true, speaks, error);
     if (status != WEFT_OK)
         return status;
     atomic_store(&writer->stop_warming, true);
@@ -335,10 +338,10 @@ weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last,
     writer->stage = STAGE_PARTS;
     status = take_state(writer, speaks, error);
     if (status == WEFT_OK)
-        status = agree(writer, prepare(writer, error), speaks, error);
+        status = checkpoint_writer_agree(writer, checkpoint_writer_prepare(writer, error), speaks, error);
     if (status != WEFT_OK)
-        return settle(writer, status, !last, speaks, error);
-    start_thread(writer);
+        return checkpoint_writer_settle(writer, status, !last, speaks, error);
+    checkpoint_writer_start_thread(writer);
     writer->pause = (double)(clock_now() - called) * 1e-9;
     return WEFT_OK;
 }
@@ -366,7 +369,7 @@ static weft_status amend(struct checkpoint_writer *writer, struct error *error)
 
 weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
-    return agree(writer, writer->rank == 0 ? amend(writer, error) : WEFT_OK, speaks, error);
+    return checkpoint_writer_agree(writer, writer->rank == 0 ? amend(writer, error) : WEFT_OK, speaks, error);
 }
 
 /* ---- opening and closing ---- */
@@ -421,13 +424,13 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     if (status == WEFT_OK)
         status = probe_directory(writer, error);
     if (status == WEFT_OK)
-        status = agree(writer, open_lending(writer, error), speaks, error);
+        status = checkpoint_writer_agree(writer, open_lending(writer, error), speaks, error);
     if (status != WEFT_OK) {
         checkpoint_writer_close(writer);
         return status;
     }
     if (setup->config->checkpoint_every)
-        start_thread(writer);
+        checkpoint_writer_start_thread(writer);
     *result = writer;
     return WEFT_OK;
 }

@@ -27,7 +27,7 @@ const char *const continuation_end_names[CONTINUATION_ENDS] = {
 
 /* ---- opening ---- */
 
-static size_t smaller(size_t a, size_t b)
+static size_t continuation_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -44,8 +44,9 @@ static weft_status encode_prompt(struct continuation *continuation, struct error
                      "character with --prompt");
 }
 
-static weft_status open_model(struct continuation *continuation, const struct model_description *description,
-                              struct device *device, const void *parameters, struct error *error)
+static weft_status continuation_open_model(struct continuation *continuation,
+                                           const struct model_description *description, struct device *device,
+                                           const void *parameters, struct error *error)
 {
     const size_t context = description->shape.context, all = continuation->prompt.count + continuation->options.tokens;
     size_t window = continuation->options.window;
@@ -72,11 +73,11 @@ weft_status continuation_open(const struct model_description *description, struc
         .options = *options,
         .text = text,
         .end_of_text = text->tokenizer ? tokenizer_end_of_text(text->tokenizer) : -1,
-        .vocabulary = smaller(text_tokens(text), description->shape.vocabulary),
+        .vocabulary = continuation_smaller(text_tokens(text), description->shape.vocabulary),
     };
     weft_status status = encode_prompt(continuation, error);
     if (status == WEFT_OK)
-        status = open_model(continuation, description, device, parameters, error);
+        status = continuation_open_model(continuation, description, device, parameters, error);
     if (status == WEFT_OK) {
         const size_t bytes = 2 * continuation->vocabulary * sizeof *continuation->scratch;
         continuation->scratch = malloc(bytes);
@@ -110,8 +111,8 @@ size_t continuation_prompt_tokens(const struct continuation *continuation)
 /* ---- writing ---- */
 
 /* Whether the sample is over before another token is drawn. */
-static bool is_over(const struct continuation *continuation, const struct text_stream *stream,
-                    struct continuation_result *result)
+static bool continuation_is_over(const struct continuation *continuation, const struct text_stream *stream,
+                                 struct continuation_result *result)
 {
     const volatile sig_atomic_t *interrupted = continuation->options.interrupted;
     if (stream->is_stopped)
@@ -135,7 +136,8 @@ static weft_status echo_prompt(const struct continuation_options *options, FILE 
     return status == WEFT_OK ? end : status;
 }
 
-static weft_status draw(const struct continuation *continuation, uint64_t number, int32_t *token, struct error *error)
+static weft_status continuation_draw(const struct continuation *continuation, uint64_t number, int32_t *token,
+                                     struct error *error)
 {
     const double *logits;
     weft_status status = decoder_read(continuation->decoder, &logits, error);
@@ -145,8 +147,8 @@ static weft_status draw(const struct continuation *continuation, uint64_t number
 }
 
 /* Print a token, and let the next one follow it. */
-static weft_status take(const struct continuation *continuation, int32_t token, struct text_stream *stream,
-                        struct error *error)
+static weft_status continuation_take(const struct continuation *continuation, int32_t token, struct text_stream *stream,
+                                     struct error *error)
 {
     size_t size;
     const uint8_t *bytes = text_decode(continuation->text, token, &size);
@@ -165,9 +167,9 @@ weft_status continuation_write(struct continuation *continuation, uint64_t sampl
     const uint64_t begin = clock_now();
     uint64_t read = begin;
     decoder_cut(continuation->decoder, continuation->prompt.count);
-    while (status == WEFT_OK && !is_over(continuation, &stream, &made)) {
+    while (status == WEFT_OK && !continuation_is_over(continuation, &stream, &made)) {
         int32_t token;
-        status = draw(continuation, sample << 32 | made.tokens, &token, error);
+        status = continuation_draw(continuation, sample << 32 | made.tokens, &token, error);
         if (made.tokens == 0)
             read = clock_now();
         if (status == WEFT_OK && token == continuation->end_of_text) {
@@ -175,7 +177,7 @@ weft_status continuation_write(struct continuation *continuation, uint64_t sampl
             break;
         }
         if (status == WEFT_OK)
-            status = take(continuation, token, &stream, error);
+            status = continuation_take(continuation, token, &stream, error);
         made.tokens++;
     }
     weft_status end = text_stream_end(&stream, status == WEFT_OK ? error : NULL);

@@ -98,7 +98,7 @@ static int in_array(const void *key, const void *element)
 }
 
 /* The array that holds `bytes`; NULL: none that was lent. */
-static struct array *find(struct lending *lending, const void *bytes)
+static struct array *lending_find(struct lending *lending, const void *bytes)
 {
     if (!lending->sorted && lending->count)
         qsort(lending->arrays, lending->count, sizeof *lending->arrays, by_address);
@@ -106,12 +106,12 @@ static struct array *find(struct lending *lending, const void *bytes)
     return bsearch(bytes, lending->arrays, lending->count, sizeof *lending->arrays, in_array);
 }
 
-static const void *take(void *owner, const void *bytes, uint64_t size)
+static const void *state_lending_take(void *owner, const void *bytes, uint64_t size)
 {
     struct lending *lending = owner;
     const void *place = bytes;
     pthread_mutex_lock(&lending->lock);
-    struct array *array = find(lending, bytes);
+    struct array *array = lending_find(lending, bytes);
     if (lending->given_up)
         place = NULL;
     else if (array && lending->withdrawn)
@@ -122,11 +122,11 @@ static const void *take(void *owner, const void *bytes, uint64_t size)
     return place;
 }
 
-static void give_back(void *owner, const void *bytes, uint64_t size)
+static void state_lending_give_back(void *owner, const void *bytes, uint64_t size)
 {
     struct lending *lending = owner;
     pthread_mutex_lock(&lending->lock);
-    struct array *array = find(lending, bytes);
+    struct array *array = lending_find(lending, bytes);
     if (array)
         array->read = (uint64_t)((const char *)bytes - array->bytes) + size;
     lending->taken = false;
@@ -136,7 +136,7 @@ static void give_back(void *owner, const void *bytes, uint64_t size)
 
 struct byte_source lending_source(struct lending *lending)
 {
-    return (struct byte_source){.owner = lending, .take = take, .give_back = give_back};
+    return (struct byte_source){.owner = lending, .take = state_lending_take, .give_back = state_lending_give_back};
 }
 
 void lending_end(struct lending *lending)

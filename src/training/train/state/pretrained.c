@@ -83,7 +83,7 @@ static void describe_files(struct pretrained *pretrained)
     }
 }
 
-static weft_status open_files(struct pretrained *pretrained, struct error *error)
+static weft_status pretrained_open_files(struct pretrained *pretrained, struct error *error)
 {
     char config[FILE_PATH_BYTES];
     weft_status status = tensor_files_open(pretrained->path, &pretrained->files, error);
@@ -100,7 +100,7 @@ static weft_status open_files(struct pretrained *pretrained, struct error *error
 }
 
 /* Names and words that others have written stand in messages; none moves a terminal's cursor. */
-static weft_status told(weft_status status, struct error *error)
+static weft_status pretrained_told(weft_status status, struct error *error)
 {
     if (status != WEFT_OK && error)
         text_printable(error->text);
@@ -117,10 +117,11 @@ weft_status pretrained_open(const char *path, struct pretrained **result, struct
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
     }
     strcpy(pretrained->path, path);
-    weft_status status = is_of_weft(path) ? open_checkpoint(pretrained, error) : open_files(pretrained, error);
+    weft_status status =
+        is_of_weft(path) ? open_checkpoint(pretrained, error) : pretrained_open_files(pretrained, error);
     if (status != WEFT_OK) {
         pretrained_close(pretrained);
-        return told(status, error);
+        return pretrained_told(status, error);
     }
     *result = pretrained;
     return WEFT_OK;
@@ -152,7 +153,7 @@ uint64_t pretrained_step(const struct pretrained *pretrained)
 
 /* ---- a checkpoint's weights ---- */
 
-static struct named_tensor tensor_of(const struct model_parameter *parameter, float *parameters)
+static struct named_tensor pretrained_tensor_of(const struct model_parameter *parameter, float *parameters)
 {
     struct named_tensor tensor = {.name = parameter->name,
                                   .type = WEFT_F32,
@@ -164,14 +165,15 @@ static struct named_tensor tensor_of(const struct model_parameter *parameter, fl
     return tensor;
 }
 
-static weft_status read_checkpoint(const struct checkpoint *checkpoint, const struct model_description *description,
-                                   float *parameters, struct error *error)
+static weft_status pretrained_read_checkpoint(const struct checkpoint *checkpoint,
+                                              const struct model_description *description, float *parameters,
+                                              struct error *error)
 {
     struct named_tensor *wanted = calloc(description->parameter_count, sizeof *wanted);
     if (!wanted)
         return error_memory(error, description->parameter_count * sizeof *wanted, "a list of tensors");
     for (size_t i = 0; i < description->parameter_count; i++)
-        wanted[i] = tensor_of(&description->parameters[i], parameters);
+        wanted[i] = pretrained_tensor_of(&description->parameters[i], parameters);
     weft_status status = checkpoint_read(checkpoint, wanted, description->parameter_count, error);
     free(wanted);
     return status;
@@ -195,7 +197,7 @@ static const struct named_tensor *find_parameter(const struct tensor_files *file
     return tensor_files_find(files, prefixed);
 }
 
-static bool ends_with(const char *name, const char *ending)
+static bool pretrained_ends_with(const char *name, const char *ending)
 {
     size_t length = strlen(name), of_ending = strlen(ending);
     return length >= of_ending && strcmp(name + length - of_ending, ending) == 0;
@@ -204,8 +206,8 @@ static bool ends_with(const char *name, const char *ending)
 /* What public files keep besides weights. */
 static bool is_no_weight(const char *name)
 {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
-           ends_with(name, ".rotary_emb.inv_freq");
+    return pretrained_ends_with(name, ".attn.bias") || pretrained_ends_with(name, ".attn.masked_bias") ||
+           pretrained_ends_with(name, ".rotary_emb.inv_freq");
 }
 
 /* Why a file's weights are not this model's: the first of what is wanted that is not there. */
@@ -229,10 +231,10 @@ static weft_status check_all_there(const struct pretrained *pretrained, const st
         pretrained->has_shape ? "" : "; no config.json says its shape: give --model and what else it takes");
 }
 
-static weft_status check_shape(const struct pretrained *pretrained, const struct model_parameter *parameter,
-                               struct error *error)
+static weft_status pretrained_check_shape(const struct pretrained *pretrained, const struct model_parameter *parameter,
+                                          struct error *error)
 {
-    const struct named_tensor wanted = tensor_of(parameter, NULL);
+    const struct named_tensor wanted = pretrained_tensor_of(parameter, NULL);
     const struct named_tensor *found = find_parameter(pretrained->files, parameter->name);
     char there[256], here[256];
     if (!convert_knows(found->type))
@@ -258,8 +260,8 @@ static weft_status check_tied_head(const struct pretrained *pretrained, const st
                      pretrained->path, head->name, table->name, description->shape.kind);
 }
 
-static weft_status check_others(const struct pretrained *pretrained, const struct model_description *description,
-                                struct error *error)
+static weft_status pretrained_check_others(const struct pretrained *pretrained,
+                                           const struct model_description *description, struct error *error)
 {
     for (size_t i = 0; i < tensor_files_count(pretrained->files); i++) {
         const struct named_tensor *tensor = tensor_files_tensor(pretrained->files, i);
@@ -286,9 +288,9 @@ static weft_status read_files(const struct pretrained *pretrained, const struct 
 {
     weft_status status = check_all_there(pretrained, description, error);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++)
-        status = check_shape(pretrained, &description->parameters[i], error);
+        status = pretrained_check_shape(pretrained, &description->parameters[i], error);
     if (status == WEFT_OK)
-        status = check_others(pretrained, description, error);
+        status = pretrained_check_others(pretrained, description, error);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
         const struct named_tensor *found = find_parameter(pretrained->files, parameter->name);
@@ -328,7 +330,7 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
                             float *parameters, struct error *error)
 {
     weft_status status = pretrained->checkpoint
-                             ? read_checkpoint(pretrained->checkpoint, description, parameters, error)
+                             ? pretrained_read_checkpoint(pretrained->checkpoint, description, parameters, error)
                              : read_files(pretrained, description, parameters, error);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
@@ -338,7 +340,7 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
             i + 1 < description->parameter_count ? description->parameters[i + 1].offset : description->elements;
         memset(parameters + behind, 0, (next - behind) * sizeof *parameters);
     }
-    return told(status, error);
+    return pretrained_told(status, error);
 }
 
 /* ---- among ranks ---- */

@@ -67,7 +67,8 @@ static void weights_convert(struct weights *weights, weft_type type)
 }
 
 /* The tokenizer that the checkpoint carries, if any. */
-static weft_status write_tokenizer(const struct checkpoint *checkpoint, const char *directory, struct error *error)
+static weft_status public_export_write_tokenizer(const struct checkpoint *checkpoint, const char *directory,
+                                                 struct error *error)
 {
     struct tokenizer *tokenizer;
     if (!tokenizer_is_in(checkpoint_directory(checkpoint)))
@@ -96,7 +97,7 @@ static weft_status write_files(const struct weights *weights, const struct check
         return status;
     status = file_write(path, text, strlen(text), error);
     free(text);
-    return status == WEFT_OK ? write_tokenizer(checkpoint, directory, error) : status;
+    return status == WEFT_OK ? public_export_write_tokenizer(checkpoint, directory, error) : status;
 }
 
 /* `directory` without slashes at its end, and the name under which it is written first. */
@@ -113,7 +114,7 @@ static weft_status name_directories(const char *directory, char target[FILE_PATH
     return WEFT_OK;
 }
 
-static weft_status publish(const char *partial, const char *target, struct error *error)
+static weft_status public_export_publish(const char *partial, const char *target, struct error *error)
 {
     char parent[FILE_PATH_BYTES];
     if (rename(partial, target) != 0) /* replaces an empty directory and nothing else */
@@ -146,7 +147,7 @@ weft_status public_export(const struct checkpoint *checkpoint, const char *direc
     if (status == WEFT_OK)
         status = write_files(&weights, checkpoint, partial, type, error);
     if (status == WEFT_OK)
-        status = publish(partial, target, error);
+        status = public_export_publish(partial, target, error);
     if (status != WEFT_OK)
         file_remove_tree(partial, NULL);
     weights_close(&weights);

@@ -18,7 +18,7 @@ void whole_state_close(struct whole_state *whole)
     *whole = (struct whole_state){0};
 }
 
-static weft_status give(const struct shards *shards, void *array, size_t bytes, struct error *error)
+static weft_status whole_state_give(const struct shards *shards, void *array, size_t bytes, struct error *error)
 {
     weft_status status = weft_broadcast(array, bytes, WEFT_U8, 0, shards->comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(shards->context));
@@ -31,11 +31,11 @@ weft_status whole_state_deal(const struct whole_state *whole, struct training_st
         state->step = whole->state.step;
         state->patience = whole->state.patience;
     }
-    weft_status status = give(shards, &state->step, sizeof state->step, error);
+    weft_status status = whole_state_give(shards, &state->step, sizeof state->step, error);
     if (status == WEFT_OK)
-        status = give(shards, &state->patience, sizeof state->patience, error);
+        status = whole_state_give(shards, &state->patience, sizeof state->patience, error);
     if (status == WEFT_OK)
-        status = give(shards, state->parameters, shards->elements * sizeof *state->parameters, error);
+        status = whole_state_give(shards, state->parameters, shards->elements * sizeof *state->parameters, error);
     return status == WEFT_OK ? whole_moments_deal(&whole->moments, shards, error) : status;
 }
 

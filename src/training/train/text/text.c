@@ -65,7 +65,7 @@ weft_status text_open(const char *data, struct text *text, struct error *error)
 /* ---- of weights ---- */
 
 /* The directory in which the weights at `path` have their other files. */
-static weft_status find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
+static weft_status text_find_directory(const char *path, char directory[FILE_PATH_BYTES], struct error *error)
 {
     size_t checkpoints = 0;
     if (!file_is_directory(path)) {
@@ -78,7 +78,7 @@ static weft_status find_directory(const char *path, char directory[FILE_PATH_BYT
 }
 
 /* Whether the manifest in `directory`, if there is one, says that tokens are bytes. */
-static weft_status read_manifest(const char *directory, bool *is_bytes, struct error *error)
+static weft_status text_read_manifest(const char *directory, bool *is_bytes, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     cJSON *root;
@@ -98,11 +98,11 @@ weft_status text_open_weights(const char *path, size_t vocabulary, struct text *
     char directory[FILE_PATH_BYTES];
     bool is_bytes = false;
     *text = (struct text){0};
-    weft_status status = find_directory(path, directory, error);
+    weft_status status = text_find_directory(path, directory, error);
     if (status == WEFT_OK && tokenizer_is_in(directory))
         status = open_tokenizer(directory, text, error);
     else if (status == WEFT_OK)
-        status = read_manifest(directory, &is_bytes, error);
+        status = text_read_manifest(directory, &is_bytes, error);
     if (status != WEFT_OK) {
         text_close(text);
         return status;
@@ -128,7 +128,7 @@ static weft_status open_known(const struct text_sources *sources, struct text *t
 }
 
 /* Rank 0: the same, and what the user says. */
-static weft_status open_model(const struct text_sources *sources, struct text *text, struct error *error)
+static weft_status text_open_model(const struct text_sources *sources, struct text *text, struct error *error)
 {
     struct text named = {0};
     weft_status status = open_known(sources, text, error);
@@ -156,14 +156,15 @@ struct travelling_text {
     uint64_t sizes[TOKENIZER_FILES]; /* 0: no tokenizer */
 };
 
-static weft_status give(void *bytes, uint64_t size, weft_context *context, weft_comm *comm, struct error *error)
+static weft_status text_give(void *bytes, uint64_t size, weft_context *context, weft_comm *comm, struct error *error)
 {
     weft_status status = weft_broadcast(bytes, size, WEFT_U8, 0, comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
 /* All ranks get rank 0's. */
-static weft_status share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks, struct error *error)
+static weft_status text_share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks,
+                              struct error *error)
 {
     struct tokenizer_file files[TOKENIZER_FILES] = {{.path = TOKENIZER_VOCABULARY}, {.path = TOKENIZER_MERGES}};
     const bool first = weft_comm_rank(comm) == 0;
@@ -173,7 +174,7 @@ static weft_status share(struct text *text, weft_context *context, weft_comm *co
         travelling.sizes[i] = files[i].size;
     status = agreement_reach(context, comm, status, error, speaks);
     if (status == WEFT_OK)
-        status = give(&travelling, sizeof travelling, context, comm, error);
+        status = text_give(&travelling, sizeof travelling, context, comm, error);
     if (status != WEFT_OK || !travelling.sizes[0]) {
         tokenizer_files_free(files);
         if (!first)
@@ -187,7 +188,7 @@ static weft_status share(struct text *text, weft_context *context, weft_comm *co
     }
     status = agreement_reach(context, comm, status, error, speaks);
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
-        status = give(files[i].text, files[i].size, context, comm, error);
+        status = text_give(files[i].text, files[i].size, context, comm, error);
     if (status == WEFT_OK && !first) {
         *text = travelling.text;
         text->tokenizer = NULL;
@@ -203,17 +204,17 @@ weft_status text_open_together(const struct text_sources *sources, weft_context 
     *text = (struct text){0};
     if (!sources->resume && !sources->from && !sources->tokenizer)
         return WEFT_OK;
-    weft_status status = weft_comm_rank(comm) == 0 ? open_model(sources, text, error) : WEFT_OK;
+    weft_status status = weft_comm_rank(comm) == 0 ? text_open_model(sources, text, error) : WEFT_OK;
     status = agreement_reach(context, comm, status, error, speaks);
     if (status == WEFT_OK && weft_comm_size(comm) > 1)
-        status = share(text, context, comm, speaks, error);
+        status = text_share(text, context, comm, speaks, error);
     if (status != WEFT_OK)
         text_close(text);
     return status;
 }
 
 /* "50257 tokens, identity 9f2a6c11d0e4". */
-static const char *describe(const struct text *text, char buffer[64])
+static const char *text_describe(const struct text *text, char buffer[64])
 {
     if (text->is_bytes)
         return "bytes";
@@ -237,7 +238,7 @@ static weft_status match_tokens(const struct text_sources *sources, const struct
         return error_set(error, WEFT_ERROR_DATA,
                          "the tokens in '%s' are those of another tokenizer (%s) than those of '%s' (%s); encode the "
                          "text with that one: weft data pack TEXT --tokenizer DIR",
-                         sources->data, describe(data, one), model, describe(text, other));
+                         sources->data, text_describe(data, one), model, text_describe(text, other));
     if (sources->from && !*text->identity && data->vocabulary && !may_belong(data->vocabulary, sources->vocabulary))
         return error_set(error, WEFT_ERROR_DATA,
                          "the tokens in '%s' are those of a tokenizer of %" PRIu64 " tokens, but the weights in '%s' "

@@ -45,7 +45,7 @@ static bool is_cut_off(const uint8_t *bytes, size_t size)
     return true;
 }
 
-static bool is_shown(const struct text_stream *stream, uint32_t character)
+static bool text_stream_is_shown(const struct text_stream *stream, uint32_t character)
 {
     if (!stream->is_terminal)
         return character != 0;
@@ -54,7 +54,7 @@ static bool is_shown(const struct text_stream *stream, uint32_t character)
 }
 
 /* Print the whole characters among the first `count` bytes that are held; with `all`, what is left of one, too. */
-static weft_status print(struct text_stream *stream, size_t count, bool all, struct error *error)
+static weft_status text_stream_print(struct text_stream *stream, size_t count, bool all, struct error *error)
 {
     size_t at = 0;
     while (at < count) {
@@ -62,7 +62,7 @@ static weft_status print(struct text_stream *stream, size_t count, bool all, str
         size_t length = utf8_read(stream->held + at, count - at, &character);
         if (length == 0 && !all && is_cut_off(stream->held + at, count - at))
             break;
-        if (length > 0 && is_shown(stream, character))
+        if (length > 0 && text_stream_is_shown(stream, character))
             fwrite(stream->held + at, 1, length, stream->output);
         else
             fputs(REPLACEMENT, stream->output);
@@ -91,7 +91,7 @@ weft_status text_stream_put(struct text_stream *stream, const void *bytes, size_
     memcpy(stream->held + stream->count, bytes, size);
     stream->count += size;
     const size_t certain = find_certain(stream);
-    weft_status status = print(stream, certain, stream->is_stopped, error);
+    weft_status status = text_stream_print(stream, certain, stream->is_stopped, error);
     if (stream->is_stopped)
         stream->count = 0;
     return status;
@@ -99,7 +99,7 @@ weft_status text_stream_put(struct text_stream *stream, const void *bytes, size_
 
 weft_status text_stream_end(struct text_stream *stream, struct error *error)
 {
-    weft_status status = print(stream, stream->count, true, error);
+    weft_status status = text_stream_print(stream, stream->count, true, error);
     free(stream->held);
     stream->held = NULL;
     stream->count = stream->room = 0;
