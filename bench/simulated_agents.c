@@ -87,8 +87,8 @@ static void put_line(struct agent *agent, struct metric_text *line, uint32_t str
     metric_text_end(line);
     put(agent, &(struct journal_record){.kind = JOURNAL_METRICS,
                                         .output = {stream, JOURNAL_NO_RANK},
-                                        .text = (const char *)buffer_begin(&line->bytes),
-                                        .size = (uint32_t)buffer_size(&line->bytes)});
+                                        .text = json_text(&line->line),
+                                        .size = (uint32_t)json_size(&line->line)});
 }
 
 static double some(const struct agent *agent, uint64_t which)

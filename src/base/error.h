@@ -14,6 +14,7 @@
 #ifndef WEFT_BASE_ERROR_H
 #define WEFT_BASE_ERROR_H
 
+#include "base/array.h"
 #include "weft/weft.h"
 
 #include <stdarg.h>

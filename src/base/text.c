@@ -356,3 +356,11 @@ char *text_number(double value, char buffer[TEXT_NUMBER_BYTES])
     }
     return buffer;
 }
+
+char *text_number_exact(double value, char buffer[TEXT_NUMBER_BYTES])
+{
+    if (fabs(value) >= 0x1p53 || value != trunc(value))
+        return text_number(value, buffer);
+    snprintf(buffer, TEXT_NUMBER_BYTES, "%" PRId64, (int64_t)value);
+    return buffer;
+}

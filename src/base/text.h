@@ -78,4 +78,7 @@ char *text_time_left(double seconds, char *buffer, size_t size);
  * `buffer`. */
 char *text_number(double value, char buffer[TEXT_NUMBER_BYTES]);
 
+/** The same, but whole numbers below 2^53 have all their digits: "25000000000", where text_number() has "2.5e+10". */
+char *text_number_exact(double value, char buffer[TEXT_NUMBER_BYTES]);
+
 #endif

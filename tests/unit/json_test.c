@@ -244,6 +244,26 @@ static void integers_of_a_tree_stay_integers(void **state)
     cJSON_Delete(tree);
 }
 
+static void a_writer_starts_again_in_the_same_memory(void **state)
+{
+    struct json_writer writer;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "a \"long\" key\n\x01", "never closed");
+    assert_string_equal(json_text(&writer), "{\"a \\\"long\\\" key\\n\\u0001\":\"never closed\"");
+    const uint8_t *memory = writer.text.bytes;
+    json_restart(&writer);
+    assert_string_equal(json_text(&writer), "");
+    json_open_array(&writer, NULL);
+    json_put_raw(&writer, NULL, "NaN");
+    json_put_raw(&writer, NULL, "1.50");
+    json_close(&writer);
+    assert_string_equal(json_text(&writer), "[NaN,1.50]");
+    assert_int_equal(json_size(&writer), 10);
+    assert_ptr_equal(writer.text.bytes, memory);
+    json_end(&writer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +279,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_with_a_text),
         cmocka_unit_test(printing),
         cmocka_unit_test(too_deep_is_refused),
+        cmocka_unit_test(a_writer_starts_again_in_the_same_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

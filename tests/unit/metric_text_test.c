@@ -16,7 +16,7 @@ static struct metric_line line;
 
 static bool read_back(const struct metric_text *text)
 {
-    return metric_line_read((const char *)buffer_begin(&text->bytes), buffer_size(&text->bytes), &line);
+    return metric_line_read(json_text(&text->line), json_size(&text->line), &line);
 }
 
 static void values_are_the_same_again(void **state)
@@ -43,8 +43,8 @@ static void values_are_the_same_again(void **state)
     metric_text_begin(&text, 3, -1); /* the same memory again */
     assert_true(metric_text_put(&text, "loss", 1.25));
     metric_text_end(&text);
-    assert_int_equal(buffer_size(&text.bytes), strlen("{\"step\":3,\"loss\":1.25}"));
-    assert_memory_equal(buffer_begin(&text.bytes), "{\"step\":3,\"loss\":1.25}", buffer_size(&text.bytes));
+    assert_int_equal(json_size(&text.line), strlen("{\"step\":3,\"loss\":1.25}"));
+    assert_memory_equal(json_text(&text.line), "{\"step\":3,\"loss\":1.25}", json_size(&text.line));
     metric_text_free(&text);
 }
 
@@ -85,7 +85,7 @@ static void a_line_is_full_where_a_reader_would_stop(void **state)
         snprintf(name, 4, "%03u", taken), name[3] = '"';
     assert_in_range(taken, 100, METRIC_LINE_VALUES - 1);
     metric_text_end(&text);
-    assert_true(buffer_size(&text.bytes) <= METRIC_LINE_MOST);
+    assert_true(json_size(&text.line) <= METRIC_LINE_MOST);
     assert_true(read_back(&text));
     assert_int_equal(line.count, taken);
     memset(name, 'n', METRIC_NAME_MOST + 1);

@@ -145,7 +145,7 @@ static weft_status read_long(size_t words, size_t length)
         json_put_text(&text, NULL, word);
     json_close(&text);
     json_close(&text);
-    weft_status status = run_specification_parse(text.text, text.length, "the request", &run, NULL);
+    weft_status status = run_specification_parse(json_text(&text), json_size(&text), "the request", &run, NULL);
     if (status == WEFT_OK)
         run_specification_free(&run);
     json_end(&text);

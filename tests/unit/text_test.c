@@ -2,6 +2,7 @@
 /* Sizes, numbers and names as people write them. */
 #include "base/text.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,6 +84,24 @@ static void durations_with_units(void **state)
     }
     assert_string_equal(text_duration(0, buffer, sizeof buffer), "0s");
     assert_string_equal(text_duration(90061, buffer, 4), "1d1");
+}
+
+static void whole_numbers_keep_their_digits(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {-0.0, "0"},
+                 {25000000000, "25000000000"},
+                 {-9007199254740991, "-9007199254740991"},
+                 {0x1p53, "9007199254740992"},
+                 {2.5, "2.5"},
+                 {1e300, "1e+300"},
+                 {INFINITY, "inf"}};
+    char buffer[TEXT_NUMBER_BYTES];
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        assert_string_equal(text_number_exact(cases[i].value, buffer), cases[i].text);
 }
 
 static void the_nearest_name(void **state)
@@ -191,6 +210,7 @@ int main(void)
         cmocka_unit_test(bad_sizes_get_a_message_and_leave_the_output_alone),
         cmocka_unit_test(integers_within_bounds),
         cmocka_unit_test(durations_with_units),
+        cmocka_unit_test(whole_numbers_keep_their_digits),
         cmocka_unit_test(the_nearest_name),
         cmocka_unit_test(what_others_wrote_becomes_printable),
         cmocka_unit_test(characters_that_reorder_or_hide_text_are_replaced),

@@ -4,8 +4,6 @@
 #include "base/format/json.h"
 #include "base/text.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static void put_text(FILE *output, const char *text)
@@ -53,11 +51,8 @@ void csv_put_object(FILE *output, const char *const *columns, const cJSON *objec
         fputs(i ? "," : "", output);
         if (cJSON_IsString(value))
             put_text(output, value->valuestring);
-        else if (cJSON_IsNumber(value) && fabs(value->valuedouble) < (double)JSON_EXACT &&
-                 value->valuedouble == trunc(value->valuedouble))
-            fprintf(output, "%" PRId64, (int64_t)value->valuedouble); /* not 2.5e+10 */
         else if (cJSON_IsNumber(value))
-            fputs(text_number(value->valuedouble, number), output);
+            fputs(text_number_exact(value->valuedouble, number), output);
         else if (cJSON_IsBool(value))
             fputs(cJSON_IsTrue(value) ? "true" : "false", output);
     }

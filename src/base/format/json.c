@@ -192,24 +192,33 @@ void json_begin(struct json_writer *writer, enum json_layout layout)
     writer->layout = layout;
 }
 
+void json_restart(struct json_writer *writer)
+{
+    struct buffer text = writer->text;
+    json_begin(writer, writer->layout);
+    text.start = text.end = 0;
+    text.failed = false;
+    writer->text = text;
+}
+
 void json_end(struct json_writer *writer)
 {
-    free(writer->text);
+    buffer_free(&writer->text);
     memset(writer, 0, sizeof *writer);
 }
 
 const char *json_text(const struct json_writer *writer)
 {
-    if (writer->failed)
+    if (writer->text.failed)
         return NULL;
-    return writer->text ? writer->text : "";
+    return json_size(writer) ? (const char *)writer->text.bytes : "";
 }
 
 weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error)
 {
     const char *text = json_text(writer);
     if (!text)
-        return error_memory(error, writer->length, "a text in JSON");
+        return error_memory(error, json_size(writer), "a text in JSON");
     if (fprintf(output, "%s\n", text) < 0)
         return error_system(error, "cannot print a text in JSON");
     return WEFT_OK;
@@ -217,21 +226,12 @@ weft_status json_print(const struct json_writer *writer, FILE *output, struct er
 
 static void append(struct json_writer *writer, const char *bytes, size_t size)
 {
-    if (writer->failed)
+    uint8_t *place = writer->text.failed ? NULL : buffer_reserve(&writer->text, size + 1);
+    if (!place)
         return;
-    if (writer->length + size + 1 > writer->room) {
-        size_t room = 2 * (writer->length + size + 1);
-        char *text = realloc(writer->text, room < 256 ? 256 : room);
-        if (!text) {
-            writer->failed = true;
-            return;
-        }
-        writer->text = text;
-        writer->room = room < 256 ? 256 : room;
-    }
-    memcpy(writer->text + writer->length, bytes, size);
-    writer->length += size;
-    writer->text[writer->length] = '\0';
+    memcpy(place, bytes, size);
+    place[size] = '\0';
+    writer->text.end += size;
 }
 
 static void append_text(struct json_writer *writer, const char *text)
@@ -243,16 +243,19 @@ static void append_quoted(struct json_writer *writer, const char *text)
 {
     append(writer, "\"", 1);
     for (const char *next = text; *next; next++) {
-        unsigned char letter = (unsigned char)*next;
+        const char *plain = next;
+        while ((unsigned char)*next >= 0x20 && *next != '"' && *next != '\\')
+            next++;
+        append(writer, plain, (size_t)(next - plain));
         char escape[8];
-        if (letter == '"' || letter == '\\')
-            append(writer, (char[]){'\\', (char)letter}, 2);
-        else if (letter == '\n')
+        if (!*next)
+            break;
+        if (*next == '"' || *next == '\\')
+            append(writer, (char[]){'\\', *next}, 2);
+        else if (*next == '\n')
             append(writer, "\\n", 2);
-        else if (letter < 0x20)
-            append(writer, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", letter));
         else
-            append(writer, next, 1);
+            append(writer, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", (unsigned char)*next));
     }
     append(writer, "\"", 1);
 }
@@ -285,7 +288,7 @@ static void open_level(struct json_writer *writer, const char *key, char opening
 {
     lead(writer, key);
     if (writer->depth == JSON_DEPTH) {
-        writer->failed = true;
+        writer->text.failed = true;
         return;
     }
     append(writer, &opening, 1);
@@ -314,6 +317,12 @@ void json_close(struct json_writer *writer)
     append(writer, &writer->closing[writer->depth], 1);
 }
 
+void json_put_raw(struct json_writer *writer, const char *key, const char *value)
+{
+    lead(writer, key);
+    append_text(writer, value);
+}
+
 void json_put_text(struct json_writer *writer, const char *key, const char *value)
 {
     lead(writer, key);
@@ -325,46 +334,40 @@ void json_put_text(struct json_writer *writer, const char *key, const char *valu
 
 void json_put_bool(struct json_writer *writer, const char *key, bool value)
 {
-    lead(writer, key);
-    append_text(writer, value ? "true" : "false");
+    json_put_raw(writer, key, value ? "true" : "false");
 }
 
 void json_put_integer(struct json_writer *writer, const char *key, int64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRId64, value);
-    lead(writer, key);
-    append_text(writer, digits);
+    json_put_raw(writer, key, digits);
 }
 
 void json_put_number(struct json_writer *writer, const char *key, double value)
 {
     char digits[TEXT_NUMBER_BYTES];
-    lead(writer, key);
-    append_text(writer, isfinite(value) ? text_number(value, digits) : "null");
+    json_put_raw(writer, key, isfinite(value) ? text_number(value, digits) : "null");
 }
 
 void json_put_unsigned(struct json_writer *writer, const char *key, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, value > (uint64_t)JSON_EXACT ? "\"%" PRIu64 "\"" : "%" PRIu64, value);
-    lead(writer, key);
-    append_text(writer, digits);
+    json_put_raw(writer, key, digits);
 }
 
 void json_put_tree(struct json_writer *writer, const char *key, const cJSON *tree)
 {
+    char digits[TEXT_NUMBER_BYTES];
     if (cJSON_IsObject(tree) || cJSON_IsArray(tree)) {
         bool object = cJSON_IsObject(tree);
         open_level(writer, key, object ? '{' : '[', object ? '}' : ']');
-        for (const cJSON *child = tree->child; child && !writer->failed; child = child->next)
+        for (const cJSON *child = tree->child; child && !writer->text.failed; child = child->next)
             json_put_tree(writer, object ? child->string : NULL, child);
         json_close(writer);
-    } else if (cJSON_IsNumber(tree) && fabs(tree->valuedouble) < (double)JSON_EXACT &&
-               tree->valuedouble == trunc(tree->valuedouble)) {
-        json_put_integer(writer, key, (int64_t)tree->valuedouble); /* not 2.5e+10: readers take that for no integer */
     } else if (cJSON_IsNumber(tree)) {
-        json_put_number(writer, key, tree->valuedouble);
+        json_put_raw(writer, key, isfinite(tree->valuedouble) ? text_number_exact(tree->valuedouble, digits) : "null");
     } else if (cJSON_IsBool(tree)) {
         json_put_bool(writer, key, cJSON_IsTrue(tree));
     } else {

@@ -23,6 +23,7 @@
 #ifndef WEFT_BASE_FORMAT_JSON_H
 #define WEFT_BASE_FORMAT_JSON_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 #include <cjson/cJSON.h>
@@ -76,23 +77,30 @@ enum json_layout {
 #define JSON_DEPTH 32 /**< most objects and arrays inside each other */
 
 struct json_writer {
-    char *text;
-    size_t length, room;
+    struct buffer text; /**< a NUL follows; `failed` if memory ran out or levels are too deep */
     enum json_layout layout;
     int depth;
     char closing[JSON_DEPTH]; /**< the bracket that ends each open level */
     bool empty[JSON_DEPTH];   /**< nothing is in that level yet */
-    bool failed;              /**< memory ran out; json_text() then gives NULL */
 };
 
 /** Start an empty text. */
 void json_begin(struct json_writer *writer, enum json_layout layout);
+
+/** Start an empty text again, in the memory of the one before. A zeroed writer starts as JSON_LINE. */
+void json_restart(struct json_writer *writer);
 
 /** Free the text. */
 void json_end(struct json_writer *writer);
 
 /** What was written so far, without a final newline; valid until the next call on `writer`. NULL if memory ran out. */
 const char *json_text(const struct json_writer *writer);
+
+/** The length of that text. */
+static inline size_t json_size(const struct json_writer *writer)
+{
+    return buffer_size(&writer->text);
+}
 
 /** Print what was written so far and a newline. Errors: MEMORY if it ran out on the way, SYSTEM if `output` refuses. */
 weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error);
@@ -101,6 +109,9 @@ weft_status json_print(const struct json_writer *writer, FILE *output, struct er
 void json_open_object(struct json_writer *writer, const char *key);
 void json_open_array(struct json_writer *writer, const char *key);
 void json_close(struct json_writer *writer);
+
+/** A value that is written as JSON already. */
+void json_put_raw(struct json_writer *writer, const char *key, const char *value);
 
 void json_put_text(struct json_writer *writer, const char *key, const char *value); /**< NULL becomes null */
 void json_put_bool(struct json_writer *writer, const char *key, bool value);

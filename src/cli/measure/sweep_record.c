@@ -181,7 +181,8 @@ weft_status sweep_record_save(const struct sweep_record *sweep, struct error *er
     json_close(&writer);
     const char *text = json_text(&writer);
     if (status == WEFT_OK)
-        status = text ? file_write(path, text, strlen(text), error) : error_memory(error, writer.length, "the sweep");
+        status =
+            text ? file_write(path, text, strlen(text), error) : error_memory(error, json_size(&writer), "the sweep");
     json_end(&writer);
     sweep_record_free(&whole);
     cJSON_Delete(root);

@@ -322,7 +322,7 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
     json_close(&writer);
     const char *text = json_text(&writer);
     weft_status status =
-        text ? file_make_directory_of(path, error) : error_memory(error, writer.length, "a cluster file");
+        text ? file_make_directory_of(path, error) : error_memory(error, json_size(&writer), "a cluster file");
     if (status == WEFT_OK)
         status = file_write(path, text, strlen(text), error);
     json_end(&writer);

@@ -216,7 +216,8 @@ weft_status links_save(const struct links *links, const char *path, struct error
     json_close(&writer);
     json_close(&writer);
     const char *text = json_text(&writer);
-    status = text ? file_write(path, text, strlen(text), error) : error_memory(error, writer.length, "measured links");
+    status =
+        text ? file_write(path, text, strlen(text), error) : error_memory(error, json_size(&writer), "measured links");
     json_end(&writer);
     links_free(&others);
     return status;

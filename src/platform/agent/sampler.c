@@ -97,12 +97,12 @@ static bool queue_line(struct node_sampler *sampler, struct metric_text *text, u
         return true;
     metric_text_end(text);
     text->count = 0;
-    if (text->bytes.failed)
+    if (!json_text(&text->line))
         return true;
     return queue(sampler, &(struct journal_record){.kind = JOURNAL_METRICS,
                                                    .output = {stream, JOURNAL_NO_RANK},
-                                                   .text = (const char *)buffer_begin(&text->bytes),
-                                                   .size = (uint32_t)buffer_size(&text->bytes)});
+                                                   .text = json_text(&text->line),
+                                                   .size = (uint32_t)json_size(&text->line)});
 }
 
 static void sampler_note(struct node_sampler *sampler, char told[256], const char *message)

@@ -269,9 +269,9 @@ void http_reply_json(struct http_request *request, unsigned status, const struct
         return;
     struct http_connection *connection = request->connection;
     struct evbuffer *output = bufferevent_get_output(connection->bufferevent);
-    reply_write_head(request, text ? status : 500, "application/json", text ? writer->length + 1 : sizeof failed - 1);
+    reply_write_head(request, text ? status : 500, "application/json", text ? json_size(writer) + 1 : sizeof failed - 1);
     if (!http_request_is_head(request)) {
-        evbuffer_add(output, text ? text : failed, text ? writer->length : sizeof failed - 1);
+        evbuffer_add(output, text ? text : failed, text ? json_size(writer) : sizeof failed - 1);
         if (text)
             evbuffer_add(output, "\n", 1);
     }

@@ -87,7 +87,7 @@ weft_status run_record_save(const struct run_record *record, const char *directo
     json_put_text(&text, "reason", record->reason);
     json_put_text(&text, "state", run_record_state_name(record->state));
     json_close(&text);
-    status = json_text(&text) ? file_write(path, text.text, text.length, error)
+    status = json_text(&text) ? file_write(path, json_text(&text), json_size(&text), error)
                               : error_memory(error, sizeof *record, "a run record");
     json_end(&text);
     return status;

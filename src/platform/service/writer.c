@@ -317,7 +317,7 @@ static void writer_answer(void *context)
         work->done(work->call, work->status, &work->error);
     else if (work->status != WEFT_OK)
         http_fail_error(work->call->request, &work->error);
-    else if (work->answer.length == 0)
+    else if (json_size(&work->answer) == 0)
         http_reply(work->call->request, status == 200 ? 204 : status, NULL, NULL, 0);
     else
         http_reply_json(work->call->request, status, &work->answer);

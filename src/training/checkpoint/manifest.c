@@ -84,8 +84,8 @@ weft_status manifest_format(const struct checkpoint_state *state, const struct c
     struct json_writer body;
     json_begin(&body, JSON_INDENTED);
     manifest_put_body(&body, state, records, count);
-    weft_status status = json_text(&body) ? manifest_seal(json_text(&body), body.length, text, error)
-                                          : error_memory(error, body.length, "a checkpoint's manifest");
+    weft_status status = json_text(&body) ? manifest_seal(json_text(&body), json_size(&body), text, error)
+                                          : error_memory(error, json_size(&body), "a checkpoint's manifest");
     json_end(&body);
     return status;
 }

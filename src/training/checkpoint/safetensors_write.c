@@ -125,12 +125,12 @@ static weft_status make_header(const struct named_tensor *const *order, size_t c
         json_close(&header);
     }
     json_close(&header);
-    uint64_t padded = (header.length + 7) / 8 * 8;
+    uint64_t padded = (json_size(&header) + 7) / 8 * 8;
     char *made = json_text(&header) ? malloc(8 + padded) : NULL;
     if (made) {
         memcpy(made, &padded, 8);
-        memcpy(made + 8, json_text(&header), header.length);
-        memset(made + 8 + header.length, ' ', padded - header.length);
+        memcpy(made + 8, json_text(&header), json_size(&header));
+        memset(made + 8 + json_size(&header), ' ', padded - json_size(&header));
         *bytes = made;
         *size = 8 + padded;
     }

@@ -80,7 +80,7 @@ static weft_status format_index(struct json_writer *text, const struct checkpoin
     }
     json_close(text);
     json_close(text);
-    return json_text(text) ? WEFT_OK : error_memory(error, text->length, "the index of a checkpoint");
+    return json_text(text) ? WEFT_OK : error_memory(error, json_size(text), "the index of a checkpoint");
 }
 
 weft_status checkpoint_write_text(const char *run, uint64_t step, const char *name, const char *text, size_t size,
@@ -107,7 +107,7 @@ weft_status checkpoint_write_index(const char *run, uint64_t step, const struct 
     json_begin(&text, JSON_INDENTED);
     weft_status status = format_index(&text, places, count, parts, bytes, error);
     if (status == WEFT_OK)
-        status = checkpoint_write_text(run, step, CHECKPOINT_INDEX, json_text(&text), text.length, record, error);
+        status = checkpoint_write_text(run, step, CHECKPOINT_INDEX, json_text(&text), json_size(&text), record, error);
     json_end(&text);
     return status;
 }

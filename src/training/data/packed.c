@@ -113,7 +113,7 @@ weft_status packed_write(const char *directory, const struct packed *packed, str
     json_close(&json);
     const char *text = json_text(&json);
     weft_status status = text ? file_join(path, directory, PACKED_DESCRIPTION, error)
-                              : error_memory(error, json.length, "a description of a dataset");
+                              : error_memory(error, json_size(&json), "a description of a dataset");
     if (text && status == WEFT_OK)
         status = file_write(path, text, strlen(text), error);
     json_end(&json);

@@ -148,7 +148,7 @@ weft_status platform_send(struct platform *platform, const char *method, const s
     if (status != WEFT_OK)
         return status;
     if (body && !text)
-        return error_memory(error, body->room, "a request");
+        return error_memory(error, json_size(body), "a request");
     bool lost = false;
     uint64_t deadline = clock_after(PLATFORM_LOST_SECONDS);
     for (;;) {

@@ -261,7 +261,7 @@ static weft_status run_session(struct platform *platform, const struct node_sess
     const struct client_request request = {.method = "POST", .path = path.text, .body = json_text(&body)};
     weft_status status = request.body
                              ? client_lines(platform->client, &request, 0, node_session_take_line, session, error)
-                             : error_memory(error, body.room, "a command");
+                             : error_memory(error, json_size(&body), "a command");
     raw_terminal_leave();
     json_end(&body);
     if (status == WEFT_OK)

@@ -5,52 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void buffer_free(struct buffer *buffer)
-{
-    free(buffer->bytes);
-    *buffer = (struct buffer){0};
-}
-
-uint8_t *buffer_reserve(struct buffer *buffer, size_t size)
-{
-    if (buffer->room - buffer->end < size && buffer->start > 0) {
-        memmove(buffer->bytes, buffer->bytes + buffer->start, buffer_size(buffer));
-        buffer->end -= buffer->start;
-        buffer->start = 0;
-    }
-    if (buffer->room - buffer->end < size) {
-        size_t room = buffer->room ? buffer->room : 512;
-        while (room - buffer->end < size)
-            room *= 2;
-        uint8_t *bytes = realloc(buffer->bytes, room);
-        if (!bytes) {
-            buffer->failed = true;
-            return NULL;
-        }
-        buffer->bytes = bytes;
-        buffer->room = room;
-    }
-    return buffer->bytes + buffer->end;
-}
-
-void buffer_consume(struct buffer *buffer, size_t size)
-{
-    buffer->start += size;
-    if (buffer->start == buffer->end)
-        buffer->start = buffer->end = 0;
-}
-
-void buffer_put(struct buffer *buffer, const void *bytes, size_t size)
-{
-    if (size == 0)
-        return;
-    uint8_t *place = buffer_reserve(buffer, size);
-    if (!place)
-        return;
-    memcpy(place, bytes, size);
-    buffer->end += size;
-}
-
 void buffer_put_u32(struct buffer *buffer, uint32_t value)
 {
     value = htole32(value);

@@ -8,18 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_BYTES (6 * METRIC_NAME_MOST) /* every byte escaped */
-
 void metric_text_begin(struct metric_text *text, int64_t step, int64_t time)
 {
-    char head[96];
-    buffer_consume(&text->bytes, buffer_size(&text->bytes));
+    char seconds[32];
     text->count = 0;
-    int length = snprintf(head, sizeof head, "{\"step\":%" PRId64, step);
-    if (time >= 0)
-        length += snprintf(head + length, sizeof head - (size_t)length, ",\"time\":%" PRId64 ".%06d", time / 1000000,
-                           (int)(time % 1000000));
-    buffer_put(&text->bytes, head, (size_t)length);
+    json_restart(&text->line);
+    json_open_object(&text->line, NULL);
+    json_put_integer(&text->line, "step", step);
+    if (time < 0)
+        return;
+    snprintf(seconds, sizeof seconds, "%" PRId64 ".%06d", time / 1000000, (int)(time % 1000000));
+    json_put_raw(&text->line, "time", seconds);
 }
 
 const char *metric_text_number(double value, char number[TEXT_NUMBER_BYTES])
@@ -29,42 +28,28 @@ const char *metric_text_number(double value, char number[TEXT_NUMBER_BYTES])
     return isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 }
 
-static size_t read_text_escape(const char *name, char *to)
-{
-    size_t length = 0;
-    for (; *name; name++) {
-        const unsigned char byte = (unsigned char)*name;
-        if (byte == '"' || byte == '\\')
-            to[length++] = '\\';
-        if (byte < 0x20)
-            length += (size_t)sprintf(to + length, "\\u%04x", byte);
-        else
-            to[length++] = (char)byte;
-    }
-    return length;
-}
-
 bool metric_text_put(struct metric_text *text, const char *name, double value)
 {
-    char member[NAME_BYTES + TEXT_NUMBER_BYTES + 8] = ",\"", number[TEXT_NUMBER_BYTES];
+    const size_t before = text->line.text.end;
+    char number[TEXT_NUMBER_BYTES];
     if (text->count == METRIC_LINE_VALUES || strnlen(name, METRIC_NAME_MOST + 1) > METRIC_NAME_MOST)
         return false;
-    size_t length = 2 + read_text_escape(name, member + 2);
-    length += (size_t)sprintf(member + length, "\":%s", metric_text_number(value, number));
-    if (buffer_size(&text->bytes) + length + 1 > METRIC_LINE_MOST)
+    json_put_raw(&text->line, name, metric_text_number(value, number));
+    if (json_size(&text->line) + 1 > METRIC_LINE_MOST) {
+        text->line.text.end = before;
         return false;
-    buffer_put(&text->bytes, member, length);
+    }
     text->count++;
     return true;
 }
 
 void metric_text_end(struct metric_text *text)
 {
-    buffer_put(&text->bytes, "}", 1);
+    json_close(&text->line);
 }
 
 void metric_text_free(struct metric_text *text)
 {
-    buffer_free(&text->bytes);
+    json_end(&text->line);
     text->count = 0;
 }

@@ -6,24 +6,25 @@
  *     metric_text_begin(&text, 10, -1);
  *     metric_text_put(&text, "train/loss", 1.25);
  *     metric_text_end(&text);
- *     ... buffer_begin(&text.bytes), buffer_size(&text.bytes), where text.count > 0 ...
+ *     ... json_text(&text.line), json_size(&text.line), where text.count > 0 ...
  *     metric_text_free(&text);
  *
  * Values read back as they were, NaN and Infinity too. A line holds what a reader of one takes (METRIC_LINE_VALUES,
- * METRIC_LINE_MOST): metric_text_put() tells when it is full. `bytes.failed` tells if memory ran out.
+ * METRIC_LINE_MOST): metric_text_put() returns false when it is full. json_text() is NULL if memory ran
+ * out.
  */
 #ifndef WEFT_PLATFORM_METRICS_READ_TEXT_H
 #define WEFT_PLATFORM_METRICS_READ_TEXT_H
 
+#include "base/format/json.h"
 #include "base/text.h"
-#include "core/control/wire/frame.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /** A zeroed struct is an empty line. */
 struct metric_text {
-    struct buffer bytes;
+    struct json_writer line;
     uint32_t count; /**< values in it */
 };
 

@@ -178,8 +178,8 @@ static bool log_write_lines(struct log_reading *reading)
         struct json_writer writer;
         json_begin(&writer, JSON_LINE);
         log_put_line(&writer, reading, &page->lines[reading->written++]);
-        if (!writer.failed) {
-            buffer_put(&lines, writer.text, writer.length);
+        if (json_text(&writer)) {
+            buffer_put(&lines, json_text(&writer), json_size(&writer));
             buffer_put(&lines, "\n", 1);
         }
         json_end(&writer);

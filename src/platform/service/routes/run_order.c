@@ -42,8 +42,8 @@ static weft_status read_parent(struct writer *writer, int64_t run, cJSON **wante
     json_begin(&text, JSON_LINE);
     run_specification_write(&text, NULL, &specification);
     run_specification_free(&specification);
-    status = json_text(&text) ? json_parse(text.text, text.length, "the run", wanted, error)
-                              : error_memory(error, text.room, "a run");
+    status = json_text(&text) ? json_parse(json_text(&text), json_size(&text), "the run", wanted, error)
+                              : error_memory(error, json_size(&text), "a run");
     json_end(&text);
     return status;
 }

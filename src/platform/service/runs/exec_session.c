@@ -118,8 +118,8 @@ static void exec_session_write_frame(struct exec_session *session, struct json_w
 {
     json_close(writer);
     session->quiet = 0;
-    if (!writer->failed) {
-        http_stream_write(session->call->request, writer->text, writer->length);
+    if (json_text(writer)) {
+        http_stream_write(session->call->request, json_text(writer), json_size(writer));
         http_stream_write(session->call->request, "\n", 1);
     }
     json_end(writer);

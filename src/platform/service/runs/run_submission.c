@@ -229,8 +229,9 @@ static weft_status run_submission_read_key(struct route_call *call, struct regis
     json_put_text(&asked, "path", http_request_path(call->request));
     json_put_tree(&asked, "body", call->body);
     json_close(&asked);
-    status = json_text(&asked) ? registry_key_make(call->idempotency_key, asked.text, asked.length, key, error)
-                               : error_memory(error, asked.room, "a request");
+    status = json_text(&asked)
+                 ? registry_key_make(call->idempotency_key, json_text(&asked), json_size(&asked), key, error)
+                 : error_memory(error, json_size(&asked), "a request");
     json_end(&asked);
     return status;
 }

@@ -2,6 +2,8 @@
 #include "training/train/report/internal/event_file.h"
 
 #include "base/crc32c.h"
+#include "base/float_bits.h"
+#include "base/varint.h"
 #include "training/train/report/names.h"
 
 #include <errno.h>
@@ -32,9 +34,7 @@ struct message {
 
 static void put_varint(struct message *message, uint64_t number)
 {
-    for (; number >= 0x80; number >>= 7)
-        message->bytes[message->size++] = (uint8_t)(number | 0x80);
-    message->bytes[message->size++] = (uint8_t)number;
+    message->size = (size_t)(varint_put(message->bytes + message->size, number) - message->bytes);
 }
 
 static void put_key(struct message *message, unsigned field, enum wire wire)
@@ -56,18 +56,14 @@ static void put_fixed(struct message *message, uint64_t number, size_t bytes)
 
 static void put_double(struct message *message, unsigned field, double value)
 {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
     put_key(message, field, WIRE_FIXED64);
-    put_fixed(message, bits, sizeof bits);
+    put_fixed(message, double_to_bits(value), sizeof value);
 }
 
 static void put_float(struct message *message, unsigned field, float value)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
     put_key(message, field, WIRE_FIXED32);
-    put_fixed(message, bits, sizeof bits);
+    put_fixed(message, float_to_bits(value), sizeof value);
 }
 
 static void put_bytes(struct message *message, unsigned field, const void *bytes, size_t size)

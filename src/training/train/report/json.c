@@ -51,12 +51,10 @@ static weft_status json_open(const struct report_options *options, void **state,
 static weft_status report_json_put(const struct json_file *json, struct json_writer *writer, struct error *error)
 {
     json_close(writer);
-    const char *text = json_text(writer);
     weft_status status = WEFT_OK;
-    errno = 0;
-    if (!text)
-        status = error_set(error, WEFT_ERROR_MEMORY, "no memory is left for a line of metrics");
-    else if (fprintf(json->file, "%s\n", text) < 0 || fflush(json->file) != 0)
+    if (!json_text(writer))
+        status = error_memory(error, json_size(writer), "a line of metrics");
+    else if (json_print(writer, json->file, NULL) != WEFT_OK || fflush(json->file) != 0)
         status = error_system(error, "the metrics file '%s' cannot be written", json->path);
     json_end(writer);
     return status;
