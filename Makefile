@@ -86,7 +86,7 @@ tsan: deps-test
 VALGRIND_TESTS = board_seeds checkpoint_test collective_requests_test control_test control_seeds \
 	dataset_format_test fabric_seeds fabric_test inspection_test json_test memory_growth_test shm_messages_test \
 	options_test pmi_seeds reduction_test rendezvous_node_test rendezvous_strangers_test rendezvous_test safetensors_test \
-	schedule_plans_test strangers_test stream_seeds timeline_seeds
+	schedule_generators_test strangers_test stream_seeds timeline_seeds
 
 valgrind: tests
 	@tests/run $(BUILD) --setup valgrind $(VALGRIND_TESTS)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Sets of plans that are to be run for real: written down as schedules, loaded into a world of threads, run with lanes
+ * Sets of schedules that are to be run for real: written down as schedules, loaded into a world of threads, run with lanes
  * in a random order and with random delays, every result compared.
  *
- *     survivors_add(&survivors, plans, shape);
+ *     survivors_add(&survivors, schedules, shape);
  *     survivors_run(&survivors);       // aborts nothing: returns how many went wrong
  */
 #ifndef WEFT_TESTS_SURVIVORS_H
@@ -19,7 +19,7 @@
 
 struct survivor {
     char *text;
-    struct plan_shape shape;
+    struct schedule_shape shape;
     uint32_t nodes[SURVIVOR_RANKS];
     size_t count; /* numbers in a block: some segments and an odd piece */
     bool done;
@@ -31,7 +31,8 @@ struct survivors {
     const struct survivor *world; /* the one whose placement the present world has */
 };
 
-static inline void survivors_add(struct survivors *survivors, struct plan *const *plans, const struct plan_shape *shape)
+static inline void survivors_add(struct survivors *survivors, struct schedule *const *schedules,
+                                 const struct schedule_shape *shape)
 {
     if (shape->collective == COLLECTIVE_SENDRECEIVE) /* no schedules of messages are loaded */
         return;
@@ -40,15 +41,15 @@ static inline void survivors_add(struct survivors *survivors, struct plan *const
     struct survivor *survivor = &survivors->all[survivors->count++];
     *survivor = (struct survivor){.shape = *shape, .count = 37};
     memcpy(survivor->nodes, shape->nodes, shape->ranks * sizeof *shape->nodes);
-    if (plans[0]->segment_bytes)
-        survivor->count = plans[0]->segment_bytes / sizeof(uint32_t) * 2 + 1234;
+    if (schedules[0]->segment_bytes)
+        survivor->count = schedules[0]->segment_bytes / sizeof(uint32_t) * 2 + 1234;
     if (survivor->count * shape->ranks * sizeof(uint32_t) > SURVIVOR_ROOM)
         survivor->count = SURVIVOR_ROOM / sizeof(uint32_t) / shape->ranks;
     size_t size = 0;
     FILE *out = open_memstream(&survivor->text, &size);
-    plan_print_frame(plans[0], shape, out);
+    schedule_print_frame(schedules[0], shape, out);
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        plan_print(plans[rank], out);
+        schedule_print(schedules[rank], out);
     fclose(out);
 }
 
@@ -119,7 +120,7 @@ static inline weft_status survivor_call(const struct survivor *survivor, uint32_
 /* How many numbers a rank's output has. */
 static inline size_t survivor_output(const struct survivor *survivor, uint32_t rank)
 {
-    const struct plan_shape *shape = &survivor->shape;
+    const struct schedule_shape *shape = &survivor->shape;
     bool here = rank == shape->root;
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALL:

@@ -93,7 +93,7 @@ typedef enum weft_status {
     WEFT_ERROR_NETWORK,    /**< a network provider failed, or no usable one was found */
     WEFT_ERROR_RENDEZVOUS, /**< the ranks could not meet: wrong token, version, address or port */
     WEFT_ERROR_DATA,       /**< a file or message holds something other than it should */
-    WEFT_ERROR_PLAN,       /**< a schedule is corrupt or breaks its own rules */
+    WEFT_ERROR_SCHEDULE,   /**< a schedule is corrupt or breaks its own rules */
     WEFT_ERROR_STATE,      /**< the call is not allowed now (in a group, after finalize, on a broken context) */
 } weft_status;
 
@@ -359,7 +359,7 @@ WEFT_API weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collec
  * and times a file without running it.
  *
  * Errors: SYSTEM or DATA, with the line, where a file cannot be read; ARGUMENT where it is for other ranks, or ranks
- * have different files; PLAN, with rank, lane, step and the reason, where the plans are wrong.
+ * have different files; SCHEDULE, with rank, lane, step and the reason, where the schedules are wrong.
  */
 WEFT_API weft_status weft_comm_load_schedule(weft_comm *comm, const char *path);
 

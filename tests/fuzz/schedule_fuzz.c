@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a schedule: refused with a message, or its plans can be made, printed, verified and simulated. */
+/* Any bytes as a schedule: refused with a message, or its schedules can be made, printed, verified and simulated. */
 #include "core/collective/tuner/tuner.h"
 #include "core/schedule/text/print.h"
 #include "core/schedule/text/read.h"
@@ -16,26 +16,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    struct written *written;
+    struct schedule_text *written;
     struct error error = {0};
-    if (written_parse((const char *)data + 1, size - 1, "schedule", &written, &error) != WEFT_OK) {
+    if (schedule_text_parse((const char *)data + 1, size - 1, "schedule", &written, &error) != WEFT_OK) {
         if (strlen(error.text) < 20)
             abort();
         return 0;
     }
-    uint32_t ranks = written_ranks(written) ? written_ranks(written) : data[0] % 8 + 1u, nodes[16];
+    uint32_t ranks = schedule_text_ranks(written) ? schedule_text_ranks(written) : data[0] % 8 + 1u, nodes[16];
     for (uint32_t rank = 0; rank < 16; rank++)
         nodes[rank] = rank / (data[0] / 8 % 4 + 1);
-    struct plan_shape shape = {.collective = written_collective(written),
-                               .ranks = ranks,
-                               .root = written_root(written, 0),
-                               .peer = written_peer(written, ranks > 1),
-                               .in_place = written_in_place(written),
-                               .nodes = data[0] & 128 ? nodes : NULL,
-                               .block_bytes = 1 << 20};
-    struct plan **plans = NULL;
+    struct schedule_shape shape = {.collective = schedule_text_collective(written),
+                                   .ranks = ranks,
+                                   .root = schedule_text_root(written, 0),
+                                   .peer = schedule_text_peer(written, ranks > 1),
+                                   .in_place = schedule_text_in_place(written),
+                                   .nodes = data[0] & 128 ? nodes : NULL,
+                                   .block_bytes = 1 << 20};
+    struct schedule **schedules = NULL;
     if (ranks <= 16) {
-        if (written_prove(written, &shape, &plans, &error) != WEFT_OK) {
+        if (schedule_text_prove(written, &shape, &schedules, &error) != WEFT_OK) {
             if (strlen(error.text) < 20)
                 abort();
         } else {
@@ -43,14 +43,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             double seconds;
             FILE *nowhere = fopen("/dev/null", "w");
             for (uint32_t rank = 0; rank < ranks; rank++)
-                plan_print(plans[rank], nowhere);
+                schedule_print(schedules[rank], nowhere);
             fclose(nowhere);
-            /* Every proved plan can be timed. */
-            if (plan_simulate(plans, ranks, &shape, &cluster, 1 << 16, &seconds, &error) != WEFT_OK)
+            /* Every proved schedule can be timed. */
+            if (schedule_simulate(schedules, ranks, &shape, &cluster, 1 << 16, &seconds, &error) != WEFT_OK)
                 abort();
-            sweep_free(plans, ranks);
+            sweep_free(schedules, ranks);
         }
     }
-    written_free(written);
+    schedule_text_free(written);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When ranks do not fit together, every rank gets the same status and one message that says who did what: mismatched
- * calls, crossed blocking calls, time limits, aborts, deaths, a plan that was overwritten in memory.
+ * calls, crossed blocking calls, time limits, aborts, deaths, a schedule that was overwritten in memory.
  */
 #include "../world.h"
 #include "base/clock.h"
@@ -255,7 +255,7 @@ static int stopped(weft_context *context, int rank, void *argument)
     return check_end(context, rank, status, argument, stop_at);
 }
 
-/* Flip a bit of a kept plan of the collective under test. */
+/* Flip a bit of a kept schedule of the collective under test. */
 static int corrupted(weft_context *context, int rank, void *argument)
 {
     weft_comm *world = weft_world(context);
@@ -272,8 +272,8 @@ static int corrupted(weft_context *context, int rank, void *argument)
                  : rank == 0                                ? weft_send(buffer, 3, WEFT_F32, 1, world)
                                                             : weft_receive(buffer, 3, WEFT_F32, 0, world);
         if (i == 0 && rank == 1 && status == WEFT_OK) {
-            struct plan *plan = world->plans.last->plan;
-            plan->steps[0].source_chunk ^= 1;
+            struct schedule *schedule = world->schedules.last->schedule;
+            schedule->steps[0].source_chunk ^= 1;
         }
     }
     if (status == WEFT_OK) /* a message's sender may be through before its receiver fails */
@@ -281,17 +281,18 @@ static int corrupted(weft_context *context, int rank, void *argument)
     return check_end(context, rank, status, argument, began);
 }
 
-/* The end of what a kept plan holds. */
-static const char *plan_end(const struct plan *plan)
+/* The end of what a kept schedule holds. */
+static const char *schedule_end(const struct schedule *schedule)
 {
     uint32_t members = 0;
-    for (uint32_t g = 0; g < plan->group_count; g++)
-        if (plan->groups[g].first + plan->groups[g].count > members)
-            members = plan->groups[g].first + plan->groups[g].count;
-    return members ? (const char *)(plan->members + members) : (const char *)(plan->groups + plan->group_count);
+    for (uint32_t g = 0; g < schedule->group_count; g++)
+        if (schedule->groups[g].first + schedule->groups[g].count > members)
+            members = schedule->groups[g].first + schedule->groups[g].count;
+    return members ? (const char *)(schedule->members + members)
+                   : (const char *)(schedule->groups + schedule->group_count);
 }
 
-/* Change each byte of each kept plan in turn: the checksum notices. */
+/* Change each byte of each kept schedule in turn: the checksum notices. */
 static int every_byte(weft_context *context, int rank, void *argument)
 {
     weft_comm *world = weft_world(context);
@@ -304,15 +305,15 @@ static int every_byte(weft_context *context, int rank, void *argument)
         if (weft_comm_set_algorithm(world, "allreduce", algorithms[a].name) == WEFT_OK)
             wrong += weft_allreduce(input, output, 8, WEFT_F32, WEFT_SUM, world) != WEFT_OK;
     wrong += weft_alltoall(input, output, 1, WEFT_F32, world) != WEFT_OK || weft_barrier(world) != WEFT_OK;
-    for (int b = 0; b < PLAN_CACHE_BUCKETS; b++)
-        for (struct plan_entry *entry = world->plans.buckets[b]; entry; entry = entry->next) {
-            wrong += plan_entry_verify(entry, world, &error) != WEFT_OK;
-            const char *end = plan_end(entry->plan);
-            for (char *byte = (char *)entry->plan; byte < end; byte++) {
+    for (int b = 0; b < SCHEDULE_CACHE_BUCKETS; b++)
+        for (struct schedule_entry *entry = world->schedules.buckets[b]; entry; entry = entry->next) {
+            wrong += schedule_entry_verify(entry, world, &error) != WEFT_OK;
+            const char *end = schedule_end(entry->schedule);
+            for (char *byte = (char *)entry->schedule; byte < end; byte++) {
                 *byte ^= 0x10;
-                if (plan_entry_verify(entry, world, &error) != WEFT_ERROR_PLAN) {
-                    fprintf(stderr, "rank %d: byte %td of %td of a plan of %s is not covered\n", rank,
-                            byte - (char *)entry->plan, end - (char *)entry->plan,
+                if (schedule_entry_verify(entry, world, &error) != WEFT_ERROR_SCHEDULE) {
+                    fprintf(stderr, "rank %d: byte %td of %td of a schedule of %s is not covered\n", rank,
+                            byte - (char *)entry->schedule, end - (char *)entry->schedule,
                             collective_name((enum collective)entry->key.collective));
                     wrong++;
                 }
@@ -412,15 +413,15 @@ static void test_a_stopped_rank_is_named_by_all_survivors(void **state)
                      1);
 }
 
-static void test_a_corrupted_plan_is_not_executed(void **state)
+static void test_a_corrupted_schedule_is_not_executed(void **state)
 {
     const char *collectives[] = {"allreduce", "broadcast", "alltoall", "barrier", "sendreceive"};
     for (int i = 0; i < 5; i++)
         run((struct world){.ranks = 2}, corrupted,
-            (struct expected){WEFT_ERROR_PLAN, {collectives[i], "not what it was"}, 3});
+            (struct expected){WEFT_ERROR_SCHEDULE, {collectives[i], "not what it was"}, 3});
 }
 
-static void test_every_byte_of_a_kept_plan_is_covered(void **state)
+static void test_every_byte_of_a_kept_schedule_is_covered(void **state)
 {
     static const int nodes[] = {0, 1, 0, 0, 1};
     for (int ranks = 1; ranks <= 5; ranks++)
@@ -441,8 +442,8 @@ int main(void)
         cmocka_unit_test(test_abort_gives_its_reason_to_all),
         cmocka_unit_test(test_a_killed_rank_is_named_by_all_survivors),
         cmocka_unit_test(test_a_stopped_rank_is_named_by_all_survivors),
-        cmocka_unit_test(test_a_corrupted_plan_is_not_executed),
-        cmocka_unit_test(test_every_byte_of_a_kept_plan_is_covered),
+        cmocka_unit_test(test_a_corrupted_schedule_is_not_executed),
+        cmocka_unit_test(test_every_byte_of_a_kept_schedule_is_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

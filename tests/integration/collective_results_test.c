@@ -340,7 +340,7 @@ static int run_trial(const struct trial *trial, int rank, int ranks, struct buff
 static size_t most_bytes(const struct algorithm *algorithm, int ranks)
 {
     if (algorithm && strcmp(algorithm->name, "exchange") == 0)
-        return PLAN_INLINE_BYTES / 2 / (size_t)ranks; /* a plan is for a class of sizes, up to twice as large */
+        return SCHEDULE_INLINE_BYTES / 2 / (size_t)ranks; /* a schedule is for a class of sizes, up to twice as large */
     if (algorithm && strstr(algorithm->name, "one-shot"))
         return 16384;
     return SIZE_MAX;
@@ -405,8 +405,8 @@ static int body(weft_context *context, int rank, void *argument)
                 failed = 1;
                 break;
             }
-            struct plan_key key = {.collective = (uint8_t)c};
-            struct plan_shape shape = plan_shape_of(comm, &key);
+            struct schedule_key key = {.collective = (uint8_t)c};
+            struct schedule_shape shape = schedule_shape_of(comm, &key);
             for (int t = 0; t < coverage->trials_each && !failed; t++) {
                 bool tiny = most_bytes(algorithm, ranks) != SIZE_MAX;
                 struct trial trial = draw(number++, (enum collective)c, algorithm, ranks, coverage->most);

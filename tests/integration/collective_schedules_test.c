@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules that the user loads really run: Weft's own plans, printed and loaded, give the right results on one node
+ * Schedules that the user loads really run: Weft's own schedules, printed and loaded, give the right results on one node
  * and on two, in whatever order lanes move; a file that is wrong, or not everybody's, is refused on all ranks and
  * changes nothing.
  */
@@ -45,20 +45,21 @@ static void write_file(weft_comm *comm, const char *path, size_t index, uint64_t
 {
     if (weft_comm_rank(comm) == 0) {
         enum collective collective;
-        struct plan **plans;
+        struct schedule **schedules;
         collective_parse(cases[index].collective, &collective, NULL);
-        struct plan_shape shape = {.collective = collective,
-                                   .ranks = RANKS,
-                                   .nodes = comm->node_count > 1 ? comm->nodes : NULL,
-                                   .block_bytes = bytes};
-        if (sweep_generate(algorithm_find(collective, cases[index].algorithm, NULL), &shape, &plans, NULL) != WEFT_OK)
+        struct schedule_shape shape = {.collective = collective,
+                                       .ranks = RANKS,
+                                       .nodes = comm->node_count > 1 ? comm->nodes : NULL,
+                                       .block_bytes = bytes};
+        if (sweep_generate(algorithm_find(collective, cases[index].algorithm, NULL), &shape, &schedules, NULL) !=
+            WEFT_OK)
             abort();
         FILE *file = fopen(path, "w");
-        plan_print_frame(plans[0], &shape, file);
+        schedule_print_frame(schedules[0], &shape, file);
         for (uint32_t rank = 0; rank < RANKS; rank++)
-            plan_print(plans[rank], file);
+            schedule_print(schedules[rank], file);
         fclose(file);
-        sweep_free(plans, RANKS);
+        sweep_free(schedules, RANKS);
     }
     weft_barrier(comm);
 }
@@ -119,7 +120,7 @@ static int run_cases(weft_context *context, int rank, void *argument)
             if (weft_comm_load_schedule(comm, path) != WEFT_OK)
                 failed = complain(rank, cases[i].algorithm, weft_message(context));
             for (size_t k = 0; k < sizeof counts / sizeof *counts && !failed; k++) {
-                if (tiny && counts[k] > PLAN_INLINE_BYTES / sizeof *input)
+                if (tiny && counts[k] > SCHEDULE_INLINE_BYTES / sizeof *input)
                     continue;
                 disorder_set(comm, k % 2 == 0);
                 if (!is_right(comm, cases[i].collective, counts[k], input, output))

@@ -13,7 +13,7 @@
 
 static weft_comm *_Atomic disordered[DISORDER_COMMS]; /* ranks may be threads */
 static atomic_ullong drawn, turns;
-static _Thread_local uint32_t order[PLAN_LANES]; /* of the present round */
+static _Thread_local uint32_t order[SCHEDULE_LANES]; /* of the present round */
 
 bool __real_execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget);
 bool __wrap_execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget);
@@ -50,7 +50,7 @@ bool __wrap_execution_advance_lane(struct weft_request *request, uint32_t number
     if (!disorder_is_set(request->comm))
         return __real_execution_advance_lane(request, number, budget);
     uint64_t seed = hash_number(request->comm->rank, request->sequence), one = 1;
-    for (uint32_t i = 0; number == 0 && i < request->plan->lane_count; i++) {
+    for (uint32_t i = 0; number == 0 && i < request->schedule->lane_count; i++) {
         uint32_t at = (uint32_t)random_below(seed, atomic_fetch_add(&drawn, 1), i + 1);
         order[i] = order[at];
         order[at] = i;

@@ -124,14 +124,14 @@ void __wrap_verify_complete(struct machine *machine, struct thread *thread)
 static void spoil(struct chaos *chaos, uint32_t rank, struct value *finals)
 {
     struct machine *machine = &chaos->machine;
-    const struct plan *plan = machine->plans[rank];
+    const struct schedule *schedule = machine->schedules[rank];
     for (uint32_t iteration = 0; iteration < machine->iterations; iteration++) {
-        for (uint32_t chunk = 0; finals && chunk < plan->output_blocks * machine->parts; chunk++) {
+        for (uint32_t chunk = 0; finals && chunk < schedule->output_blocks * machine->parts; chunk++) {
             uint32_t index = verify_cell_at(machine, rank, REGION_OUTPUT, iteration, chunk);
             finals[index] = machine->cells[index].value;
         }
         for (unsigned kind = REGION_INPUT; kind <= REGION_OUTPUT; kind++) {
-            uint32_t blocks = kind == REGION_INPUT ? plan->input_blocks : plan->output_blocks;
+            uint32_t blocks = kind == REGION_INPUT ? schedule->input_blocks : schedule->output_blocks;
             for (uint32_t chunk = 0; chunk < blocks * machine->parts; chunk++)
                 machine->cells[verify_cell_at(machine, rank, (enum region_kind)kind, iteration, chunk)].value =
                     chaos->poison;
@@ -226,13 +226,13 @@ static void run_at_random(struct chaos *chaos, struct value *finals, uint32_t *l
 static void check_finals(struct machine *machine, const struct value *finals)
 {
     for (uint32_t rank = 0; rank < machine->ranks && machine->status == WEFT_OK; rank++) {
-        const struct plan *plan = machine->plans[rank];
+        const struct schedule *schedule = machine->schedules[rank];
         if (!is_through(machine, rank)) {
             verify_complain(machine, NULL, "rank %u never ends in a random order", rank);
             return;
         }
         for (uint32_t iteration = 0; iteration < machine->iterations; iteration++)
-            for (uint32_t chunk = 0; chunk < plan->output_blocks * machine->parts; chunk++) {
+            for (uint32_t chunk = 0; chunk < schedule->output_blocks * machine->parts; chunk++) {
                 uint32_t index = verify_cell_at(machine, rank, REGION_OUTPUT, iteration, chunk);
                 machine->cells[index].value = finals[index];
                 if (!verify_check_value(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts))
@@ -252,10 +252,11 @@ static void know_everything(struct chaos *chaos)
             machine->cells[i].value = chaos->poison;
 }
 
-weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+weft_status verify_chaos(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                          const struct verify_binding *binding, uint64_t seed, struct error *error)
 {
-    struct chaos chaos = {.seed = seed, .machine = {.plans = plans, .shape = shape, .ranks = ranks, .error = error}};
+    struct chaos chaos = {.seed = seed,
+                          .machine = {.schedules = schedules, .shape = shape, .ranks = ranks, .error = error}};
     struct machine *machine = &chaos.machine;
     struct value *finals = NULL;
     uint32_t *live = NULL;

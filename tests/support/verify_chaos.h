@@ -9,11 +9,11 @@
 #include "core/schedule/verify/internal/machine.h"
 
 /**
- * Run once in a random order that the plans allow, and look at values only: what a step is going to write is
+ * Run once in a random order that the schedules allow, and look at values only: what a step is going to write is
  * overwritten with poison when it begins, callers poison their buffers before a rank begins and once it is done. No
  * access is out of order here: every clock knows everything from the beginning.
  */
-weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+weft_status verify_chaos(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                          const struct verify_binding *binding, uint64_t seed, struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The clusters of share/clusters (CLUSTERS), which nobody here owns: which algorithm is chosen there for each
- * collective and size, and the hash of its plan, compared with files kept beside this test (GOLDEN). After a wanted
+ * collective and size, and the hash of its schedule, compared with files kept beside this test (GOLDEN). After a wanted
  * change run it with WEFT_GOLDEN=write, and look at the difference.
  */
 #include "core/collective/tuner/tuner.h"
@@ -27,18 +27,18 @@ static const uint64_t sizes[] = {64, 4096, (uint64_t)256 << 10, (uint64_t)16 << 
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 /* A line of the choice for one shape. */
-static void print_choice(FILE *out, const struct plan_shape *shape, const struct simulated_cluster *cluster)
+static void print_choice(FILE *out, const struct schedule_shape *shape, const struct simulated_cluster *cluster)
 {
     struct tuner_prices prices;
     struct error error = {0};
-    struct plan *plan = NULL;
+    struct schedule *schedule = NULL;
     if (tuner_price(cluster, shape, TUNER_SIMULATED_RANKS, &prices, &error) != WEFT_OK ||
-        plan_generate(prices.prices[prices.chosen].algorithm, shape, 0, &plan, &error) != WEFT_OK)
+        schedule_generate(prices.prices[prices.chosen].algorithm, shape, 0, &schedule, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     fprintf(out, "%5u ranks  %-14s  %10" PRIu64 " bytes  %-20s  %4u steps  %2u lanes  %016" PRIx64 "%s\n", shape->ranks,
-            collective_name(shape->collective), shape->block_bytes, plan->algorithm, plan->step_count, plan->lane_count,
-            plan->hash, plan->canonical ? "" : "  not canonical");
-    plan_free(plan);
+            collective_name(shape->collective), shape->block_bytes, schedule->algorithm, schedule->step_count,
+            schedule->lane_count, schedule->hash, schedule->canonical ? "" : "  not canonical");
+    schedule_free(schedule);
 }
 
 /* The choices for one node, for as many ranks as are simulated, and for two leaves where there are leaves. */
@@ -59,11 +59,11 @@ static char *choices(const struct cluster_file *file)
             fail_msg("%s", error.text);
         for (size_t c = 0; c < sizeof collectives / sizeof *collectives; c++) {
             for (size_t s = 0; s < (collectives[c] == COLLECTIVE_BARRIER ? 1 : SIZES); s++) {
-                struct plan_shape shape = {.collective = collectives[c],
-                                           .ranks = counts[n],
-                                           .nodes = map.nodes,
-                                           .above = {map.above[0], map.above[1]},
-                                           .block_bytes = sizes[s]};
+                struct schedule_shape shape = {.collective = collectives[c],
+                                               .ranks = counts[n],
+                                               .nodes = map.nodes,
+                                               .above = {map.above[0], map.above[1]},
+                                               .block_bytes = sizes[s]};
                 print_choice(out, &shape, &cluster);
             }
         }
@@ -100,7 +100,7 @@ static void compare(const char *name)
     cluster_file_free(&file);
 }
 
-static void plans_on_described_clusters_are_what_they_were(void **state)
+static void schedules_on_described_clusters_are_what_they_were(void **state)
 {
     DIR *directory = opendir(CLUSTERS);
     int seen = 0;
@@ -119,7 +119,7 @@ static void plans_on_described_clusters_are_what_they_were(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_on_described_clusters_are_what_they_were),
+        cmocka_unit_test(schedules_on_described_clusters_are_what_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static int run(const char *line)
     return code;
 }
 
-static void a_plan_is_shown(void **state)
+static void a_schedule_is_shown(void **state)
 {
     assert_int_equal(run("weft schedule show allreduce --ranks 8 --algorithm ring --rank 3"), 0);
     assert_non_null(strstr(output, "algorithm   ring"));
@@ -48,10 +48,10 @@ static void without_an_algorithm_they_are_listed(void **state)
     assert_non_null(strstr(output, "not here: the number of ranks must be a power of two"));
 }
 
-static void plans_are_proved(void **state)
+static void schedules_are_proved(void **state)
 {
     assert_int_equal(run("weft schedule verify --all --ranks 1..5"), 0);
-    assert_non_null(strstr(output, "sets of plans proved, 1 to 5 ranks"));
+    assert_non_null(strstr(output, "sets of schedules proved, 1 to 5 ranks"));
     assert_int_equal(run("weft schedule verify allreduce --algorithm ring --ranks 7"), 0);
     assert_non_null(strstr(output, "7 to 7 ranks"));
 }
@@ -82,9 +82,9 @@ static void mistakes_get_a_message(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_is_shown),
+        cmocka_unit_test(a_schedule_is_shown),
         cmocka_unit_test(without_an_algorithm_they_are_listed),
-        cmocka_unit_test(plans_are_proved),
+        cmocka_unit_test(schedules_are_proved),
         cmocka_unit_test(mistakes_get_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans with random bytes in their steps: each is refused by a message or runs on the verifier's machine without
+ * Schedules with random bytes in their steps: each is refused by a message or runs on the verifier's machine without
  * touching what is not its own (the address sanitizer watches).
  */
 #include "../support/verify_chaos.h"
@@ -22,52 +22,52 @@ struct tally {
     uint64_t drawn, unchecked, passed;
 };
 
-static void corrupt(struct plan *plan, struct tally *tally)
+static void corrupt(struct schedule *schedule, struct tally *tally)
 {
-    unsigned char *bytes = (unsigned char *)plan->steps;
+    unsigned char *bytes = (unsigned char *)schedule->steps;
     uint64_t changes = 1 + random_below(1, tally->drawn++, 3);
     for (uint64_t i = 0; i < changes; i++) {
-        uint64_t at = random_below(2, tally->drawn++, plan->step_count * sizeof *plan->steps);
+        uint64_t at = random_below(2, tally->drawn++, schedule->step_count * sizeof *schedule->steps);
         /* Small numbers are nearer to the truth than any numbers. */
         uint64_t value = random_bits(3, tally->drawn++);
         bytes[at] = (unsigned char)(value & 256 ? value & 3 : value & 255);
     }
 }
 
-static weft_status corrupt_some(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+static weft_status corrupt_some(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                                 struct error *error)
 {
     struct tally *tally = context;
-    struct plan **plans;
+    struct schedule **schedules;
     if (shape->root > 1)
         return WEFT_OK;
-    assert_int_equal(sweep_generate(algorithm, shape, &plans, error), WEFT_OK);
+    assert_int_equal(sweep_generate(algorithm, shape, &schedules, error), WEFT_OK);
     for (unsigned i = 0; i < CORRUPTIONS; i++) {
-        struct plan *plan = plans[random_below(4, tally->drawn++, shape->ranks)];
-        if (!plan->step_count)
+        struct schedule *schedule = schedules[random_below(4, tally->drawn++, shape->ranks)];
+        if (!schedule->step_count)
             continue;
-        struct step *steps = malloc(plan->step_count * sizeof *steps);
-        memcpy(steps, plan->steps, plan->step_count * sizeof *steps);
-        corrupt(plan, tally);
+        struct step *steps = malloc(schedule->step_count * sizeof *steps);
+        memcpy(steps, schedule->steps, schedule->step_count * sizeof *steps);
+        corrupt(schedule, tally);
         struct error message = {0};
-        if (plan_check(plan, &message) != WEFT_OK) {
+        if (schedule_check(schedule, &message) != WEFT_OK) {
             tally->unchecked++;
             assert_true(strlen(message.text) > 20);
         } else {
             uint32_t count;
-            const struct verify_binding *bindings = verify_bindings(plans, shape->ranks, shape, &count);
+            const struct verify_binding *bindings = verify_bindings(schedules, shape->ranks, shape, &count);
             bool right = true;
             for (uint32_t k = 0; k < count && right; k++)
-                right = verify_run(plans, shape->ranks, shape, &bindings[k], NULL, &message) == WEFT_OK;
+                right = verify_run(schedules, shape->ranks, shape, &bindings[k], NULL, &message) == WEFT_OK;
             tally->passed += right;
             if (!right)
                 assert_true(strlen(message.text) > 20);
-            verify_chaos(plans, shape->ranks, shape, &bindings[0], i, NULL);
+            verify_chaos(schedules, shape->ranks, shape, &bindings[0], i, NULL);
         }
-        memcpy(plan->steps, steps, plan->step_count * sizeof *steps);
+        memcpy(schedule->steps, steps, schedule->step_count * sizeof *steps);
         free(steps);
     }
-    sweep_free(plans, shape->ranks);
+    sweep_free(schedules, shape->ranks);
     return WEFT_OK;
 }
 

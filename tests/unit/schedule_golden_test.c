@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Printed plans of a few shapes, kept as files beside this test (GOLDEN): a change of a plan is seen in review. After a
+ * Printed schedules of a few shapes, kept as files beside this test (GOLDEN): a change of a schedule is seen in review. After a
  * wanted change run it with WEFT_GOLDEN=write, and look at the difference.
  */
 #include "core/schedule/text/print.h"
@@ -40,7 +40,7 @@ static const struct {
     {COLLECTIVE_BARRIER, "dissemination", 5, 1, 0, 0, 0},
 };
 
-/* Print the plans of all ranks of a shape into memory; the caller frees it. */
+/* Print the schedules of all ranks of a shape into memory; the caller frees it. */
 static char *printed(size_t i)
 {
     uint32_t nodes[16], leaves[16];
@@ -48,29 +48,29 @@ static char *printed(size_t i)
         nodes[rank] = rank / shapes[i].width;
         leaves[rank] = rank / (shapes[i].leaf ? shapes[i].leaf : 1);
     }
-    struct plan_shape shape = {.collective = shapes[i].collective,
-                               .ranks = shapes[i].ranks,
-                               .root = shapes[i].root,
-                               .nodes = nodes,
-                               .above = {shapes[i].leaf ? leaves : NULL},
-                               .block_bytes = shapes[i].bytes};
-    struct plan **plans;
+    struct schedule_shape shape = {.collective = shapes[i].collective,
+                                   .ranks = shapes[i].ranks,
+                                   .root = shapes[i].root,
+                                   .nodes = nodes,
+                                   .above = {shapes[i].leaf ? leaves : NULL},
+                                   .block_bytes = shapes[i].bytes};
+    struct schedule **schedules;
     struct error error = {0};
-    if (sweep_generate(algorithm_find(shapes[i].collective, shapes[i].algorithm, &error), &shape, &plans, &error) !=
+    if (sweep_generate(algorithm_find(shapes[i].collective, shapes[i].algorithm, &error), &shape, &schedules, &error) !=
         WEFT_OK)
         fail_msg("%s", error.text);
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    plan_print_frame(plans[0], &shape, out);
+    schedule_print_frame(schedules[0], &shape, out);
     for (uint32_t rank = 0; rank < shape.ranks; rank++)
-        plan_print(plans[rank], out);
+        schedule_print(schedules[rank], out);
     fclose(out);
-    sweep_free(plans, shape.ranks);
+    sweep_free(schedules, shape.ranks);
     return text;
 }
 
-static void plans_are_what_they_were(void **state)
+static void schedules_are_what_they_were(void **state)
 {
     const char *mode = getenv("WEFT_GOLDEN");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -96,7 +96,7 @@ static void plans_are_what_they_were(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_are_what_they_were),
+        cmocka_unit_test(schedules_are_what_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

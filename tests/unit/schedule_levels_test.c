@@ -20,48 +20,48 @@ struct place {
     uint32_t nodes[MOST], leaves[MOST], pods[MOST];
 };
 
-static struct plan_shape shape_on(struct place *place, enum collective collective, uint64_t block_bytes)
+static struct schedule_shape shape_on(struct place *place, enum collective collective, uint64_t block_bytes)
 {
     for (uint32_t i = 0; i < place->ranks; i++) {
         place->nodes[i] = i / place->node;
         place->leaves[i] = i / place->leaf;
         place->pods[i] = place->pod ? i / place->pod : 0;
     }
-    return (struct plan_shape){.collective = collective,
-                               .ranks = place->ranks,
-                               .nodes = place->nodes,
-                               .above = {place->leaves, place->pod ? place->pods : NULL},
-                               .block_bytes = block_bytes};
+    return (struct schedule_shape){.collective = collective,
+                                   .ranks = place->ranks,
+                                   .nodes = place->nodes,
+                                   .above = {place->leaves, place->pod ? place->pods : NULL},
+                                   .block_bytes = block_bytes};
 }
 
 /* Bytes of messages that leave (or enter) a unit of a level. */
-static uint64_t bytes_across(struct plan **plans, const struct plan_shape *shape, uint32_t level, uint32_t unit,
-                             bool leaving)
+static uint64_t bytes_across(struct schedule **schedules, const struct schedule_shape *shape, uint32_t level,
+                             uint32_t unit, bool leaving)
 {
     uint64_t bytes = 0;
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
-        const struct plan *plan = plans[rank];
-        for (uint32_t i = 0; i < plan->step_count; i++) {
-            const struct step *step = &plan->steps[i];
+        const struct schedule *schedule = schedules[rank];
+        for (uint32_t i = 0; i < schedule->step_count; i++) {
+            const struct step *step = &schedule->steps[i];
             if (step->kind != STEP_SEND)
                 continue;
             uint32_t from = shape_unit(shape, level, rank), to = shape_unit(shape, level, step->peer);
             if (from != to && (leaving ? from : to) == unit)
-                bytes += plan->parts == 1
+                bytes += schedule->parts == 1
                              ? shape->block_bytes * step->chunks
-                             : plan_parts(shape->block_bytes, plan->parts, step->value, step->chunks).bytes;
+                             : schedule_parts(shape->block_bytes, schedule->parts, step->value, step->chunks).bytes;
         }
     }
     return bytes;
 }
 
-static struct plan **plans_by(const char *algorithm, const struct plan_shape *shape)
+static struct schedule **schedules_by(const char *algorithm, const struct schedule_shape *shape)
 {
-    struct plan **plans = NULL;
+    struct schedule **schedules = NULL;
     struct error error = {0};
-    if (sweep_generate(algorithm_find(shape->collective, algorithm, &error), shape, &plans, &error) != WEFT_OK)
+    if (sweep_generate(algorithm_find(shape->collective, algorithm, &error), shape, &schedules, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    return plans;
+    return schedules;
 }
 
 static const struct place places[] = {
@@ -85,16 +85,17 @@ static void every_level_carries_the_least_bytes(void **state)
             struct place place = places[p];
             uint64_t whole = (uint64_t)64 * place.ranks * 6;
             bool in_blocks = cases[i].collective != COLLECTIVE_ALLREDUCE;
-            struct plan_shape shape = shape_on(&place, cases[i].collective, in_blocks ? whole / place.ranks : whole);
-            struct plan **plans = plans_by("multi-level", &shape);
+            struct schedule_shape shape =
+                shape_on(&place, cases[i].collective, in_blocks ? whole / place.ranks : whole);
+            struct schedule **schedules = schedules_by("multi-level", &shape);
             for (uint32_t level = 0; level < shape_levels(&shape); level++) {
                 uint32_t units = shape_units(&shape, level);
                 for (uint32_t unit = 0; unit < units; unit++)
                     for (int leaving = 0; leaving < 2; leaving++)
-                        assert_true(bytes_across(plans, &shape, level, unit, leaving) * units ==
+                        assert_true(bytes_across(schedules, &shape, level, unit, leaving) * units ==
                                     cases[i].times * (units - 1) * whole);
             }
-            sweep_free(plans, place.ranks);
+            sweep_free(schedules, place.ranks);
         }
     }
 }
@@ -108,11 +109,11 @@ static void two_levels_carry_more_over_the_spine(void **state)
     } cases[] = {{"multi-level", 2}, {"two-level", 4}, {"two-level-ring", 3}};
     struct place place = {.ranks = 8, .node = 2, .leaf = 2};
     uint64_t bytes = 1 << 16;
-    struct plan_shape shape = shape_on(&place, COLLECTIVE_ALLREDUCE, bytes);
+    struct schedule_shape shape = shape_on(&place, COLLECTIVE_ALLREDUCE, bytes);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct plan **plans = plans_by(cases[i].algorithm, &shape);
-        assert_true(bytes_across(plans, &shape, 1, 0, true) == cases[i].halves * bytes / 2);
-        sweep_free(plans, place.ranks);
+        struct schedule **schedules = schedules_by(cases[i].algorithm, &shape);
+        assert_true(bytes_across(schedules, &shape, 1, 0, true) == cases[i].halves * bytes / 2);
+        sweep_free(schedules, place.ranks);
     }
 }
 
@@ -128,16 +129,16 @@ static void one_root_needs_each_link_once(void **state)
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             struct place place = places[p];
-            struct plan_shape shape = shape_on(&place, cases[i].collective, 1024);
+            struct schedule_shape shape = shape_on(&place, cases[i].collective, 1024);
             shape.root = place.ranks / 2 + 1;
-            struct plan **plans = plans_by(cases[i].algorithm, &shape);
+            struct schedule **schedules = schedules_by(cases[i].algorithm, &shape);
             bool leaving = cases[i].collective == COLLECTIVE_REDUCE;
             for (uint32_t level = 0; level < shape_levels(&shape); level++)
                 for (uint32_t unit = 0; unit < shape_units(&shape, level); unit++)
                     if (unit != shape_unit(&shape, level, shape.root) || !level)
-                        assert_true(bytes_across(plans, &shape, level, unit, leaving) ==
+                        assert_true(bytes_across(schedules, &shape, level, unit, leaving) ==
                                     (unit == shape_unit(&shape, level, shape.root) ? 0 : 1024));
-            sweep_free(plans, place.ranks);
+            sweep_free(schedules, place.ranks);
         }
     }
 }
@@ -146,7 +147,7 @@ static void units_that_are_subtrees_keep_the_canonical_order(void **state)
 {
     const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, "multi-level", NULL);
     struct place aligned = {.ranks = 24, .node = 2, .leaf = 4}, threes = {.ranks = 24, .node = 2, .leaf = 3};
-    struct plan_shape shape = shape_on(&aligned, COLLECTIVE_ALLREDUCE, 1 << 20);
+    struct schedule_shape shape = shape_on(&aligned, COLLECTIVE_ALLREDUCE, 1 << 20);
     assert_true(algorithm->canonical(&shape));
     assert_null(algorithm_only_on_request(algorithm, &shape));
     shape = shape_on(&threes, COLLECTIVE_ALLREDUCE, 1 << 20);
@@ -165,7 +166,7 @@ static void shapes_without_leaves_are_refused_by_a_message(void **state)
 {
     const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, "multi-level", NULL);
     struct place place = {.ranks = 8, .node = 2, .leaf = 4};
-    struct plan_shape shape = shape_on(&place, COLLECTIVE_ALLREDUCE, 1 << 20);
+    struct schedule_shape shape = shape_on(&place, COLLECTIVE_ALLREDUCE, 1 << 20);
     assert_string_equal(algorithm_refuses(algorithm, &shape), "all nodes are under one leaf");
     place.leaf = 1;
     shape = shape_on(&place, COLLECTIVE_ALLREDUCE, 1 << 20);
@@ -187,17 +188,17 @@ static void odd_and_large_hierarchies_are_proved(void **state)
             leaves[r] = r / cases[i].leaf;
             pods[r] = r / cases[i].pod;
         }
-        struct plan_shape shape = {.collective = COLLECTIVE_REDUCE,
-                                   .ranks = cases[i].ranks,
-                                   .root = 77,
-                                   .nodes = nodes,
-                                   .above = {leaves, pods},
-                                   .block_bytes = 1 << 12};
+        struct schedule_shape shape = {.collective = COLLECTIVE_REDUCE,
+                                       .ranks = cases[i].ranks,
+                                       .root = 77,
+                                       .nodes = nodes,
+                                       .above = {leaves, pods},
+                                       .block_bytes = 1 << 12};
         struct error error = {0};
-        struct plan **plans = plans_by("multi-level", &shape);
-        if (plan_verify(plans, shape.ranks, &shape, &error) != WEFT_OK)
+        struct schedule **schedules = schedules_by("multi-level", &shape);
+        if (schedule_verify(schedules, shape.ranks, &shape, &error) != WEFT_OK)
             fail_msg("%s", error.text);
-        sweep_free(plans, shape.ranks);
+        sweep_free(schedules, shape.ranks);
     }
 }
 

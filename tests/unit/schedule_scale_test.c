@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every plan over every number of ranks from 1 to 64, and a sample to 1,024, is proved; plans are small and agree by
+ * Every schedule over every number of ranks from 1 to 64, and a sample to 1,024, is proved; schedules are small and agree by
  * hash. On two threads.
  */
 #include "core/schedule/verify/sweep.h"
@@ -25,42 +25,42 @@ static const uint32_t samples[] = {65, 96, 127, 130, 200, 255, 333, 513, 1024};
 #endif
 #define SAMPLES (sizeof samples / sizeof *samples)
 
-/* Why these plans are not as they should be, or NULL. */
-static const char *fault_of(struct plan *const *plans, const struct algorithm *algorithm,
-                            const struct plan_shape *shape)
+/* Why these schedules are not as they should be, or NULL. */
+static const char *fault_of(struct schedule *const *schedules, const struct algorithm *algorithm,
+                            const struct schedule_shape *shape)
 {
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
-        const struct plan *plan = plans[rank];
-        if (plan->hash != plans[0]->hash)
-            return "its plans do not agree by hash";
-        if (plan->canonical != algorithm->canonical(shape))
-            return "it says of the canonical order what its plan does not";
+        const struct schedule *schedule = schedules[rank];
+        if (schedule->hash != schedules[0]->hash)
+            return "its schedules do not agree by hash";
+        if (schedule->canonical != algorithm->canonical(shape))
+            return "it says of the canonical order what its schedule does not";
         /* Kilobytes: at most some steps for each rank, whatever the size of a block. */
-        if (plan->step_count > 4 * shape->ranks + 40)
-            return "its plan is too long";
+        if (schedule->step_count > 4 * shape->ranks + 40)
+            return "its schedule is too long";
     }
     return NULL;
 }
 
-static weft_status prove(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+static weft_status prove(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                          struct error *error)
 {
-    struct plan **plans;
-    weft_status status = sweep_generate(algorithm, shape, &plans, error);
+    struct schedule **schedules;
+    weft_status status = sweep_generate(algorithm, shape, &schedules, error);
     if (status != WEFT_OK)
         return status;
-    const char *fault = fault_of(plans, algorithm, shape);
+    const char *fault = fault_of(schedules, algorithm, shape);
     if (fault)
-        status = error_set(error, WEFT_ERROR_PLAN, "%s by %s over %u ranks: %s", collective_name(shape->collective),
+        status = error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s over %u ranks: %s", collective_name(shape->collective),
                            algorithm->name, shape->ranks, fault);
     if (status == WEFT_OK)
-        status = plan_verify(plans, shape->ranks, shape, error);
-    sweep_free(plans, shape->ranks);
+        status = schedule_verify(schedules, shape->ranks, shape, error);
+    sweep_free(schedules, shape->ranks);
     ++*(uint64_t *)context;
     return status;
 }
 
-static void every_plan_is_proved(void **state)
+static void every_schedule_is_proved(void **state)
 {
     uint32_t ranks[ALL_TO + SAMPLES];
     for (uint32_t i = 0; i < ALL_TO; i++)
@@ -77,7 +77,7 @@ static void every_plan_is_proved(void **state)
         proved += jobs[i].count;
         largest += jobs[i].ranks == samples[SAMPLES - 1] ? jobs[i].count : 0;
     }
-    printf("%llu sets of plans proved, %llu of them over %u ranks\n", (unsigned long long)proved,
+    printf("%llu sets of schedules proved, %llu of them over %u ranks\n", (unsigned long long)proved,
            (unsigned long long)largest, samples[SAMPLES - 1]);
     assert_true(proved > 1000 && largest > 20);
     free(jobs);
@@ -86,7 +86,7 @@ static void every_plan_is_proved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_is_proved),
+        cmocka_unit_test(every_schedule_is_proved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,16 +26,16 @@ static double time_of(enum collective collective, const char *algorithm, uint32_
     uint32_t nodes[256];
     for (uint32_t rank = 0; rank < ranks; rank++)
         nodes[rank] = rank / width;
-    struct plan_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = bytes};
+    struct schedule_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = bytes};
     if (collective == COLLECTIVE_SENDRECEIVE)
         shape.peer = 1;
-    struct plan **plans;
+    struct schedule **schedules;
     struct error error = {0};
     double seconds = -1;
-    if (sweep_generate(algorithm_find(collective, algorithm, &error), &shape, &plans, &error) != WEFT_OK ||
-        plan_simulate(plans, ranks, &shape, &cluster, bytes, &seconds, &error) != WEFT_OK)
+    if (sweep_generate(algorithm_find(collective, algorithm, &error), &shape, &schedules, &error) != WEFT_OK ||
+        schedule_simulate(schedules, ranks, &shape, &cluster, bytes, &seconds, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    sweep_free(plans, ranks);
+    sweep_free(schedules, ranks);
     return seconds;
 }
 
@@ -88,22 +88,22 @@ static void leaves_share_their_uplinks(void **state)
     static const uint32_t nodes[4] = {0, 1, 2, 3}, leaves[4] = {0, 0, 1, 1};
     struct simulated_cluster spine = cluster;
     spine.above[0] = (struct link_parameters){.latency = 2e-5, .overhead = 1e-6, .bandwidth = 1e9};
-    struct plan_shape shape = {
+    struct schedule_shape shape = {
         .collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .nodes = nodes, .above = {leaves}, .block_bytes = 1 << 24};
     static const struct {
         const char *algorithm;
         double times;                                         /* of the data's time on one link */
     } cases[] = {{"pairwise-tree", 2}, {"multi-level", 1.5}}; /* bound by the spine; by the nodes' own links */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct plan **plans;
+        struct schedule **schedules;
         struct error error = {0};
         double seconds = 0;
-        if (sweep_generate(algorithm_find(shape.collective, cases[i].algorithm, &error), &shape, &plans, &error) !=
+        if (sweep_generate(algorithm_find(shape.collective, cases[i].algorithm, &error), &shape, &schedules, &error) !=
                 WEFT_OK ||
-            plan_simulate(plans, 4, &shape, &spine, shape.block_bytes, &seconds, &error) != WEFT_OK)
+            schedule_simulate(schedules, 4, &shape, &spine, shape.block_bytes, &seconds, &error) != WEFT_OK)
             fail_msg("%s", error.text);
         assert_near(seconds, cases[i].times * (1 << 24) / 1e9, 0.1);
-        sweep_free(plans, 4);
+        sweep_free(schedules, 4);
     }
 }
 
@@ -126,22 +126,22 @@ static void tiny_ones_cost_a_latency_and_cores_are_shared(void **state)
 static void containers_share_the_cores_of_their_machine(void **state)
 {
     static const uint32_t nodes[4] = {0, 1, 2, 3};
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .nodes = nodes, .block_bytes = 8};
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .nodes = nodes, .block_bytes = 8};
     struct simulated_cluster machine = cluster;
     machine.far = (struct link_parameters){.latency = 1e-7, .overhead = 2e-6, .bandwidth = 1e10};
     machine.switching = 1e-6;
     double seconds[4];
     static const uint32_t cores[] = {4, 4, 2, 1}, sharing[] = {0, 4, 4, 4};
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
-        struct plan **plans;
+        struct schedule **schedules;
         struct error error = {0};
         machine.cores = cores[i];
         machine.sharing = sharing[i];
-        if (sweep_generate(algorithm_find(shape.collective, "recursive-doubling", &error), &shape, &plans, &error) !=
-                WEFT_OK ||
-            plan_simulate(plans, 4, &shape, &machine, 8, &seconds[i], &error) != WEFT_OK)
+        if (sweep_generate(algorithm_find(shape.collective, "recursive-doubling", &error), &shape, &schedules,
+                           &error) != WEFT_OK ||
+            schedule_simulate(schedules, 4, &shape, &machine, 8, &seconds[i], &error) != WEFT_OK)
             fail_msg("%s", error.text);
-        sweep_free(plans, 4);
+        sweep_free(schedules, 4);
     }
     assert_near(seconds[1], seconds[0], 1e-9); /* enough for all */
     /* 4 ranks send and receive twice, 32 us of work in all, and each comes to a core at least once. */

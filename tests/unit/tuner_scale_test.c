@@ -20,11 +20,11 @@ static double regret(const struct cluster_file *file, enum collective collective
     struct error error = {0};
     if (cluster_map_ranks(file, ranks, 0, &map, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    struct plan_shape shape = {.collective = collective,
-                               .ranks = ranks,
-                               .nodes = map.nodes,
-                               .above = {map.above[0], map.above[1]},
-                               .block_bytes = bytes};
+    struct schedule_shape shape = {.collective = collective,
+                                   .ranks = ranks,
+                                   .nodes = map.nodes,
+                                   .above = {map.above[0], map.above[1]},
+                                   .block_bytes = bytes};
     if (tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &guessed, &error) != WEFT_OK ||
         tuner_price(&cluster, &shape, ranks, &whole, &error) != WEFT_OK)
         fail_msg("%s", error.text);
@@ -72,7 +72,7 @@ static void the_choice_among_many_ranks_is_nearly_the_best(void **state)
 static void one_large_node_has_a_price_too(void **state)
 {
     const struct simulated_cluster cluster = tuner_default_cluster();
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 192, .block_bytes = 1 << 20};
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 192, .block_bytes = 1 << 20};
     struct tuner_prices prices;
     assert_int_equal(tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, NULL), WEFT_OK);
     assert_string_equal(prices.prices[prices.chosen].algorithm->name, "direct");

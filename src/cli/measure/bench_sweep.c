@@ -62,11 +62,11 @@ static weft_status find_candidates(const struct bench_sweep *sweep, size_t count
     weft_status status = collective_parse(name, &collective, error);
     if (status != WEFT_OK)
         return status;
-    struct plan_key key = {.collective = (uint8_t)collective,
-                           .in_place = sweep->in_place && collective == COLLECTIVE_ALLTOALL,
-                           .reproducible = sweep->reproducible,
-                           .root = (uint32_t)what->root};
-    struct plan_shape shape = plan_shape_of(what->comm, &key);
+    struct schedule_key key = {.collective = (uint8_t)collective,
+                               .in_place = sweep->in_place && collective == COLLECTIVE_ALLTOALL,
+                               .reproducible = sweep->reproducible,
+                               .root = (uint32_t)what->root};
+    struct schedule_shape shape = schedule_shape_of(what->comm, &key);
     shape.block_bytes = count * weft_type_size(what->type);
     status = tuner_choose(what->comm, &shape, &cheapest, &prices, error);
     if (status != WEFT_OK)

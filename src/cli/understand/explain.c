@@ -24,7 +24,7 @@ static const struct cli_option options[] = {
     CLI_INTEGER("simulated", 0, "N", &chosen.simulated, "64", 1, 65536,
                 "with more ranks than this, extrapolate costs as a communicator does instead of simulating",
                 .advanced = true),
-    CLI_FLAG("reproducible", 0, &chosen.reproducible, "only plans that keep the canonical order of sums"),
+    CLI_FLAG("reproducible", 0, &chosen.reproducible, "only schedules that keep the canonical order of sums"),
 };
 
 /* "12.3 us", "4.56 ms". */
@@ -99,7 +99,7 @@ static void print_sizes_measured(FILE *output, const struct sweep_record *measur
 }
 
 /* "12 ranks on 6 nodes under 3 leaves" */
-static void print_shape(FILE *output, const struct plan_shape *shape)
+static void print_shape(FILE *output, const struct schedule_shape *shape)
 {
     static const char *const places[][2] = {{"node", "nodes"}, {"leaf", "leaves"}, {"pod", "pods"}};
     fprintf(output, "%u rank%s", shape->ranks, shape->ranks == 1 ? "" : "s");
@@ -110,7 +110,7 @@ static void print_shape(FILE *output, const struct plan_shape *shape)
 }
 
 static weft_status explain(FILE *output, const struct simulated_cluster *cluster, const char *source,
-                           const struct plan_shape *shape, struct error *error)
+                           const struct schedule_shape *shape, struct error *error)
 {
     static const char *const names[] = {"leaves", "pods"};
     struct tuner_prices prices;
@@ -141,7 +141,7 @@ static weft_status explain(FILE *output, const struct simulated_cluster *cluster
 }
 
 /* The shape of the world that a launcher made. */
-static void shape_of_world(const struct weft_comm *world, struct plan_shape *shape)
+static void shape_of_world(const struct weft_comm *world, struct schedule_shape *shape)
 {
     shape->ranks = world->size;
     shape->nodes = world->nodes;
@@ -154,10 +154,10 @@ static weft_status explain_here(weft_context *context, enum collective collectiv
                                 struct error *error)
 {
     struct placement placement = {0};
-    struct plan_shape shape = {.collective = collective,
-                               .root = (uint32_t)chosen.root,
-                               .reproducible = chosen.reproducible,
-                               .block_bytes = bytes};
+    struct schedule_shape shape = {.collective = collective,
+                                   .root = (uint32_t)chosen.root,
+                                   .reproducible = chosen.reproducible,
+                                   .block_bytes = bytes};
     struct simulated_cluster cluster = context->tuner.cluster;
     char source[CLUSTER_TEXT_BYTES];
     snprintf(source, sizeof source, "%s", context->tuner.source);
@@ -209,7 +209,7 @@ const struct command command_explain = {
     .description =
         "COLLECTIVE is as in 'weft schedule show'; BYTES is the size of a block, which is all of the data in an "
         "all-reduce, and what one rank gives or gets of a gather or scatter (default 1M).\n\n"
-        "Prices come from simulating each plan on the links as they were measured. Beside them stands what 'weft bench "
+        "Prices come from simulating each schedule on the links as they were measured. Beside them stands what 'weft bench "
         "--sweep' has measured on this kind of machine among so many ranks and nodes, if it has. Under a launcher the "
         "world's own placement is taken; with --cluster, the links and levels of a cluster that is described.",
     .examples = "weft explain allreduce 4M\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft schedule`: shows the plans that ranks run, and proves them. */
+/* `weft schedule`: shows the schedules that ranks run, and proves them. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
@@ -27,16 +27,16 @@ static const struct cli_option show_options[] = {
     CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, "", "show this algorithm",
              .default_text = "list all algorithms"),
     CLI_INTEGER("rank", 'r', "R", &show.rank, "0", 0, 65535,
-                "print the plan of this rank; those of others differ only in their peers"),
-    CLI_FLAG("all", 0, &show.all, "the plans of all ranks: a schedule that 'weft schedule load' reads"),
+                "print the schedule of this rank; those of others differ only in their peers"),
+    CLI_FLAG("all", 0, &show.all, "the schedules of all ranks, in the form that 'weft schedule load' reads"),
     CLI_INTEGER("root", 0, "R", &show.root, "0", 0, 65535, "the root, or the sender of a message",
                 .default_text = "rank 0"),
     CLI_BYTES("bytes", 'b', "SIZE", &show.bytes, "64K", "size of a block"),
-    CLI_FLAG("reproducible", 0, &show.reproducible, "only plans that keep the canonical order of sums"),
+    CLI_FLAG("reproducible", 0, &show.reproducible, "only schedules that keep the canonical order of sums"),
     CLI_FLAG("in-place", 0, &show.in_place, "an all-to-all whose input is its output"),
 };
 
-static void list_algorithms(const struct plan_shape *shape, FILE *output)
+static void list_algorithms(const struct schedule_shape *shape, FILE *output)
 {
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
@@ -48,19 +48,19 @@ static void list_algorithms(const struct plan_shape *shape, FILE *output)
     }
 }
 
-static weft_status show_plans(const struct algorithm *algorithm, const struct plan_shape *shape, FILE *output,
-                              struct error *error)
+static weft_status show_schedules(const struct algorithm *algorithm, const struct schedule_shape *shape, FILE *output,
+                                  struct error *error)
 {
     uint32_t first = show.all ? 0 : (uint32_t)show.rank, last = show.all ? shape->ranks - 1 : first;
     for (uint32_t rank = first; rank <= last; rank++) {
-        struct plan *plan;
-        weft_status status = plan_generate(algorithm, shape, rank, &plan, error);
+        struct schedule *schedule;
+        weft_status status = schedule_generate(algorithm, shape, rank, &schedule, error);
         if (status != WEFT_OK)
             return status;
         if (rank == first)
-            plan_print_frame(plan, shape, output);
-        plan_print(plan, output);
-        plan_free(plan);
+            schedule_print_frame(schedule, shape, output);
+        schedule_print(schedule, output);
+        schedule_free(schedule);
     }
     return WEFT_OK;
 }
@@ -75,11 +75,11 @@ static weft_status understand_schedule_run_show(struct command_call *call, struc
     status = placement_open(&placement, &show.on, error);
     if (status != WEFT_OK)
         return status;
-    struct plan_shape shape = {.collective = collective,
-                               .root = (uint32_t)show.root,
-                               .reproducible = show.reproducible,
-                               .in_place = show.in_place,
-                               .block_bytes = show.bytes};
+    struct schedule_shape shape = {.collective = collective,
+                                   .root = (uint32_t)show.root,
+                                   .reproducible = show.reproducible,
+                                   .in_place = show.in_place,
+                                   .block_bytes = show.bytes};
     placement_apply(&placement, &shape);
     if (show.rank >= shape.ranks || show.root >= shape.ranks) {
         placement_close(&placement);
@@ -95,14 +95,14 @@ static weft_status understand_schedule_run_show(struct command_call *call, struc
     else if (!(algorithm = algorithm_find(collective, show.algorithm, error)))
         status = WEFT_ERROR_ARGUMENT;
     else
-        status = show_plans(algorithm, &shape, call->output, error);
+        status = show_schedules(algorithm, &shape, call->output, error);
     placement_close(&placement);
     return status;
 }
 
 static const struct command command_show = {
     .name = "show",
-    .summary = "print the plan that a rank runs",
+    .summary = "print the schedule that a rank runs",
     .description =
         "Prints the steps of one rank, lane by lane. Steps of a lane follow one another; lanes run side by side, "
         "a step waiting only for what it says.",
@@ -158,7 +158,7 @@ static size_t select_jobs(struct sweep_job *jobs, size_t count, enum collective 
     return kept;
 }
 
-/* A line for each algorithm; returns the sets of plans proved. */
+/* A line for each algorithm; returns the sets of schedules proved. */
 static uint64_t print_proofs(const struct sweep_job *jobs, size_t count, FILE *output)
 {
     uint64_t total = 0;
@@ -170,8 +170,8 @@ static uint64_t print_proofs(const struct sweep_job *jobs, size_t count, FILE *o
             proved += jobs[i].count;
             seconds += jobs[i].seconds;
         }
-        fprintf(output, "%-15s %-26s %6" PRIu64 " sets of plans proved %8.2f s\n", collective_name(first->collective),
-                first->algorithm->name, proved, seconds);
+        fprintf(output, "%-15s %-26s %6" PRIu64 " sets of schedules proved %8.2f s\n",
+                collective_name(first->collective), first->algorithm->name, proved, seconds);
         total += proved;
     }
     return total;
@@ -197,7 +197,7 @@ static weft_status verify_range(enum collective only, uint32_t first, uint32_t l
     if (!total)
         return error_set(error, WEFT_ERROR_ARGUMENT, "no collective has an algorithm '%s' for these numbers of ranks",
                          verify.algorithm);
-    fprintf(output, "%" PRIu64 " sets of plans proved, %u to %u ranks, %.2f s\n", total, first, last,
+    fprintf(output, "%" PRIu64 " sets of schedules proved, %u to %u ranks, %.2f s\n", total, first, last,
             (double)(clock_now() - start) * 1e-9);
     return WEFT_OK;
 }
@@ -218,8 +218,8 @@ static weft_status run_verify(struct command_call *call, struct error *error)
 
 static const struct command command_verify = {
     .name = "verify",
-    .summary = "prove that plans compute what they claim",
-    .description = "Runs the plans of all ranks symbolically, on many placements of ranks on nodes, for small and "
+    .summary = "prove that schedules compute what they claim",
+    .description = "Runs the schedules of all ranks symbolically, on many placements of ranks on nodes, for small and "
                    "large blocks, in place and not, with buffers registered and ordinary: every contribution arrives "
                    "exactly once, sums follow the canonical tree where promised, sends and receives match, nothing "
                    "waits for ever, no two accesses of memory are unordered. Above 64 ranks a sample of the "
@@ -238,7 +238,7 @@ static const struct command *const subcommands[] = {&command_schedule_load, &com
 const struct command command_schedule = {
     .name = "schedule",
     .group = COMMAND_UNDERSTAND,
-    .summary = "show, prove and load the plans that collectives run",
+    .summary = "show, prove and load the schedules that collectives run",
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
 };

@@ -27,8 +27,9 @@ static const struct cli_option options[] = {
     CLI_TEXT("cluster", 'c', "FILE", &load.cluster, NULL,
              "a cluster file: leaves that nodes lie under, and links instead of those that options describe"),
     CLI_INTEGER("root", 0, "R", &load.root, "0", 0, 1023, "the root, if the schedule works with any"),
-    CLI_FLAG("show", 's', &load.show, "print the plans of all ranks, numbers worked out"),
-    CLI_INTEGER("rank", 'r', "R", &load.rank, "-1", -1, 1023, "print the plan of this rank", .default_text = "none"),
+    CLI_FLAG("show", 's', &load.show, "print the schedules of all ranks, numbers worked out"),
+    CLI_INTEGER("rank", 'r', "R", &load.rank, "-1", -1, 1023, "print the schedule of this rank",
+                .default_text = "none"),
     CLI_BYTES("min", 0, "SIZE", &load.least, "1K", "smallest block to time"),
     CLI_BYTES("max", 0, "SIZE", &load.most, "16M", "largest block to time"),
     CLI_NUMBER("near-latency", 0, "US", &load.near_latency, "0.06", 0, 1e6, "between ranks of a node, microseconds"),
@@ -38,7 +39,7 @@ static const struct cli_option options[] = {
     CLI_INTEGER("cores", 0, "N", &load.cores, "0", 0, 65536, "cores of a node", .default_text = "one per rank"),
 };
 
-static struct simulated_cluster described_cluster(const struct plan_shape *shape, const struct cluster_file *file)
+static struct simulated_cluster described_cluster(const struct schedule_shape *shape, const struct cluster_file *file)
 {
     struct simulated_cluster cluster = tuner_default_cluster();
     if (file->level_count)
@@ -51,17 +52,17 @@ static struct simulated_cluster described_cluster(const struct plan_shape *shape
     return cluster;
 }
 
-static void print_plans(struct plan *const *plans, const struct plan_shape *shape, FILE *output)
+static void print_schedules(struct schedule *const *schedules, const struct schedule_shape *shape, FILE *output)
 {
-    plan_print_frame(plans[0], shape, output);
+    schedule_print_frame(schedules[0], shape, output);
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
         if (load.show || load.rank == rank)
-            plan_print(plans[rank], output);
+            schedule_print(schedules[rank], output);
 }
 
 /* What it takes, and what the best of Weft's own takes, from size to size. */
-static weft_status print_times(struct plan *const *plans, struct plan_shape shape, const struct cluster_file *file,
-                               FILE *output, struct error *error)
+static weft_status print_times(struct schedule *const *schedules, struct schedule_shape shape,
+                               const struct cluster_file *file, FILE *output, struct error *error)
 {
     struct simulated_cluster cluster = described_cluster(&shape, file);
     fprintf(output, "  %12s %16s %16s  %s\n", "block", "predicted us", "Weft's own us", "by");
@@ -69,10 +70,10 @@ static weft_status print_times(struct plan *const *plans, struct plan_shape shap
         struct tuner_prices prices;
         double seconds;
         char text[32];
-        if (plans[0]->most_block_bytes && bytes > plans[0]->most_block_bytes)
+        if (schedules[0]->most_block_bytes && bytes > schedules[0]->most_block_bytes)
             break;
         shape.block_bytes = bytes;
-        weft_status status = plan_simulate(plans, shape.ranks, &shape, &cluster, bytes, &seconds, error);
+        weft_status status = schedule_simulate(schedules, shape.ranks, &shape, &cluster, bytes, &seconds, error);
         if (status == WEFT_OK)
             status = tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, error);
         if (status != WEFT_OK)
@@ -87,50 +88,50 @@ static weft_status print_times(struct plan *const *plans, struct plan_shape shap
     return WEFT_OK;
 }
 
-static weft_status prove_and_tell(const struct written *written, const struct plan_shape *shape,
+static weft_status prove_and_tell(const struct schedule_text *written, const struct schedule_shape *shape,
                                   const struct cluster_file *file, FILE *output, struct error *error)
 {
-    struct plan **plans;
+    struct schedule **schedules;
     uint64_t steps = 0, sends = 0;
-    weft_status status = written_prove(written, shape, &plans, error);
+    weft_status status = schedule_text_prove(written, shape, &schedules, error);
     if (status != WEFT_OK)
         return status;
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        for (uint32_t i = 0; i < plans[rank]->step_count; i++, steps++)
-            sends += plans[rank]->steps[i].kind == STEP_SEND;
+        for (uint32_t i = 0; i < schedules[rank]->step_count; i++, steps++)
+            sends += schedules[rank]->steps[i].kind == STEP_SEND;
     if (load.show || load.rank >= 0) {
-        print_plans(plans, shape, output);
+        print_schedules(schedules, shape, output);
     } else {
         fprintf(output,
                 "%s by %s over %u rank%s on %" PRId64 " node%s is proved: %" PRIu64 " steps, %" PRIu64
                 " of them messages; %s\n",
-                collective_name(shape->collective), written_algorithm(written), shape->ranks,
+                collective_name(shape->collective), schedule_text_algorithm(written), shape->ranks,
                 shape->ranks == 1 ? "" : "s", load.nodes, load.nodes == 1 ? "" : "s", steps, sends,
                 !collective_reduces(shape->collective) ? "every block once, where it belongs"
-                : plans[0]->canonical                  ? "sums in the canonical order"
+                : schedules[0]->canonical              ? "sums in the canonical order"
                                                        : "sums of everybody's, each once, in an order of its own");
         if (shape->collective != COLLECTIVE_BARRIER)
-            status = print_times(plans, *shape, file, output, error);
+            status = print_times(schedules, *shape, file, output, error);
     }
-    sweep_free(plans, shape->ranks);
+    sweep_free(schedules, shape->ranks);
     return status;
 }
 
 static weft_status schedule_load_run(struct command_call *call, struct error *error)
 {
-    struct written *written;
+    struct schedule_text *written;
     struct placement placement = {0};
-    weft_status status = written_read(call->words[0], &written, error);
+    weft_status status = schedule_text_read(call->words[0], &written, error);
     if (status != WEFT_OK)
         return status;
-    uint32_t ranks = written_ranks(written) ? written_ranks(written) : (uint32_t)load.ranks;
-    struct plan_shape shape = {.collective = written_collective(written),
-                               .ranks = ranks,
-                               .root = written_root(written, (uint32_t)load.root),
-                               .in_place = written_in_place(written),
-                               .block_bytes = load.most};
+    uint32_t ranks = schedule_text_ranks(written) ? schedule_text_ranks(written) : (uint32_t)load.ranks;
+    struct schedule_shape shape = {.collective = schedule_text_collective(written),
+                                   .ranks = ranks,
+                                   .root = schedule_text_root(written, (uint32_t)load.root),
+                                   .in_place = schedule_text_in_place(written),
+                                   .block_bytes = load.most};
     if (shape.collective == COLLECTIVE_SENDRECEIVE)
-        shape.peer = written_peer(written, (shape.root + 1) % ranks);
+        shape.peer = schedule_text_peer(written, (shape.root + 1) % ranks);
     if (load.rank >= ranks)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "--rank is %" PRId64 ", but there are only ranks 0 to %u",
                            load.rank, ranks - 1);
@@ -142,7 +143,7 @@ static weft_status schedule_load_run(struct command_call *call, struct error *er
         status = prove_and_tell(written, &shape, &placement.file, call->output, error);
     }
     placement_close(&placement);
-    written_free(written);
+    schedule_text_free(written);
     return status;
 }
 

@@ -21,7 +21,7 @@ static bool collective_call_overlaps(struct extent a, struct extent b)
     return a.first < b.end && b.first < a.end;
 }
 
-/* Blocks that a rank's input and output have: as a plan's. */
+/* Blocks that a rank's input and output have: as a schedule's. */
 static void blocks_of(const struct call *call, uint32_t rank, uint32_t ranks, uint64_t *input, uint64_t *output)
 {
     bool root = rank == call->root;

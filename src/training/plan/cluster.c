@@ -130,7 +130,7 @@ weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t rank
         return status;
     for (uint32_t r = 0; r < ranks; r++)
         map.nodes[r] = r / cluster->ranks_per_node;
-    struct plan_shape shape = {
+    struct schedule_shape shape = {
         .collective = COLLECTIVE_ALLREDUCE,
         .ranks = ranks,
         .nodes = map.nodes,

@@ -21,7 +21,7 @@ struct cluster {
     const struct cluster_file *file;      /**< the description it is made from, borrowed; NULL: none */
 };
 
-/** Where ranks lie: the maps of a plan_shape. */
+/** Where ranks lie: the maps of a schedule_shape. */
 struct cluster_map {
     uint32_t *nodes, *above[SHAPE_LEVELS];
     uint32_t node_count;

@@ -34,7 +34,7 @@ void placement_close(struct placement *placement)
     cluster_map_free(&placement->map);
 }
 
-void placement_apply(const struct placement *placement, struct plan_shape *shape)
+void placement_apply(const struct placement *placement, struct schedule_shape *shape)
 {
     shape->ranks = placement->ranks;
     shape->nodes = placement->map.nodes;

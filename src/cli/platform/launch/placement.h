@@ -31,6 +31,6 @@ weft_status placement_open(struct placement *placement, const struct placement_o
 void placement_close(struct placement *placement);
 
 /** Fill in what a shape says of ranks and levels; the maps stay the placement's. */
-void placement_apply(const struct placement *placement, struct plan_shape *shape);
+void placement_apply(const struct placement *placement, struct schedule_shape *shape);
 
 #endif

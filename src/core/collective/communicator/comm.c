@@ -133,7 +133,7 @@ weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducible)
         return context_missing("weft_comm_set_reproducible()", "communicator");
     progress_enter(comm->context);
     comm->reproducible = reproducible;
-    comm->plans.last = NULL;
+    comm->schedules.last = NULL;
     progress_leave(comm->context);
     return WEFT_OK;
 }
@@ -175,8 +175,8 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
     }
     if (algorithm) {
         /* Asked about the smallest block: a limit of size is told by the call that passes it. */
-        struct plan_key key = {.collective = (uint8_t)collective, .reproducible = comm->reproducible};
-        struct plan_shape shape = plan_shape_of(comm, &key);
+        struct schedule_key key = {.collective = (uint8_t)collective, .reproducible = comm->reproducible};
+        struct schedule_shape shape = schedule_shape_of(comm, &key);
         if (collective == COLLECTIVE_SENDRECEIVE)
             shape.peer = comm->size > 1;
         const char *reason = algorithm_refuses(algorithm, &shape);
@@ -188,8 +188,8 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
         return context_note(comm->context, &error);
     progress_enter(comm->context);
     comm->override[collective] = algorithm;
-    comm->schedules.chosen[collective] = NULL;
-    comm->plans.last = NULL;
+    comm->loaded.chosen[collective] = NULL;
+    comm->schedules.last = NULL;
     progress_leave(comm->context);
     return WEFT_OK;
 }
@@ -197,7 +197,7 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
 const char *weft_comm_algorithm(weft_comm *comm, const char *collective_text, size_t count, weft_type type)
 {
     struct error error;
-    struct plan_entry *entry = NULL;
+    struct schedule_entry *entry = NULL;
     struct call call = {.count = count, .type = type, .op = WEFT_SUM};
     uint64_t bytes = 0;
     error_clear(&error);
@@ -218,12 +218,12 @@ const char *weft_comm_algorithm(weft_comm *comm, const char *collective_text, si
         call.peer = comm->size > 1;
     if (status == WEFT_OK) {
         progress_enter(comm->context);
-        status = plan_cache_find(comm, &call, bytes, &entry, &error);
+        status = schedule_cache_find(comm, &call, bytes, &entry, &error);
         progress_leave(comm->context);
     }
     if (status != WEFT_OK) {
         context_note(comm->context, &error);
         return NULL;
     }
-    return entry->plan->algorithm;
+    return entry->schedule->algorithm;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A communicator: some ranks in an order, with a life, an order of operations, plans and control lines of their own.
+ * A communicator: some ranks in an order, with a life, an order of operations, schedules and control lines of their own.
  *
  * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the
  * context was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h);
@@ -13,9 +13,9 @@
 #ifndef WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
 #define WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
 
+#include "core/collective/internal/loaded_schedules.h"
 #include "core/collective/internal/near_lines.h"
-#include "core/collective/internal/plan_cache.h"
-#include "core/collective/internal/schedules.h"
+#include "core/collective/internal/schedule_cache.h"
 #include "core/collective/internal/staging.h"
 #include "core/schedule/format/shape.h"
 
@@ -75,9 +75,9 @@ struct weft_comm {
     struct weft_comm *next_active;    /**< context.active: communicators with a head */
 
     /* Choices. */
-    struct plan_cache plans;
+    struct schedule_cache schedules;
     const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
-    struct schedules schedules;                    /**< loaded by the user; go before `override` */
+    struct loaded_schedules loaded;                /**< loaded by the user; go before `override` */
     bool reproducible;
     double time_limit; /**< seconds; 0: the context's */
 

@@ -44,10 +44,10 @@ static int comm_make_by_key(const void *left, const void *right)
 
 /* ---- memory ---- */
 
-static void free_plans(weft_comm *comm)
+static void free_schedules(weft_comm *comm)
 {
-    plan_cache_free(&comm->plans);
-    schedules_free(&comm->schedules);
+    schedule_cache_free(&comm->schedules);
+    loaded_schedules_free(&comm->loaded);
 }
 
 /* What near ranks see. */
@@ -87,7 +87,7 @@ static void unlink_comm(weft_comm *comm)
 
 void comm_retire(struct weft_comm *comm)
 {
-    free_plans(comm);
+    free_schedules(comm);
     free_shared(comm);
     comm->retired = true;
     comm->near_count = 0;
@@ -100,7 +100,7 @@ void comm_discard(struct weft_comm *comm)
     if (!comm)
         return;
     unlink_comm(comm);
-    free_plans(comm);
+    free_schedules(comm);
     free_shared(comm);
     free_tables(comm);
     free(comm);
@@ -516,7 +516,7 @@ static void comm_make_release(weft_comm *comm)
     for (uint32_t i = 0; i < comm->near_count; i++)
         atomic_fetch_add_explicit(&comm->blocks[comm->near_ranks[i]]->released, 1, memory_order_release);
     unlink_comm(comm);
-    free_plans(comm);
+    free_schedules(comm);
     free_tables(comm);
     comm->next = atomic_load_explicit(&context->released, memory_order_relaxed);
     atomic_store_explicit(&context->released, comm, memory_order_relaxed);

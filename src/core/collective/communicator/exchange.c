@@ -14,10 +14,10 @@
 
 /* ---- the three parts ---- */
 
-enum exchange_room exchange_room(const struct plan *plan, uint64_t block_bytes)
+enum exchange_room exchange_room(const struct schedule *schedule, uint64_t block_bytes)
 {
-    const uint64_t bytes = block_bytes * collective_widest_input(plan->collective, plan->ranks);
-    return bytes <= PLAN_LINE_BYTES ? EXCHANGE_LINE : bytes <= NEAR_SHORT_BYTES ? EXCHANGE_SHORT : EXCHANGE_LONG;
+    const uint64_t bytes = block_bytes * collective_widest_input(schedule->collective, schedule->ranks);
+    return bytes <= SCHEDULE_LINE_BYTES ? EXCHANGE_LINE : bytes <= NEAR_SHORT_BYTES ? EXCHANGE_SHORT : EXCHANGE_LONG;
 }
 
 uint32_t exchange_ahead(enum exchange_room room)
@@ -76,11 +76,11 @@ static void expect_next(const struct exchange_operation *operation, uint64_t byt
  * The members that this rank must have seen to publish, from the first to before the end: only those whose data it
  * takes, unless it is a barrier.
  */
-static uint32_t awaited_members(const struct plan *plan, uint32_t *end)
+static uint32_t awaited_members(const struct schedule *schedule, uint32_t *end)
 {
-    const struct step *step = &plan->steps[0];
-    *end = plan->groups[step->peer].count;
-    if (step->value == EXCHANGE_NOTHING && plan->collective != COLLECTIVE_BARRIER)
+    const struct step *step = &schedule->steps[0];
+    *end = schedule->groups[step->peer].count;
+    if (step->value == EXCHANGE_NOTHING && schedule->collective != COLLECTIVE_BARRIER)
         *end = 0;
     if (step->value != EXCHANGE_TAKE)
         return 0;
@@ -88,19 +88,19 @@ static uint32_t awaited_members(const struct plan *plan, uint32_t *end)
     return step->operands;
 }
 
-static bool awaits_all(const struct plan *plan)
+static bool awaits_all(const struct schedule *schedule)
 {
     uint32_t end;
-    return awaited_members(plan, &end) == 0 && end == plan->groups[plan->steps[0].peer].count;
+    return awaited_members(schedule, &end) == 0 && end == schedule->groups[schedule->steps[0].peer].count;
 }
 
 enum exchange_sight exchange_look(const struct exchange_operation *operation, uint32_t *looked)
 {
     const weft_comm *comm = operation->comm;
-    const struct plan_group *group = &operation->plan->groups[operation->plan->steps[0].peer];
-    const uint32_t *members = operation->plan->members + group->first;
+    const struct schedule_group *group = &operation->schedule->groups[operation->schedule->steps[0].peer];
+    const uint32_t *members = operation->schedule->members + group->first;
     const uint64_t wanted = (operation->number << NEAR_SIGNAL_BITS) + 1;
-    uint32_t end, first = awaited_members(operation->plan, &end);
+    uint32_t end, first = awaited_members(operation->schedule, &end);
     for (*looked = *looked < first ? first : *looked; *looked < end; ++*looked) {
         const struct near_line *line = &comm->blocks[members[*looked]]->first[operation->number % NEAR_TURNS];
         uint64_t counter = atomic_load_explicit(&line->counter, memory_order_acquire);
@@ -110,7 +110,7 @@ enum exchange_sight exchange_look(const struct exchange_operation *operation, ui
             return EXCHANGE_WAITS;
     }
     /* Of a giver that is ahead the lines to come are there already. */
-    if (operation->plan->steps[0].value == EXCHANGE_TAKE)
+    if (operation->schedule->steps[0].value == EXCHANGE_TAKE)
         __builtin_prefetch(&comm->blocks[members[first]]->first[(operation->number + 4) % NEAR_TURNS]);
     return EXCHANGE_COMPLETE;
 }
@@ -137,7 +137,7 @@ static void take_all(const struct exchange_operation *operation, uint64_t from)
     const struct call *call = operation->call;
     const uint64_t element = weft_type_size(call->type);
     uint64_t packed = 0;
-    for (uint32_t rank = 0; rank < operation->plan->ranks; rank++) {
+    for (uint32_t rank = 0; rank < operation->schedule->ranks; rank++) {
         uint64_t count = call->vectors ? call->vectors->output_counts[rank] : call->count, first = packed;
         if (call->vectors && call->vectors->output_displacements)
             first = call->vectors->output_displacements[rank];
@@ -147,11 +147,11 @@ static void take_all(const struct exchange_operation *operation, uint64_t from)
     }
 }
 
-static void take_sum(const struct exchange_operation *operation, const struct plan_group *group, uint64_t from)
+static void take_sum(const struct exchange_operation *operation, const struct schedule_group *group, uint64_t from)
 {
     weft_comm *comm = operation->comm;
     const struct call *call = operation->call;
-    const uint32_t *members = operation->plan->members + group->first;
+    const uint32_t *members = operation->schedule->members + group->first;
     void *target = call->output;
     if (!operation->block_bytes)
         return;
@@ -163,8 +163,8 @@ static void take_sum(const struct exchange_operation *operation, const struct pl
 
 void exchange_take(const struct exchange_operation *operation)
 {
-    const struct step *step = &operation->plan->steps[0];
-    const struct plan_group *group = &operation->plan->groups[step->peer];
+    const struct step *step = &operation->schedule->steps[0];
+    const struct schedule_group *group = &operation->schedule->groups[step->peer];
     const uint64_t from = step->source_chunk * operation->block_bytes;
     switch ((enum exchange)step->value) {
     case EXCHANGE_REDUCE:
@@ -174,15 +174,15 @@ void exchange_take(const struct exchange_operation *operation)
         take_all(operation, from);
         break;
     case EXCHANGE_TAKE:
-        communicator_exchange_take_bytes(operation->call->output,
-                                         given_by(operation, operation->plan->members[group->first + step->operands]) +
-                                             from,
-                                         operation->block_bytes);
+        communicator_exchange_take_bytes(
+            operation->call->output,
+            given_by(operation, operation->schedule->members[group->first + step->operands]) + from,
+            operation->block_bytes);
         break;
     case EXCHANGE_NOTHING:
         break;
     }
-    if (awaits_all(operation->plan))
+    if (awaits_all(operation->schedule))
         operation->comm->near_credit = operation->number; /* all have begun it */
 }
 
@@ -207,8 +207,8 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     if (!comm->near_count || call->vectors || call->collective == COLLECTIVE_SENDRECEIVE || comm->head ||
         context->grouping || context->trace || control_failed(context->control))
         return EXCHANGE_NOT;
-    struct plan_entry *entry = NULL;
-    if (plan_cache_serve(comm, call, &entry, error) != WEFT_OK)
+    struct schedule_entry *entry = NULL;
+    if (schedule_cache_serve(comm, call, &entry, error) != WEFT_OK)
         return EXCHANGE_FAILED;
     if (!entry->exchanges || entry->usage.block_bytes > entry->most_block_bytes ||
         !execution_near_granted(comm, comm->near_number + 1, exchange_ahead(entry->usage.room), &awaited))
@@ -216,9 +216,10 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     const uint64_t sequence = ++comm->sequence;
     const struct exchange_operation operation = {.comm = comm,
                                                  .call = call,
-                                                 .plan = entry->plan,
+                                                 .schedule = entry->schedule,
                                                  .number = ++comm->near_number,
-                                                 .tag = comm->tag = plan_entry_tag(entry, call, sequence, comm->tag),
+                                                 .tag = comm->tag =
+                                                     schedule_entry_tag(entry, call, sequence, comm->tag),
                                                  .block_bytes = entry->usage.block_bytes,
                                                  .room = entry->usage.room,
                                                  .finish = entry->usage.finishes ? &entry->usage.finish : NULL};
@@ -226,7 +227,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     struct operation_entry *log = operation_log_add(context->log, comm, call, sequence, operation.tag);
     shm_ring_all(context->shm, comm->near_world, comm->near_count);
     expect_next(&operation, entry->usage.input_bytes);
-    if (plan_entry_verify(entry, comm, error) != WEFT_OK)
+    if (schedule_entry_verify(entry, comm, error) != WEFT_OK)
         return EXCHANGE_FAILED;
     if (look_for_a_while(&operation) != EXCHANGE_COMPLETE)
         return execution_adopt(&operation, entry, sequence, log, started, error) == WEFT_OK ? EXCHANGE_LATE

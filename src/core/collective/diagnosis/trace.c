@@ -166,6 +166,6 @@ void trace_operation(struct trace *trace, struct weft_request *request)
         .op = (uint8_t)(!request->is_message ? call->op.kind
                         : sends              ? MESSAGE_SENT
                                              : MESSAGE_RECEIVED),
-        .algorithm = name_index(trace, request->plan->algorithm),
+        .algorithm = name_index(trace, request->schedule->algorithm),
     };
 }

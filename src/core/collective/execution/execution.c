@@ -56,30 +56,31 @@ static uint64_t execution_round_up(uint64_t bytes)
     return (bytes + 63) & ~(uint64_t)63;
 }
 
-struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, uint64_t iteration)
+struct segment execution_segment(const struct schedule *schedule, uint64_t block_bytes, uint64_t iteration)
 {
     struct segment segment = {0, block_bytes, 0};
-    if (plan->segment_bytes) {
-        segment.begin = iteration * plan->segment_bytes;
+    if (schedule->segment_bytes) {
+        segment.begin = iteration * schedule->segment_bytes;
         if (segment.begin > block_bytes)
             segment.begin = block_bytes;
         segment.length = block_bytes - segment.begin;
-        if (segment.length > plan->segment_bytes)
-            segment.length = plan->segment_bytes;
+        if (segment.length > schedule->segment_bytes)
+            segment.length = schedule->segment_bytes;
     }
-    segment.width = plan->parts == 1 ? execution_round_up(segment.length) : plan_width(segment.length, plan->parts);
+    segment.width =
+        schedule->parts == 1 ? execution_round_up(segment.length) : schedule_width(segment.length, schedule->parts);
     return segment;
 }
 
 /* Scratch and room for what arrives, in one piece that the request keeps. */
 static weft_status bind_scratch(struct weft_request *request, struct error *error)
 {
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     struct binding *binding = &request->binding;
-    uint64_t width = execution_segment(plan, binding->block_bytes, 0).width, bytes;
-    binding->scratch_bytes = plan->scratch_chunks * width;
-    bytes = binding->scratch_bytes * plan->slots;
-    for (uint32_t lane = 0; lane < plan->lane_count; lane++)
+    uint64_t width = execution_segment(schedule, binding->block_bytes, 0).width, bytes;
+    binding->scratch_bytes = schedule->scratch_chunks * width;
+    bytes = binding->scratch_bytes * schedule->slots;
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
         bytes += request->entry->arrival_chunks[lane] * width;
     if (!bytes)
         return WEFT_OK;
@@ -94,8 +95,8 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
         request->scratch_room = bytes;
     }
     binding->scratch = request->scratch;
-    char *free_place = binding->scratch + binding->scratch_bytes * plan->slots;
-    for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+    char *free_place = binding->scratch + binding->scratch_bytes * schedule->slots;
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
         binding->arrivals[lane] = free_place;
         free_place += request->entry->arrival_chunks[lane] * width;
     }
@@ -104,27 +105,28 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
 
 static weft_status execution_bind(struct weft_request *request, uint64_t block_bytes, struct error *error)
 {
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     const struct call *call = request->call;
     struct binding *binding = &request->binding;
-    if (plan->most_block_bytes && block_bytes > plan->most_block_bytes)
+    if (schedule->most_block_bytes && block_bytes > schedule->most_block_bytes)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the algorithm %s serves blocks of up to %" PRIu64 " bytes; this %s has %" PRIu64
                          ": choose another with weft_comm_set_algorithm()",
-                         plan->algorithm, plan->most_block_bytes, collective_name(call->collective), block_bytes);
+                         schedule->algorithm, schedule->most_block_bytes, collective_name(call->collective),
+                         block_bytes);
     binding->input = (char *)(uintptr_t)call->input;
     binding->output = call->output;
     binding->element = weft_type_size(call->type);
     binding->block_bytes = block_bytes;
-    binding->iterations = plan_iterations(plan, block_bytes);
+    binding->iterations = schedule_iterations(schedule, block_bytes);
     binding->stages = true;
     binding->streaming = false;
     if (request->entry->near)
-        binding->room = execution_round_up(binding->iterations > 1 ? plan->segment_bytes : block_bytes);
+        binding->room = execution_round_up(binding->iterations > 1 ? schedule->segment_bytes : block_bytes);
     binding->finish = NULL;
     if (collective_reduces(call->collective) &&
         (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM)) {
-        binding->finishing = reduction_finish_of(call->op, plan->ranks);
+        binding->finishing = reduction_finish_of(call->op, schedule->ranks);
         binding->finish = &binding->finishing;
     }
     return bind_scratch(request, error);
@@ -133,8 +135,8 @@ static weft_status execution_bind(struct weft_request *request, uint64_t block_b
 /* ---- where chunks lie ---- */
 
 /* Elements before block `block`, and in it, in the v-forms. */
-static void vector_block(const struct weft_request *request, enum plan_buffer buffer, uint32_t block, uint64_t *first,
-                         uint64_t *count)
+static void vector_block(const struct weft_request *request, enum schedule_buffer buffer, uint32_t block,
+                         uint64_t *first, uint64_t *count)
 {
     const struct call *call = request->call;
     const size_t *counts = call->vectors->output_counts, *displacements = call->vectors->output_displacements;
@@ -143,7 +145,7 @@ static void vector_block(const struct weft_request *request, enum plan_buffer bu
         displacements = call->vectors->input_displacements;
     } else if (buffer == BUFFER_INPUT) {
         *first = 0;
-        *count = counts[request->plan->rank];
+        *count = counts[request->schedule->rank];
         return;
     }
     *count = counts[block];
@@ -153,28 +155,28 @@ static void vector_block(const struct weft_request *request, enum plan_buffer bu
 }
 
 static struct segment vector_segment(const struct weft_request *request, const struct lane *lane,
-                                     enum plan_buffer buffer, uint32_t block, uint64_t *offset)
+                                     enum schedule_buffer buffer, uint32_t block, uint64_t *offset)
 {
     uint64_t first, count;
     vector_block(request, buffer, block, &first, &count);
     *offset = first * request->binding.element;
-    return execution_segment(request->plan, count * request->binding.element, lane->iteration);
+    return execution_segment(request->schedule, count * request->binding.element, lane->iteration);
 }
 
 uint64_t execution_step_bytes(const struct weft_request *request, const struct lane *lane, const struct step *step)
 {
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     if (!step->chunks)
         return 0;
-    if (collective_is_vector(plan->collective)) {
+    if (collective_is_vector(schedule->collective)) {
         bool by_target = step->kind == STEP_RECEIVE || step->kind == STEP_READ || step->kind == STEP_DELIVER ||
                          step->kind == STEP_COPY;
         uint64_t offset;
-        return vector_segment(request, lane, by_target ? BUFFER_OUTPUT : (enum plan_buffer)step->source,
+        return vector_segment(request, lane, by_target ? BUFFER_OUTPUT : (enum schedule_buffer)step->source,
                               by_target ? step->target_chunk : step->source_chunk, &offset)
             .length;
     }
-    if (plan->parts == 1)
+    if (schedule->parts == 1)
         return step->chunks * lane->segment.length;
     uint64_t first = step->value * lane->segment.width, last = first + step->chunks * lane->segment.width;
     if (first > lane->segment.length)
@@ -184,32 +186,32 @@ uint64_t execution_step_bytes(const struct weft_request *request, const struct l
     return last - first;
 }
 
-char *execution_chunk(const struct weft_request *request, const struct lane *lane, enum plan_buffer buffer,
+char *execution_chunk(const struct weft_request *request, const struct lane *lane, enum schedule_buffer buffer,
                       uint32_t chunk)
 {
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     const struct binding *binding = &request->binding;
     if (buffer == BUFFER_SCRATCH)
-        return binding->scratch + (lane->iteration % plan->slots) * binding->scratch_bytes +
+        return binding->scratch + (lane->iteration % schedule->slots) * binding->scratch_bytes +
                chunk * lane->segment.width;
     char *base = buffer == BUFFER_INPUT ? binding->input : binding->output;
     if (!base)
         return NULL; /* a buffer of no bytes */
-    if (collective_is_vector(plan->collective)) {
+    if (collective_is_vector(schedule->collective)) {
         uint64_t offset;
         struct segment segment = vector_segment(request, lane, buffer, chunk, &offset);
         return base + offset + segment.begin;
     }
-    if (plan->parts == 1)
+    if (schedule->parts == 1)
         return base + chunk * binding->block_bytes + lane->segment.begin;
-    return base + (uint64_t)(chunk / plan->parts) * binding->block_bytes + lane->segment.begin +
-           (chunk % plan->parts) * lane->segment.width;
+    return base + (uint64_t)(chunk / schedule->parts) * binding->block_bytes + lane->segment.begin +
+           (chunk % schedule->parts) * lane->segment.width;
 }
 
 /* ---- from preparation to the end ---- */
 
 /* A request for this call, bound; nobody's yet. */
-static weft_status execution_make(weft_comm *comm, const struct call *call, struct plan_entry *entry,
+static weft_status execution_make(weft_comm *comm, const struct call *call, struct schedule_entry *entry,
                                   uint64_t block_bytes, struct weft_request **result, struct error *error)
 {
     struct weft_request *request = request_take(comm->context, error);
@@ -218,7 +220,7 @@ static weft_status execution_make(weft_comm *comm, const struct call *call, stru
     request->comm = comm;
     request->call = call;
     request->entry = entry;
-    request->plan = entry->plan;
+    request->schedule = entry->schedule;
     request->state = EXECUTION_GROUPED;
     request->status = WEFT_OK;
     request->in_wait = request->is_blocking = false;
@@ -241,11 +243,11 @@ static weft_status execution_make(weft_comm *comm, const struct call *call, stru
 weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **result,
                               struct error *error)
 {
-    struct plan_entry *entry = NULL;
+    struct schedule_entry *entry = NULL;
     struct weft_request *request = NULL;
-    weft_status status = plan_cache_serve(comm, call, &entry, error);
+    weft_status status = schedule_cache_serve(comm, call, &entry, error);
     if (status == WEFT_OK)
-        status = plan_entry_verify(entry, comm, error);
+        status = schedule_entry_verify(entry, comm, error);
     if (status == WEFT_OK)
         status = execution_make(comm, call, entry, call_block_bytes(call, comm->size), &request, error);
     if (status != WEFT_OK)
@@ -264,13 +266,13 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, bool kee
 
 static void execution_begin(struct weft_request *request)
 {
-    const struct plan *plan = request->plan;
-    const struct segment first = execution_segment(plan, request->binding.block_bytes, 0);
+    const struct schedule *schedule = request->schedule;
+    const struct segment first = execution_segment(schedule, request->binding.block_bytes, 0);
     request->lanes_left = 0;
-    for (uint32_t i = 0; i < plan->lane_count; i++) {
+    for (uint32_t i = 0; i < schedule->lane_count; i++) {
         struct lane *lane = &request->lanes[i];
-        bool empty = plan->lane_first[i] == plan->lane_first[i + 1];
-        lane->step = plan->lane_first[i];
+        bool empty = schedule->lane_first[i] == schedule->lane_first[i + 1];
+        lane->step = schedule->lane_first[i];
         lane->done = lane->looked = 0;
         lane->iteration = empty ? request->binding.iterations : 0;
         lane->signals = 0;
@@ -351,7 +353,7 @@ void execution_enqueue(struct weft_request *request)
         request->sequence = call->subset               ? call->subset->number
                             : call->root == comm->rank ? ++comm->sent[call->peer]
                                                        : ++comm->received[call->root];
-        request->tag = plan_entry_tag(request->entry, call, request->sequence, 0);
+        request->tag = schedule_entry_tag(request->entry, call, request->sequence, 0);
         request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
         /* Messages match in the order in which they are begun: at the end of the list. */
         struct weft_request **link = &context->messages;
@@ -363,13 +365,13 @@ void execution_enqueue(struct weft_request *request)
         return;
     }
     request->sequence = ++comm->sequence;
-    request->tag = comm->tag = plan_entry_tag(request->entry, call, request->sequence, comm->tag);
+    request->tag = comm->tag = schedule_entry_tag(request->entry, call, request->sequence, comm->tag);
     request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
     request->state = EXECUTION_QUEUED;
     enqueue(request);
 }
 
-weft_status execution_adopt(const struct exchange_operation *operation, struct plan_entry *entry, uint64_t sequence,
+weft_status execution_adopt(const struct exchange_operation *operation, struct schedule_entry *entry, uint64_t sequence,
                             struct operation_entry *log, struct weft_request **result, struct error *error)
 {
     struct weft_request *request = NULL;
@@ -392,7 +394,7 @@ weft_status execution_adopt(const struct exchange_operation *operation, struct p
 void execution_cancel(struct weft_request *request, weft_status status)
 {
     weft_context *context = request->comm->context;
-    for (uint32_t i = 0; request->state == EXECUTION_RUNNING && i < request->plan->lane_count; i++) {
+    for (uint32_t i = 0; request->state == EXECUTION_RUNNING && i < request->schedule->lane_count; i++) {
         struct transfer *transfer = &request->lanes[i].transfer;
         if (transfer->state != TRANSFER_ACTIVE)
             continue;
@@ -409,7 +411,7 @@ void execution_cancel(struct weft_request *request, weft_status status)
 static bool advance_in_turn(struct weft_request *request, uint64_t *budget)
 {
     bool moved = false;
-    for (uint32_t i = 0; i < request->plan->lane_count; i++)
+    for (uint32_t i = 0; i < request->schedule->lane_count; i++)
         moved |= execution_advance_lane(request, i, budget);
     return moved;
 }
@@ -431,7 +433,7 @@ bool execution_advance(struct weft_request *request)
     while (again && budget && request->lanes_left) {
         again = advance_in_turn(request, &budget);
         moved |= again;
-        if (request->plan->lane_count == 1)
+        if (request->schedule->lane_count == 1)
             break;
     }
     if (request->comm->context->trace)

@@ -34,13 +34,13 @@ static enum step_result lane_take_step(struct weft_request *request, struct lane
 
 bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget)
 {
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     struct lane *lane = &request->lanes[number];
-    const uint32_t first = plan->lane_first[number], end = plan->lane_first[number + 1];
+    const uint32_t first = schedule->lane_first[number], end = schedule->lane_first[number + 1];
     struct trace *trace = request->comm->context->trace;
     bool moved = false;
     while (lane->iteration < request->binding.iterations && *budget) {
-        const struct step *step = &plan->steps[lane->step];
+        const struct step *step = &schedule->steps[lane->step];
         if (!lane_may_step(request, lane, step))
             return moved;
         if (trace && !lane->looked_at)
@@ -65,7 +65,7 @@ bool execution_advance_lane(struct weft_request *request, uint32_t number, uint6
         lane->step = first;
         lane->done = 0;
         if (++lane->iteration < request->binding.iterations)
-            lane->segment = execution_segment(plan, request->binding.block_bytes, lane->iteration);
+            lane->segment = execution_segment(schedule, request->binding.block_bytes, lane->iteration);
         else
             request->lanes_left--;
     }

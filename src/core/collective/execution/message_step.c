@@ -22,7 +22,7 @@ static enum step_result message_step_fail(struct weft_request *request, struct e
 /* The operation's tag, with the type of what is sent where ranks that exchange nothing may differ in it. */
 static uint64_t message_tag(const struct weft_request *request, uint64_t bytes)
 {
-    if (!bytes || !request->call->vectors || !collective_hides_sizes(request->plan->collective))
+    if (!bytes || !request->call->vectors || !collective_hides_sizes(request->schedule->collective))
         return request->tag;
     return hash_number(request->call->type, request->tag);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps among ranks that share memory: what a plan calls visible is made so here, wherever the buffers lie. */
+/* Steps among ranks that share memory: what a schedule calls visible is made so here, wherever the buffers lie. */
 #include "core/collective/internal/execution.h"
 
 #include "core/collective/communicator/context.h"
@@ -83,16 +83,16 @@ bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, ui
 /*
  * Staging for this operation: for what this rank exposes, if it does, and for what it spreads, since where this rank's
  * buffers are ordinary the others' will be, too. A slot of its own for every iteration, up to as much memory as other
- * cores keep; the plan waits as if there were plan.slots of them.
+ * cores keep; the schedule waits as if there were schedule.slots of them.
  */
 static weft_status take_staging(struct weft_request *request, bool exposes, struct error *error)
 {
     weft_comm *comm = request->comm;
     const struct heap *heap = comm->context->heap;
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     const struct binding *binding = &request->binding;
     struct near_places *places = &own_line(request)->places;
-    const uint64_t exposed = exposes ? plan->input_blocks * binding->room : 0;
+    const uint64_t exposed = exposes ? schedule->input_blocks * binding->room : 0;
     const uint64_t spread = request->entry->spread_blocks * binding->room;
     char *place;
     places->stride = exposed + spread;
@@ -101,8 +101,8 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
     /* What passes through another core's caches before a line comes round again is of all its near ranks together. */
     const uint64_t kept = comm->context->kept_bytes / comm->near_count;
     places->slots = kept / places->stride;
-    if (places->slots < plan->slots)
-        places->slots = plan->slots;
+    if (places->slots < schedule->slots)
+        places->slots = schedule->slots;
     if (places->slots > binding->iterations)
         places->slots = binding->iterations;
     const uint64_t bytes = places->slots * places->stride;
@@ -124,16 +124,16 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
  */
 static bool is_beyond_caches(const struct weft_request *request)
 {
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     const struct binding *binding = &request->binding;
     const bool in_place = binding->input >= binding->output &&
-                          binding->input < binding->output + plan->output_blocks * binding->block_bytes;
-    const uint64_t blocks = (in_place ? 0 : plan->input_blocks) + plan->output_blocks;
+                          binding->input < binding->output + schedule->output_blocks * binding->block_bytes;
+    const uint64_t blocks = (in_place ? 0 : schedule->input_blocks) + schedule->output_blocks;
     const uint64_t footprint = (request->comm->near_count + 1) * blocks * binding->block_bytes;
     const uint64_t limit = request->comm->context->streaming_bytes;
     if (binding->stages)
         return footprint >= limit / 2;
-    return collective_reduces(plan->collective) ? footprint >= limit : footprint > limit;
+    return collective_reduces(schedule->collective) ? footprint >= limit : footprint > limit;
 }
 
 /* Tell near ranks where the buffers of this operation lie. */
@@ -141,21 +141,21 @@ static weft_status shm_step_announce(struct weft_request *request, struct error 
 {
     weft_comm *comm = request->comm;
     const struct heap *heap = comm->context->heap;
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     struct binding *binding = &request->binding;
     struct near_places *places = &own_line(request)->places;
-    bool vector = collective_is_vector(plan->collective);
-    uint64_t input_bytes = binding->block_bytes * plan->input_blocks;
+    bool vector = collective_is_vector(schedule->collective);
+    uint64_t input_bytes = binding->block_bytes * schedule->input_blocks;
     if (vector)
-        input_bytes = request->call->vectors->output_counts[plan->rank] * binding->element;
+        input_bytes = request->call->vectors->output_counts[schedule->rank] * binding->element;
     places->input = input_bytes ? heap_offset(heap, binding->input, input_bytes) : HEAP_NOWHERE;
     places->output = HEAP_NOWHERE;
-    if (!vector && plan->output_blocks)
-        places->output = heap_offset(heap, binding->output, binding->block_bytes * plan->output_blocks);
+    if (!vector && schedule->output_blocks)
+        places->output = heap_offset(heap, binding->output, binding->block_bytes * schedule->output_blocks);
     places->exposed = HEAP_NOWHERE;
     atomic_store_explicit(&places->spread, HEAP_NOWHERE, memory_order_relaxed);
     const bool exposes = request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes;
-    binding->stages = exposes || (places->output == HEAP_NOWHERE && plan->output_blocks);
+    binding->stages = exposes || (places->output == HEAP_NOWHERE && schedule->output_blocks);
     binding->streaming = is_beyond_caches(request);
     return binding->stages ? take_staging(request, exposes, error) : WEFT_OK;
 }
@@ -165,7 +165,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
     weft_comm *comm = request->comm;
     uint64_t number = comm->near_number + 1;
     const uint32_t ahead =
-        request->entry->exchanges ? exchange_ahead(exchange_room(request->plan, request->binding.block_bytes)) : 1;
+        request->entry->exchanges ? exchange_ahead(exchange_room(request->schedule, request->binding.block_bytes)) : 1;
     if (!execution_near_granted(comm, number, ahead, &request->awaited)) {
         if (comm->near_stranger)
             diagnosis_mismatch(request, comm->near_stranger - 1, NULL);
@@ -173,9 +173,9 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
     }
     request->near_number = number;
     if (!request->entry->exchanges) {
-        if (request->binding.iterations * request->plan->step_count >> NEAR_SIGNAL_BITS) {
-            error_set(error, WEFT_ERROR_PLAN, "%s in segments of %" PRIu64 " bytes would make too many signals",
-                      request->plan->algorithm, request->plan->segment_bytes);
+        if (request->binding.iterations * request->schedule->step_count >> NEAR_SIGNAL_BITS) {
+            error_set(error, WEFT_ERROR_SCHEDULE, "%s in segments of %" PRIu64 " bytes would make too many signals",
+                      request->schedule->algorithm, request->schedule->segment_bytes);
             return false;
         }
         struct near_line *line = own_line(request);
@@ -194,7 +194,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
 
 /* ---- signals ---- */
 
-static void shm_step_signal(struct weft_request *request, struct lane *lane, const struct plan_group *group)
+static void shm_step_signal(struct weft_request *request, struct lane *lane, const struct schedule_group *group)
 {
     weft_comm *comm = request->comm;
     uint32_t number = (uint32_t)(lane - request->lanes);
@@ -206,7 +206,7 @@ static void shm_step_signal(struct weft_request *request, struct lane *lane, con
         shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
         return;
     }
-    const uint32_t *members = request->plan->members + group->first;
+    const uint32_t *members = request->schedule->members + group->first;
     for (uint32_t i = 0; i < group->count; i++)
         if (members[i] != comm->rank)
             shm_ring(comm->context->shm, comm->world[members[i]]);
@@ -225,11 +225,11 @@ static bool agrees(struct weft_request *request, uint32_t rank)
 }
 
 static enum step_result await(struct weft_request *request, struct lane *lane, const struct step *step,
-                              const struct plan_group *group)
+                              const struct schedule_group *group)
 {
     if (lane->iteration < step->value_lag)
         return STEP_COMPLETE;
-    const uint32_t *members = request->plan->members + group->first;
+    const uint32_t *members = request->schedule->members + group->first;
     uint64_t wanted =
         (request->near_number << NEAR_SIGNAL_BITS) + step->stride * (lane->iteration - step->value_lag) + step->value;
     for (; lane->looked < group->count; lane->looked++) {
@@ -254,7 +254,7 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
 static uint64_t chunk_offset(const struct weft_request *request, const struct lane *lane, uint32_t chunk,
                              uint64_t stride, uint64_t begin)
 {
-    uint32_t parts = request->plan->parts;
+    uint32_t parts = request->schedule->parts;
     if (parts == 1)
         return chunk * stride + begin;
     return chunk / parts * stride + begin + chunk % parts * lane->segment.width;
@@ -288,18 +288,18 @@ static enum step_result shm_step_expose(struct weft_request *request, struct lan
     const struct near_places *places = &own_line(request)->places;
     if (places->exposed == HEAP_NOWHERE)
         return STEP_COMPLETE; /* registered, or empty */
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     char *staging = request->comm->context->heap->base + places->exposed + slot_offset(places, lane);
     /* Block by block: of each the parts that the step names. */
     for (uint32_t done = 0; done < step->chunks;) {
         uint32_t chunk = step->source_chunk + done;
-        uint32_t parts = plan->parts - chunk % plan->parts;
+        uint32_t parts = schedule->parts - chunk % schedule->parts;
         if (parts > step->chunks - done)
             parts = step->chunks - done;
         struct step piece = *step;
         piece.source_chunk = chunk;
         piece.chunks = (uint16_t)parts;
-        piece.value = chunk % plan->parts;
+        piece.value = chunk % schedule->parts;
         uint64_t bytes = execution_step_bytes(request, lane, &piece);
         if (bytes)
             copy_bytes(staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
@@ -323,10 +323,10 @@ static enum step_result shm_step_read_from(struct weft_request *request, struct 
 /* The exposed chunks of all of a group, in its order. */
 static uint32_t shm_step_gather(const struct weft_request *request, const struct lane *lane, const struct step *step)
 {
-    const struct plan_group *group = &request->plan->groups[step->peer];
+    const struct schedule_group *group = &request->schedule->groups[step->peer];
     for (uint32_t i = 0; i < group->count; i++)
         request->comm->sources[i] =
-            exposed_chunk(request, lane, request->plan->members[group->first + i], step->source_chunk);
+            exposed_chunk(request, lane, request->schedule->members[group->first + i], step->source_chunk);
     return group->count;
 }
 
@@ -335,14 +335,15 @@ static uint32_t shm_step_gather(const struct weft_request *request, const struct
  * any output is ordinary.
  */
 static weft_status spread_targets(struct weft_request *request, struct lane *lane, const struct step *step,
-                                  const struct plan_group *group, uint32_t *count, bool *streaming, struct error *error)
+                                  const struct schedule_group *group, uint32_t *count, bool *streaming,
+                                  struct error *error)
 {
     weft_comm *comm = request->comm;
     bool ordinary = false;
     *count = 0;
     *streaming = request->binding.streaming;
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t rank = request->plan->members[group->first + i];
+        uint32_t rank = request->schedule->members[group->first + i];
         uint64_t output = rank == comm->rank ? HEAP_NOWHERE : line_of(request, rank)->places.output;
         if (rank == comm->rank) {
             /* First, as the others are copies of the first: this one is in no other core's cache. */
@@ -376,7 +377,7 @@ static weft_status spread_targets(struct weft_request *request, struct lane *lan
 static enum step_result reduce_or_spread(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     weft_comm *comm = request->comm;
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     uint64_t bytes = execution_step_bytes(request, lane, step);
     if (!bytes)
         return STEP_COMPLETE;
@@ -388,7 +389,7 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
     else
         sources = shm_step_gather(request, lane, step);
     if (step->kind != STEP_GATHER_REDUCE) {
-        const struct plan_group *group = &plan->groups[step->kind == STEP_SPREAD ? step->peer : step->operands];
+        const struct schedule_group *group = &schedule->groups[step->kind == STEP_SPREAD ? step->peer : step->operands];
         struct error error;
         error_clear(&error);
         if (spread_targets(request, lane, step, group, &targets, &streaming, &error) != WEFT_OK) {
@@ -420,19 +421,20 @@ static void shm_step_deliver(struct weft_request *request, struct lane *lane, co
 static enum step_result shm_step_exchange(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     weft_comm *comm = request->comm;
-    const struct plan *plan = request->plan;
+    const struct schedule *schedule = request->schedule;
     const struct exchange_operation operation = {.comm = comm,
                                                  .call = request->call,
-                                                 .plan = plan,
+                                                 .schedule = schedule,
                                                  .number = request->near_number,
                                                  .tag = request->tag,
                                                  .block_bytes = request->binding.block_bytes,
-                                                 .room = exchange_room(plan, request->binding.block_bytes),
+                                                 .room = exchange_room(schedule, request->binding.block_bytes),
                                                  .finish = request->binding.finish};
     if (!lane->begun) {
-        exchange_publish(&operation, collective_is_vector(plan->collective)
-                                         ? request->call->vectors->output_counts[plan->rank] * request->binding.element
-                                         : plan->input_blocks * request->binding.block_bytes);
+        exchange_publish(&operation,
+                         collective_is_vector(schedule->collective)
+                             ? request->call->vectors->output_counts[schedule->rank] * request->binding.element
+                             : schedule->input_blocks * request->binding.block_bytes);
         shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
         lane->begun = true;
     }
@@ -441,7 +443,7 @@ static enum step_result shm_step_exchange(struct weft_request *request, struct l
         exchange_take(&operation);
         return STEP_COMPLETE;
     }
-    const uint32_t awaited = plan->members[plan->groups[step->peer].first + lane->looked];
+    const uint32_t awaited = schedule->members[schedule->groups[step->peer].first + lane->looked];
     if (sight == EXCHANGE_MISMATCH) {
         diagnosis_mismatch(request, awaited, NULL);
         return STEP_FAILED;
@@ -456,10 +458,10 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
     case STEP_EXPOSE:
         return shm_step_expose(request, lane, step);
     case STEP_SIGNAL:
-        shm_step_signal(request, lane, &request->plan->groups[step->peer]);
+        shm_step_signal(request, lane, &request->schedule->groups[step->peer]);
         return STEP_COMPLETE;
     case STEP_AWAIT:
-        return await(request, lane, step, &request->plan->groups[step->peer]);
+        return await(request, lane, step, &request->schedule->groups[step->peer]);
     case STEP_READ:
         return shm_step_read_from(request, lane, step);
     case STEP_GATHER_REDUCE:

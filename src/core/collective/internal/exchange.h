@@ -11,8 +11,8 @@
 #define WEFT_CORE_COLLECTIVE_INTERNAL_EXCHANGE_H
 
 #include "core/collective/call.h"
-#include "core/collective/internal/plan_cache.h"
 #include "core/collective/internal/reduction.h"
+#include "core/collective/internal/schedule_cache.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ enum exchange_room {
 struct exchange_operation {
     weft_comm *comm;
     const struct call *call;
-    const struct plan *plan;
+    const struct schedule *schedule;
     uint64_t number; /**< among its communicator's near operations */
     uint64_t tag;
     uint64_t block_bytes;                  /**< of the largest block, in the v-forms */
@@ -39,12 +39,12 @@ struct exchange_operation {
 /** What looking at the others came to. */
 enum exchange_sight {
     EXCHANGE_COMPLETE,
-    EXCHANGE_WAITS,    /**< for the member *looked of the plan's group */
+    EXCHANGE_WAITS,    /**< for the member *looked of the schedule's group */
     EXCHANGE_MISMATCH, /**< that member makes another call */
 };
 
-/** The smallest room for contributions to a plan with blocks of `block_bytes`. */
-enum exchange_room exchange_room(const struct plan *plan, uint64_t block_bytes);
+/** The smallest room for contributions to a schedule with blocks of `block_bytes`. */
+enum exchange_room exchange_room(const struct schedule *schedule, uint64_t block_bytes);
 
 /** How many operations a rank may be ahead of another when it begins one in that room: all others are in use. */
 uint32_t exchange_ahead(enum exchange_room room);
@@ -67,10 +67,10 @@ enum exchange_outcome {
 };
 
 /**
- * Take a blocking call from beginning to end, if its plan is an exchange and nothing of its communicator is in flight.
+ * Take a blocking call from beginning to end, if its schedule is an exchange and nothing of its communicator is in flight.
  *
  * This is the way of an 8-byte all-reduce, so it has a budget: what others wait for comes first, and what only this
- * rank needs (the log, the plan's checksum, the doorbells) is done while the lines cross.
+ * rank needs (the log, the schedule's checksum, the doorbells) is done while the lines cross.
  */
 enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, struct weft_request **started,
                                    struct error *error);

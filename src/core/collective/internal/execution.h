@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * An execution: one operation in flight, the plan that it follows and what the plan is bound to. It is what a
+ * An execution: one operation in flight, the schedule that it follows and what the schedule is bound to. It is what a
  * weft_request points to; blocking calls have one, too.
  *
  * It is a state machine that never blocks: execution_advance() takes what steps it can and returns. Lanes move
  * independently; each remembers its step and its iteration. Everything here is guarded by the context's baton.
  *
- * The life of a collective: prepared (plan found, buffers bound), queued in its communicator's order, begun (when it is
+ * The life of a collective: prepared (schedule found, buffers bound), queued in its communicator's order, begun (when it is
  * the first in the queue and near ranks have granted it the control lines), advanced, done. A message (send, receive)
  * is begun at once, since the other end may wait for it before it starts anything else.
  */
@@ -14,8 +14,8 @@
 #define WEFT_CORE_COLLECTIVE_INTERNAL_EXECUTION_H
 
 #include "core/collective/call.h"
-#include "core/collective/internal/plan_cache.h"
 #include "core/collective/internal/reduction.h"
+#include "core/collective/internal/schedule_cache.h"
 #include "core/collective/internal/trace.h"
 #include "core/transport/transport.h"
 
@@ -40,7 +40,7 @@ enum step_result {
     STEP_FAILED, /**< the context is broken, or a mismatch is being looked into: the execution stays where it is */
 };
 
-/** What a plan's chunks are, for this call. */
+/** What a schedule's chunks are, for this call. */
 struct binding {
     char *input, *output;
     uint64_t element;     /**< bytes */
@@ -49,7 +49,7 @@ struct binding {
     uint64_t room;                         /**< bytes that a block has in a slot of staging */
     char *scratch;                         /**< slot k begins at k x scratch_bytes */
     uint64_t scratch_bytes;                /**< of a slot */
-    char *arrivals[PLAN_LANES];            /**< where a lane's messages land before they are reduced */
+    char *arrivals[SCHEDULE_LANES];        /**< where a lane's messages land before they are reduced */
     bool streaming;                        /**< store past the caches */
     bool stages;                           /**< this rank's buffers reach near ranks through staging, or theirs it */
     const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
@@ -63,7 +63,7 @@ struct segment {
 };
 
 struct lane {
-    uint32_t step;      /**< number of the next step, among the plan's */
+    uint32_t step;      /**< number of the next step, among the schedule's */
     uint32_t done;      /**< steps completed in this iteration */
     uint64_t iteration; /**< equal to binding.iterations: the lane is done */
     uint64_t signals;   /**< made so far */
@@ -79,10 +79,10 @@ struct weft_request {
     const struct call *call; /**< of a blocking call, its caller's; else `kept` */
     struct call kept;
     struct call_vectors kept_vectors;
-    struct plan_entry *entry;
-    const struct plan *plan;
+    struct schedule_entry *entry;
+    const struct schedule *schedule;
     struct binding binding;
-    struct lane lanes[PLAN_LANES];
+    struct lane lanes[SCHEDULE_LANES];
     uint32_t lanes_left;
 
     uint64_t sequence; /**< in its communicator, from 1; of messages: between its two ranks */
@@ -108,7 +108,7 @@ struct weft_request {
 };
 
 /**
- * Check the call, find the plan, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. `keep`: `call`
+ * Check the call, find the schedule, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. `keep`: `call`
  * will not live until the end.
  */
 weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request,
@@ -118,7 +118,7 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, bool kee
  * Make a request of an exchange that exchange_run() has published, as the only one in flight of its communicator:
  * somebody is late. Its call lives until the end.
  */
-weft_status execution_adopt(const struct exchange_operation *operation, struct plan_entry *entry, uint64_t sequence,
+weft_status execution_adopt(const struct exchange_operation *operation, struct schedule_entry *entry, uint64_t sequence,
                             struct operation_entry *log, struct weft_request **request, struct error *error);
 
 /** Put it into its communicator's order, or begin a message. */
@@ -141,7 +141,7 @@ void execution_release(struct weft_request *request);
 void execution_free_all(weft_context *context);
 
 /** The part of every block that iteration `iteration` covers. */
-struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, uint64_t iteration);
+struct segment execution_segment(const struct schedule *schedule, uint64_t block_bytes, uint64_t iteration);
 
 /* ---- the steps, for core/collective/execution/lane.c ---- */
 
@@ -150,7 +150,7 @@ struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, 
 uint64_t execution_step_bytes(const struct weft_request *request, const struct lane *lane, const struct step *step);
 
 /** Where a chunk of this rank's buffer lies in this iteration. */
-char *execution_chunk(const struct weft_request *request, const struct lane *lane, enum plan_buffer buffer,
+char *execution_chunk(const struct weft_request *request, const struct lane *lane, enum schedule_buffer buffer,
                       uint32_t chunk);
 
 enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step);

@@ -3,7 +3,7 @@
  * Control lines: what a rank of a communicator shows to its near ranks, in its own heap, a cache line each.
  *
  * Each lane has one counter, written by its rank alone, which only grows: (number << NEAR_SIGNAL_BITS) + signals, where
- * `number` counts the communicator's near operations (those whose plan has near steps) from 1. So no counter is ever
+ * `number` counts the communicator's near operations (those whose schedule has near steps) from 1. So no counter is ever
  * reset, and a counter of a later operation satisfies every wait for an earlier one.
  *
  * The first lane's line also carries, written before its counter: the operation's tag, and either the places where near
@@ -36,14 +36,14 @@ struct near_places {
     uint64_t stride;         /**< of both, from one slot to the next */
     uint64_t slots;          /**< iteration s uses slot s mod slots */
 };
-_Static_assert(sizeof(struct near_places) <= PLAN_LINE_BYTES, "places travel in the line");
+_Static_assert(sizeof(struct near_places) <= SCHEDULE_LINE_BYTES, "places travel in the line");
 
 /** One cache line; its neighbour stays empty, as processors fetch lines in pairs. */
 struct near_line {
     _Atomic uint64_t counter;
     uint64_t tag;
     union {
-        uint8_t inlined[PLAN_LINE_BYTES];
+        uint8_t inlined[SCHEDULE_LINE_BYTES];
         struct near_places places;
     };
     uint8_t apart[64];
@@ -52,21 +52,21 @@ _Static_assert(sizeof(struct near_line) == 128, "a line and its empty neighbour"
 
 /*
  * The history: tags of every NEAR_HISTORY_STEP-th operation, kept for longer than ranks can be apart. A tag speaks of
- * all calls up to its own (plan_cache.h), and where a rank gives without looking at anybody, as the root of a broadcast
+ * all calls up to its own (schedule_cache.h), and where a rank gives without looking at anybody, as the root of a broadcast
  * does or who takes itself for it, it is here that it sees whether the others have made the same calls.
  */
 #define NEAR_HISTORY_STEP  8
 #define NEAR_HISTORY_TURNS 8
 
 struct near_block {
-    struct near_line first[NEAR_TURNS];     /**< of the first lane, by the operation's number modulo NEAR_TURNS */
-    struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
+    struct near_line first[NEAR_TURNS];         /**< of the first lane, by the operation's number modulo NEAR_TURNS */
+    struct near_line lanes[SCHEDULE_LANES - 1]; /**< of the other lanes: the counter alone */
     _Alignas(128) _Atomic uint64_t history[NEAR_HISTORY_TURNS];
     /** How many near ranks have released the communicator: with all of them, this memory may go. Written by them. */
     _Alignas(64) _Atomic uint32_t released;
     /** The annex: a contribution that does not fit into first[], short or long. */
     _Alignas(64) uint8_t short_annex[NEAR_TURNS][NEAR_SHORT_BYTES];
-    _Alignas(64) uint8_t long_annex[NEAR_LONG_TURNS][PLAN_INLINE_BYTES];
+    _Alignas(64) uint8_t long_annex[NEAR_LONG_TURNS][SCHEDULE_INLINE_BYTES];
 };
 
 static inline _Atomic uint64_t *near_history(struct near_block *block, uint64_t number)

@@ -37,7 +37,7 @@ struct trace_event {
     uint64_t bytes;  /**< operation: of a block. step: moved */
     uint64_t sequence;
     uint32_t communicator; /**< comm_match_id() */
-    uint32_t peer;         /**< operation: root, or the other end of a message. step: as in the plan */
+    uint32_t peer;         /**< operation: root, or the other end of a message. step: as in the schedule */
     uint8_t kind;          /**< enum trace_kind */
     uint8_t what;          /**< call_code(), or enum step_kind */
     uint8_t type, op;      /**< of an operation: as in struct operation_entry */
@@ -67,7 +67,7 @@ struct trace_header {
 struct trace {
     const char *path;
     struct trace_event *ring;
-    const char *names[TRACE_ALGORITHMS]; /**< static strings of plans: header.algorithms by their address */
+    const char *names[TRACE_ALGORITHMS]; /**< static strings of schedules: header.algorithms by their address */
     struct trace_header header;
 };
 

@@ -25,13 +25,13 @@ struct thinning {
 
 /* Maps of a thinned shape, in one piece of memory. */
 struct thinned {
-    struct plan_shape shape;
+    struct schedule_shape shape;
     struct simulated_cluster cluster;
     uint32_t *memory;
 };
 
 /* The largest number of units below that a unit of a level has; level 0: ranks of a node. */
-static uint32_t largest(const struct plan_shape *shape, uint32_t level)
+static uint32_t largest(const struct schedule_shape *shape, uint32_t level)
 {
     uint32_t below = level ? shape_units(shape, level - 1) : shape->ranks, most = 0;
     uint32_t *sizes = calloc(below, sizeof *sizes);
@@ -51,7 +51,7 @@ static uint32_t largest(const struct plan_shape *shape, uint32_t level)
  * that it can be halved twice more; the others shrink if they must. Ranks of a node go first: what costs is between
  * nodes. Powers of two stay, since what they are not costs extra rounds.
  */
-static struct thinning choose_thinning(const struct plan_shape *shape, uint32_t most, uint32_t *varied)
+static struct thinning choose_thinning(const struct schedule_shape *shape, uint32_t most, uint32_t *varied)
 {
     uint32_t levels = shape_levels(shape), pods = levels > 2 ? shape_units(shape, 2) : 1;
     struct thinning thinning = {
@@ -84,7 +84,7 @@ static void keep_first(const uint32_t *group_of, uint32_t count, uint32_t keep, 
 }
 
 /* The shape with `thinning` done, and the cluster whose uplinks shrink as what is below them. */
-static bool thin(const struct plan_shape *shape, const struct simulated_cluster *cluster, struct thinning thinning,
+static bool thin(const struct schedule_shape *shape, const struct simulated_cluster *cluster, struct thinning thinning,
                  struct thinned *thinned)
 {
     uint32_t n = shape->ranks, levels = shape_levels(shape);
@@ -144,7 +144,7 @@ static double extrapolate(const double seconds[SIZES], double doublings)
 
 /* What `thinning` leaves of the shape, simulated; *simulated is how many of `varied` it has. HUGE_VAL: nothing like it.
  */
-static weft_status simulate_thinned(const struct algorithm *algorithm, const struct plan_shape *shape,
+static weft_status simulate_thinned(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                     const struct simulated_cluster *cluster, struct thinning thinning, uint32_t varied,
                                     double *seconds, double *simulated, struct error *error)
 {
@@ -161,24 +161,24 @@ static weft_status simulate_thinned(const struct algorithm *algorithm, const str
 }
 
 /* Messages that a rank exchanges with other nodes, and the bytes that it sends there. */
-static weft_status scale_count_traffic(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
-                                       double *messages, double *bytes, struct error *error)
+static weft_status scale_count_traffic(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                                       uint32_t rank, double *messages, double *bytes, struct error *error)
 {
-    struct plan *plan;
-    weft_status status = plan_generate(algorithm, shape, rank, &plan, error);
+    struct schedule *schedule;
+    weft_status status = schedule_generate(algorithm, shape, rank, &schedule, error);
     if (status != WEFT_OK)
         return status;
     uint64_t count = 0, chunks = 0;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const struct step *step = &plan->steps[i];
+    for (uint32_t i = 0; i < schedule->step_count; i++) {
+        const struct step *step = &schedule->steps[i];
         if (step->kind > STEP_RECEIVE_REDUCE || shape_node(shape, step->peer) == shape_node(shape, rank))
             continue;
         count++;
         chunks += step->kind == STEP_SEND ? step->chunks : 0;
     }
-    *messages = (double)(count * plan_iterations(plan, shape->block_bytes));
-    *bytes = (double)chunks / plan->parts * (double)shape->block_bytes;
-    plan_free(plan);
+    *messages = (double)(count * schedule_iterations(schedule, shape->block_bytes));
+    *bytes = (double)chunks / schedule->parts * (double)shape->block_bytes;
+    schedule_free(schedule);
     return WEFT_OK;
 }
 
@@ -186,7 +186,7 @@ static weft_status scale_count_traffic(const struct algorithm *algorithm, const 
  * The least that the whole place takes: what messages occupy a rank of the first node, and what the node's bytes occupy
  * its link. Few nodes that spend their time on sums do not show how both grow.
  */
-static weft_status least_price(const struct algorithm *algorithm, const struct plan_shape *shape,
+static weft_status least_price(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                const struct simulated_cluster *cluster, double *seconds, struct error *error)
 {
     double link_bytes = 0, most = 0;
@@ -202,7 +202,7 @@ static weft_status least_price(const struct algorithm *algorithm, const struct p
     return WEFT_OK;
 }
 
-weft_status tuner_estimate(const struct algorithm *algorithm, const struct plan_shape *shape,
+weft_status tuner_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                            const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
                            struct error *error)
 {

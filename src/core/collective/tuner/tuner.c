@@ -43,25 +43,25 @@ struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
     return cluster;
 }
 
-weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
+weft_status tuner_simulate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                            const struct simulated_cluster *cluster, double *seconds, struct error *error)
 {
-    struct plan **plans = calloc(shape->ranks, sizeof *plans);
-    if (!plans)
-        return error_memory(error, shape->ranks * sizeof *plans, "the plans of all ranks");
+    struct schedule **schedules = calloc(shape->ranks, sizeof *schedules);
+    if (!schedules)
+        return error_memory(error, shape->ranks * sizeof *schedules, "the schedules of all ranks");
     weft_status status = WEFT_OK;
     for (uint32_t r = 0; r < shape->ranks && status == WEFT_OK; r++)
-        status = plan_generate(algorithm, shape, r, &plans[r], error);
+        status = schedule_generate(algorithm, shape, r, &schedules[r], error);
     if (status == WEFT_OK)
-        status = plan_simulate(plans, shape->ranks, shape, cluster, shape->block_bytes, seconds, error);
+        status = schedule_simulate(schedules, shape->ranks, shape, cluster, shape->block_bytes, seconds, error);
     for (uint32_t r = 0; r < shape->ranks; r++)
-        plan_free(plans[r]);
-    free(plans);
+        schedule_free(schedules[r]);
+    free(schedules);
     return status;
 }
 
 /* Why an algorithm is no candidate, or NULL. */
-static const char *refusal(const struct algorithm *algorithm, const struct plan_shape *shape)
+static const char *refusal(const struct algorithm *algorithm, const struct schedule_shape *shape)
 {
     const char *reason = algorithm_refuses(algorithm, shape);
     if (!reason)
@@ -76,7 +76,7 @@ static const char *refusal(const struct algorithm *algorithm, const struct plan_
  */
 #define EQUAL_WITHIN 0.15
 
-static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, const struct plan_shape *shape,
+static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
                                       uint32_t most_ranks, struct tuner_prices *prices, struct error *error)
 {
     const double most = prices->prices[prices->chosen].seconds * (1 + EQUAL_WITHIN);
@@ -108,8 +108,8 @@ static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, c
     return WEFT_OK;
 }
 
-weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape, uint32_t most_ranks,
-                        struct tuner_prices *prices, struct error *error)
+weft_status tuner_price(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
+                        uint32_t most_ranks, struct tuner_prices *prices, struct error *error)
 {
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
@@ -146,7 +146,7 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct pl
     return prefer_fewer_bytes(cluster, shape, most_ranks, prices, error);
 }
 
-weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
+weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *shape, const struct algorithm **algorithm,
                          struct tuner_prices *prices, struct error *error)
 {
     struct tuner_prices own;

@@ -2,7 +2,7 @@
 /**
  * The tuner: which algorithm serves which size on which communicator.
  *
- * It prices every candidate by simulating its plan on the links as they were measured (alpha and beta: latency and
+ * It prices every candidate by simulating its schedule on the links as they were measured (alpha and beta: latency and
  * bandwidth between ranks of a node, nodes of a leaf, leaves), and takes the cheapest. Candidates are the algorithms
  * that serve the shape and keep the canonical order of sums; ring and double-tree sums are only ever a user's choice.
  * Rank 0's numbers are given to all when the context is opened, so all ranks choose alike, and a choice never changes
@@ -55,7 +55,7 @@ void tuner_close(struct tuner *tuner);
 void tuner_keep(struct tuner *tuner, const uint32_t *kept, uint32_t count);
 
 /** The cheapest algorithm for `shape`. Errors: ARGUMENT when none serves it. */
-weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
+weft_status tuner_choose(const weft_comm *comm, const struct schedule_shape *shape, const struct algorithm **algorithm,
                          struct tuner_prices *prices, struct error *error);
 
 /** A first call waits for its prices: among more ranks than these they are extrapolated. */
@@ -63,16 +63,16 @@ weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, 
 
 /** The same without a communicator: every price on a described cluster, shapes of up to `most_ranks` simulated whole.
  */
-weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape, uint32_t most_ranks,
-                        struct tuner_prices *prices, struct error *error);
+weft_status tuner_price(const struct simulated_cluster *cluster, const struct schedule_shape *shape,
+                        uint32_t most_ranks, struct tuner_prices *prices, struct error *error);
 
 /** Seconds that `algorithm`, which must serve `shape`, takes for shape->block_bytes on a described cluster. */
-weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
+weft_status tuner_simulate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                            const struct simulated_cluster *cluster, double *seconds, struct error *error);
 
 /** The same; among more than `most_ranks` ranks it is extrapolated from smaller shapes of the same kind, where there
  * are such. */
-weft_status tuner_estimate(const struct algorithm *algorithm, const struct plan_shape *shape,
+weft_status tuner_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                            const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
                            struct error *error);
 

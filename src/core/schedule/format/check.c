@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks that one plan alone allows. */
+/* The checks that one schedule alone allows. */
 #include "core/schedule/format/schedule.h"
 
 #include <string.h>
@@ -64,19 +64,19 @@ static bool is_clean(const struct step *step)
 }
 
 /* `span` chunks of a buffer from `chunk` on. */
-static const char *check_range(const struct plan *plan, const struct step *step, uint8_t buffer, uint32_t chunk,
+static const char *check_range(const struct schedule *schedule, const struct step *step, uint8_t buffer, uint32_t chunk,
                                uint64_t span)
 {
     uint64_t limit, last = chunk + span;
     switch (buffer) {
     case BUFFER_INPUT:
-        limit = (uint64_t)plan->input_blocks * plan->parts;
+        limit = (uint64_t)schedule->input_blocks * schedule->parts;
         break;
     case BUFFER_OUTPUT:
-        limit = (uint64_t)plan->output_blocks * plan->parts;
+        limit = (uint64_t)schedule->output_blocks * schedule->parts;
         break;
     case BUFFER_SCRATCH:
-        limit = plan->scratch_chunks;
+        limit = schedule->scratch_chunks;
         break;
     default:
         return "names a buffer that does not exist";
@@ -86,55 +86,55 @@ static const char *check_range(const struct plan *plan, const struct step *step,
     if (step->chunks <= 1 || step->kind == STEP_EXPOSE)
         return NULL;
     if (buffer == BUFFER_SCRATCH)
-        return plan->parts > 1 ? NULL : "is about several blocks in scratch, where they do not lie back to back";
-    bool within_block = chunk % plan->parts + step->chunks <= plan->parts;
-    bool whole_blocks =
-        plan->parts == 1 && !plan->segment_bytes && !collective_is_vector(plan->collective) && step->kind <= STEP_COPY;
+        return schedule->parts > 1 ? NULL : "is about several blocks in scratch, where they do not lie back to back";
+    bool within_block = chunk % schedule->parts + step->chunks <= schedule->parts;
+    bool whole_blocks = schedule->parts == 1 && !schedule->segment_bytes &&
+                        !collective_is_vector(schedule->collective) && step->kind <= STEP_COPY;
     return within_block || whole_blocks ? NULL
                                         : "crosses from one block to the next where they do not lie back to back";
 }
 
-static const char *check_wait(const struct plan *plan, const struct step *step)
+static const char *check_wait(const struct schedule *schedule, const struct step *step)
 {
     if (!step->wait_steps)
         return step->wait_lane || step->wait_lag ? "names a lane and waits for none of its steps" : NULL;
-    if (step->wait_lane >= plan->lane_count)
+    if (step->wait_lane >= schedule->lane_count)
         return "waits for a lane that does not exist";
-    if (step->wait_steps > plan->lane_first[step->wait_lane + 1] - plan->lane_first[step->wait_lane])
+    if (step->wait_steps > schedule->lane_first[step->wait_lane + 1] - schedule->lane_first[step->wait_lane])
         return "waits for more steps than the lane has";
     return NULL;
 }
 
 /* How many blocks the fullest rank's input, or output, has: what near steps may name of another rank. */
-static uint64_t most_input_blocks(const struct plan *plan)
+static uint64_t most_input_blocks(const struct schedule *schedule)
 {
-    return collective_widest_input(plan->collective, plan->ranks);
+    return collective_widest_input(schedule->collective, schedule->ranks);
 }
 
-static uint64_t most_output_blocks(const struct plan *plan)
+static uint64_t most_output_blocks(const struct schedule *schedule)
 {
-    bool many = plan->collective == COLLECTIVE_ALLGATHER || plan->collective == COLLECTIVE_ALLGATHERV ||
-                plan->collective == COLLECTIVE_ALLTOALL || plan->collective == COLLECTIVE_ALLTOALLV ||
-                plan->collective == COLLECTIVE_GATHER || plan->collective == COLLECTIVE_GATHERV;
-    return many ? plan->ranks : 1;
+    bool many = schedule->collective == COLLECTIVE_ALLGATHER || schedule->collective == COLLECTIVE_ALLGATHERV ||
+                schedule->collective == COLLECTIVE_ALLTOALL || schedule->collective == COLLECTIVE_ALLTOALLV ||
+                schedule->collective == COLLECTIVE_GATHER || schedule->collective == COLLECTIVE_GATHERV;
+    return many ? schedule->ranks : 1;
 }
 
 /* What is read of others' input and stored into others' output. */
-static const char *format_check_others(const struct plan *plan, const struct step *step)
+static const char *format_check_others(const struct schedule *schedule, const struct step *step)
 {
     bool reads = step->kind == STEP_READ || step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD;
     bool spreads = step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD;
-    if ((reads || spreads) && step->chunks > 1 && plan->parts == 1)
+    if ((reads || spreads) && step->chunks > 1 && schedule->parts == 1)
         return "is about several blocks of other ranks: one step does one";
-    if (reads && step->source_chunk + (uint64_t)step->chunks > most_input_blocks(plan) * plan->parts)
+    if (reads && step->source_chunk + (uint64_t)step->chunks > most_input_blocks(schedule) * schedule->parts)
         return "reads beyond the end of another rank's input";
-    if (spreads && step->target_chunk + (uint64_t)step->chunks > most_output_blocks(plan) * plan->parts)
+    if (spreads && step->target_chunk + (uint64_t)step->chunks > most_output_blocks(schedule) * schedule->parts)
         return "reaches beyond the end of another rank's output";
     return NULL;
 }
 
 /* What is particular to a kind. */
-static const char *format_check_kind(const struct plan *plan, const struct step *step)
+static const char *format_check_kind(const struct schedule *schedule, const struct step *step)
 {
     switch (step->kind) {
     case STEP_REDUCE:
@@ -142,36 +142,37 @@ static const char *format_check_kind(const struct plan *plan, const struct step 
             return "is a sum without operands in scratch";
         return NULL;
     case STEP_AWAIT:
-        if (step->operands >= PLAN_LANES || !step->value || step->value > step->stride)
+        if (step->operands >= SCHEDULE_LANES || !step->value || step->value > step->stride)
             return "awaits signals that are never made";
         return NULL;
     case STEP_EXPOSE:
-        return step->value != step->source_chunk % plan->parts ? "is about another part than it says" : NULL;
+        return step->value != step->source_chunk % schedule->parts ? "is about another part than it says" : NULL;
     case STEP_REDUCE_SPREAD:
-        if (step->operands >= plan->group_count)
+        if (step->operands >= schedule->group_count)
             return "spreads to a group that does not exist";
         if (step->target != BUFFER_OUTPUT)
             return "spreads to something else than outputs";
-        return plan->groups[step->peer].count ? NULL : "sums over a group of nobody";
+        return schedule->groups[step->peer].count ? NULL : "sums over a group of nobody";
     case STEP_GATHER_REDUCE:
-        return plan->groups[step->peer].count ? NULL : "sums over a group of nobody";
+        return schedule->groups[step->peer].count ? NULL : "sums over a group of nobody";
     case STEP_SPREAD:
         return step->target != BUFFER_OUTPUT ? "spreads to something else than outputs" : NULL;
     case STEP_DELIVER:
         return step->target != BUFFER_OUTPUT ? "delivers to something else than the output" : NULL;
     case STEP_EXCHANGE:
-        if (step->value > EXCHANGE_NOTHING || plan->step_count != 1 || plan->segment_bytes)
+        if (step->value > EXCHANGE_NOTHING || schedule->step_count != 1 || schedule->segment_bytes)
             return "is an exchange of no known form, or not alone";
         if (step->operands && step->value != EXCHANGE_TAKE)
             return "names a member and takes from none";
         if (step->source_chunk && step->value == EXCHANGE_NOTHING)
             return "names a block and takes none";
-        if (step->operands >= plan->groups[step->peer].count)
+        if (step->operands >= schedule->groups[step->peer].count)
             return "takes from a member that the group does not have";
-        if (plan->groups[step->peer].count != plan->ranks)
+        if (schedule->groups[step->peer].count != schedule->ranks)
             return "is an exchange among some of the ranks only";
-        if (plan->collective != COLLECTIVE_BARRIER && plan->collective != COLLECTIVE_SENDRECEIVE &&
-            (!plan->most_block_bytes || plan->most_block_bytes > PLAN_INLINE_BYTES / most_input_blocks(plan)))
+        if (schedule->collective != COLLECTIVE_BARRIER && schedule->collective != COLLECTIVE_SENDRECEIVE &&
+            (!schedule->most_block_bytes ||
+             schedule->most_block_bytes > SCHEDULE_INLINE_BYTES / most_input_blocks(schedule)))
             return "may carry more than fits beside a flag: the most bytes of a block are not limited enough";
         return NULL;
     default:
@@ -179,83 +180,84 @@ static const char *format_check_kind(const struct plan *plan, const struct step 
     }
 }
 
-static const char *check_step(const struct plan *plan, const struct step *step)
+static const char *check_step(const struct schedule *schedule, const struct step *step)
 {
     if (step->kind >= STEP_KINDS)
         return "is of a kind that does not exist";
     uint8_t uses = forms[step->kind].uses;
-    if (step->kind >= STEP_EXPOSE && collective_hides_sizes(plan->collective))
+    if (step->kind >= STEP_EXPOSE && collective_hides_sizes(schedule->collective))
         return "is about near memory, where a rank must know the sizes of others' blocks: send messages";
     if (!is_clean(step))
         return "has a field set that its kind does not use";
-    const char *what = check_wait(plan, step);
+    const char *what = check_wait(schedule, step);
     if (what)
         return what;
-    if ((uses & USES_RANK) && (step->peer >= plan->ranks || step->peer == plan->rank))
+    if ((uses & USES_RANK) && (step->peer >= schedule->ranks || step->peer == schedule->rank))
         return "names a peer that is no other rank";
-    if ((uses & USES_GROUP) && step->peer >= plan->group_count)
+    if ((uses & USES_GROUP) && step->peer >= schedule->group_count)
         return "names a group that does not exist";
     if ((uses & USES_TARGET) && step->target == BUFFER_INPUT && step->chunks)
         return "writes to the input";
-    if ((uses & USES_PARTS) && plan->parts > 1 && step->value + (uint64_t)step->chunks > plan->parts)
+    if ((uses & USES_PARTS) && schedule->parts > 1 && step->value + (uint64_t)step->chunks > schedule->parts)
         return "is about parts that do not exist";
-    if ((uses & USES_PARTS) && step->value >= plan->parts)
+    if ((uses & USES_PARTS) && step->value >= schedule->parts)
         return "is about a part that does not exist";
-    what = format_check_kind(plan, step);
+    what = format_check_kind(schedule, step);
     if (!what)
-        what = format_check_others(plan, step);
+        what = format_check_others(schedule, step);
     uint64_t span = step->kind == STEP_REDUCE ? (uint64_t)(step->operands - 1) * step->stride + 1 : step->chunks;
     if (!what && (uses & USES_SOURCE))
-        what = check_range(plan, step, step->source, step->source_chunk, span);
+        what = check_range(schedule, step, step->source, step->source_chunk, span);
     if (!what && (uses & USES_TARGET))
-        what = check_range(plan, step, step->target, step->target_chunk, step->chunks);
+        what = check_range(schedule, step, step->target, step->target_chunk, step->chunks);
     return what;
 }
 
-static weft_status check_frame(const struct plan *plan, struct error *error)
+static weft_status check_frame(const struct schedule *schedule, struct error *error)
 {
-    if (plan->rank >= plan->ranks || plan->root >= plan->ranks || !plan->parts || !plan->slots ||
-        plan->slots > PLAN_SLOTS || plan->lane_count > PLAN_LANES)
-        return error_set(error, WEFT_ERROR_PLAN,
-                         "the plan's frame is corrupt: rank %u of %u, %u parts, %u slots, %u lanes", plan->rank,
-                         plan->ranks, plan->parts, plan->slots, plan->lane_count);
-    if (plan->segment_bytes && collective_hides_sizes(plan->collective))
-        return error_set(error, WEFT_ERROR_PLAN,
+    if (schedule->rank >= schedule->ranks || schedule->root >= schedule->ranks || !schedule->parts ||
+        !schedule->slots || schedule->slots > SCHEDULE_SLOTS || schedule->lane_count > SCHEDULE_LANES)
+        return error_set(error, WEFT_ERROR_SCHEDULE,
+                         "the schedule's frame is corrupt: rank %u of %u, %u parts, %u slots, %u lanes", schedule->rank,
+                         schedule->ranks, schedule->parts, schedule->slots, schedule->lane_count);
+    if (schedule->segment_bytes && collective_hides_sizes(schedule->collective))
+        return error_set(error, WEFT_ERROR_SCHEDULE,
                          "%s by %s is segmented, but no rank knows the largest block, which decides how many segments "
                          "there are",
-                         collective_name(plan->collective), plan->algorithm);
-    for (uint32_t lane = 0; lane < plan->lane_count; lane++)
-        if (plan->lane_first[lane] > plan->lane_first[lane + 1])
-            return error_set(error, WEFT_ERROR_PLAN, "the plan's lane %u ends before it begins", lane);
-    if (plan->lane_first[0] != 0 || plan->lane_first[plan->lane_count] != plan->step_count)
-        return error_set(error, WEFT_ERROR_PLAN, "the plan's lanes do not cover its %u steps", plan->step_count);
-    for (uint32_t group = 0; group < plan->group_count; group++) {
-        const uint32_t *members = plan->members + plan->groups[group].first;
-        for (uint32_t i = 0; i < plan->groups[group].count; i++) {
-            if (members[i] >= plan->ranks)
-                return error_set(error, WEFT_ERROR_PLAN, "the plan's group %u names rank %u of %u", group, members[i],
-                                 plan->ranks);
+                         collective_name(schedule->collective), schedule->algorithm);
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
+        if (schedule->lane_first[lane] > schedule->lane_first[lane + 1])
+            return error_set(error, WEFT_ERROR_SCHEDULE, "the schedule's lane %u ends before it begins", lane);
+    if (schedule->lane_first[0] != 0 || schedule->lane_first[schedule->lane_count] != schedule->step_count)
+        return error_set(error, WEFT_ERROR_SCHEDULE, "the schedule's lanes do not cover its %u steps",
+                         schedule->step_count);
+    for (uint32_t group = 0; group < schedule->group_count; group++) {
+        const uint32_t *members = schedule->members + schedule->groups[group].first;
+        for (uint32_t i = 0; i < schedule->groups[group].count; i++) {
+            if (members[i] >= schedule->ranks)
+                return error_set(error, WEFT_ERROR_SCHEDULE, "the schedule's group %u names rank %u of %u", group,
+                                 members[i], schedule->ranks);
             if (i && members[i] <= members[i - 1])
-                return error_set(error, WEFT_ERROR_PLAN,
-                                 "the plan's group %u names rank %u after rank %u: not in canonical order", group,
+                return error_set(error, WEFT_ERROR_SCHEDULE,
+                                 "the schedule's group %u names rank %u after rank %u: not in canonical order", group,
                                  members[i], members[i - 1]);
         }
     }
     return WEFT_OK;
 }
 
-weft_status plan_check(const struct plan *plan, struct error *error)
+weft_status schedule_check(const struct schedule *schedule, struct error *error)
 {
-    weft_status status = check_frame(plan, error);
+    weft_status status = check_frame(schedule, error);
     if (status != WEFT_OK)
         return status;
-    for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
-        for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
-            const char *what = check_step(plan, &plan->steps[i]);
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+        for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
+            const char *what = check_step(schedule, &schedule->steps[i]);
             if (what)
-                return error_set(error, WEFT_ERROR_PLAN, "%s by %s, rank %u, lane %u, step %u (%s): %s",
-                                 collective_name(plan->collective), plan->algorithm, plan->rank, lane,
-                                 i - plan->lane_first[lane], step_kind_name(plan->steps[i].kind), what);
+                return error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s, rank %u, lane %u, step %u (%s): %s",
+                                 collective_name(schedule->collective), schedule->algorithm, schedule->rank, lane,
+                                 i - schedule->lane_first[lane], step_kind_name(schedule->steps[i].kind), what);
         }
     }
     return WEFT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of collectives and steps; the end of a plan. */
+/* Names of collectives and steps; the end of a schedule. */
 #include "core/schedule/format/schedule.h"
 
 #include "base/text.h"
@@ -88,12 +88,12 @@ const char *step_kind_name(enum step_kind kind)
     return (unsigned)kind < STEP_KINDS ? step_names[kind] : "unknown";
 }
 
-void plan_free(struct plan *plan)
+void schedule_free(struct schedule *schedule)
 {
-    if (!plan)
+    if (!schedule)
         return;
-    free(plan->groups);
-    free(plan->members);
-    free(plan->steps);
-    free(plan);
+    free(schedule->groups);
+    free(schedule->members);
+    free(schedule->steps);
+    free(schedule);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A plan: the list of steps that one rank takes in one collective.
+ * A schedule: the list of steps that one rank takes in one collective.
  *
- * A plan is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it: all four
+ * A schedule is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it: all four
  * read this header and nothing else of each other. What varies between calls is no part of it: a *binding* gives count,
- * type, op, addresses and sequence number at start, so that one plan serves every size of its class and can run many
- * times at once. A plan owns no memory but its own steps and holds no pointer into anybody's buffers.
+ * type, op, addresses and sequence number at start, so that one schedule serves every size of its class and can run many
+ * times at once. A schedule owns no memory but its own steps and holds no pointer into anybody's buffers.
  *
  * ## Buffers, blocks, parts, chunks
  *
- * A plan speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*, each
+ * A schedule speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*, each
  * of `count` elements:
  *
  *     collective       INPUT            OUTPUT            in place means
@@ -18,7 +18,7 @@
  *     allgather(v)     1                ranks             INPUT is OUTPUT's block `rank`
  *     broadcast        1                1                 always: INPUT is OUTPUT, the one buffer, at every rank
  *     reduce           1                1 at root, else 0 INPUT is OUTPUT (root)
- *     alltoall         ranks            ranks             INPUT is OUTPUT (plan_shape.in_place)
+ *     alltoall         ranks            ranks             INPUT is OUTPUT (schedule_shape.in_place)
  *     gather(v)        1                ranks at root     INPUT is OUTPUT's block `root` (root)
  *     scatter          ranks at root    1                 OUTPUT is INPUT's block `root` (root)
  *     alltoallv        ranks            ranks             never
@@ -32,12 +32,12 @@
  * allgatherv and gatherv is as large as OUTPUT's block `rank`.)
  *
  * SCRATCH has `scratch_chunks` chunks. Chunk c lies at c x width, where width is that of the parts of the present
- * segment (plan_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds one
+ * segment (schedule_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds one
  * part of some block; which one is said by the step (step.value), since parts differ in size. The v-forms use no
  * SCRATCH.
  *
  * A step on several chunks works on consecutive parts of one block. Messages and STEP_COPY, when parts is 1 and the
- * plan is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back to
+ * schedule is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back to
  * back there (not so in SCRATCH); STEP_EXPOSE may always be on several blocks, and means of each the present segment.
  * No chunks at all means an empty message, which is sent; a message whose parts are empty is sent too.
  *
@@ -51,7 +51,7 @@
  * decides how many there are; other blocks' segments may be empty.
  *
  * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): a gatherv's are known to
- * the root, apart from them each rank knows that of its own. So their plans are the same for all sizes, are never
+ * the root, apart from them each rank knows that of its own. So their schedules are the same for all sizes, are never
  * segmented and consist of messages and copies.
  *
  * ## Lanes, waits, signals
@@ -60,9 +60,9 @@
  * for the first) is complete; lanes move independently. Before a step begins it also waits until lane `wait_lane` of
  * this rank has completed `wait_steps` of its steps in iteration (own - wait_lag) (no wait when that iteration is
  * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Near memory").
- * That is the only ordering between lanes of one rank. The plan is done when all lanes have completed all iterations.
+ * That is the only ordering between lanes of one rank. The schedule is done when all lanes have completed all iterations.
  *
- * A send is complete when its source may be overwritten, a receive when its data is in place; a plan is proved free of
+ * A send is complete when its source may be overwritten, a receive when its data is in place; a schedule is proved free of
  * deadlock with sends that complete only after their receive has begun, so an executor may buffer as much or as little
  * as it likes.
  *
@@ -77,11 +77,11 @@
  * ## Near memory
  *
  * Whether a buffer is registered (lies in the shared heap, so that near ranks can load and store it) or ordinary is
- * local to a rank, differs between ranks, and is no part of a plan. So a plan says what should become visible, and the
+ * local to a rank, differs between ranks, and is no part of a schedule. So a schedule says what should become visible, and the
  * binding does it:
  *
  *  - STEP_EXPOSE makes chunks of INPUT readable by near ranks: nothing to do for a registered buffer; an ordinary one
- *    is copied into this rank's staging copy (slot s mod slots, or mod more than the plan asks for). A STEP_SIGNAL
+ *    is copied into this rank's staging copy (slot s mod slots, or mod more than the schedule asks for). A STEP_SIGNAL
  *    later in the lane publishes it.
  *  - STEP_GATHER_REDUCE, STEP_READ read what near ranks have exposed, wherever it lies.
  *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every near rank of a group: it is stored
@@ -98,12 +98,12 @@
  * is the executor's business not to reuse staging for a later operation too early (two sets used in turn, and not
  * before every near rank has begun the operation before this one, are enough).
  *
- * The verifier proves every plan under all three bindings: all registered, all ordinary, and alternating; each in place
+ * The verifier proves every schedule under all three bindings: all registered, all ordinary, and alternating; each in place
  * and not.
  *
  * ## Memory
  *
- * plan_create() allocates, plan_free() frees; the steps are contiguous. A finished plan is immutable and may be shared
+ * schedule_create() allocates, schedule_free() frees; the steps are contiguous. A finished schedule is immutable and may be shared
  * by threads.
  */
 #ifndef WEFT_CORE_SCHEDULE_FORMAT_SCHEDULE_H
@@ -127,11 +127,11 @@ enum collective {
     COLLECTIVE_GATHERV,
     COLLECTIVE_ALLTOALLV,
     COLLECTIVE_BARRIER,
-    COLLECTIVE_SENDRECEIVE, /**< one message, from shape.root to shape.peer; the others have an empty plan */
+    COLLECTIVE_SENDRECEIVE, /**< one message, from shape.root to shape.peer; the others have an empty schedule */
 };
 #define COLLECTIVES 13
 
-enum plan_buffer {
+enum schedule_buffer {
     BUFFER_INPUT,
     BUFFER_OUTPUT,
     BUFFER_SCRATCH,
@@ -162,7 +162,7 @@ enum step_kind {
     STEP_DELIVER,       /**< OUTPUT chunks target_chunk, as spread by near rank `peer`, are now this rank's */
 
     /* tiny messages: contribution and flag share a cache line */
-    STEP_EXCHANGE, /**< publish the whole INPUT (at most PLAN_INLINE_BYTES), see all others' (group `peer`): enum
+    STEP_EXCHANGE, /**< publish the whole INPUT (at most SCHEDULE_INLINE_BYTES), see all others' (group `peer`): enum
                       exchange */
 };
 #define STEP_KINDS 15
@@ -170,7 +170,7 @@ enum step_kind {
 /**
  * What STEP_EXCHANGE makes of what the group published (step.value). Order is the group's. Every rank takes part,
  * whether it has an INPUT or not, and is through when those have published whose data it takes (in a barrier: all);
- * OUTPUT is written after that, INPUT is read before. It is the only step of its plan. `b` is step.source_chunk.
+ * OUTPUT is written after that, INPUT is read before. It is the only step of its schedule. `b` is step.source_chunk.
  */
 enum exchange {
     EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of every rank's input, then finished */
@@ -182,8 +182,8 @@ enum exchange {
 
 /** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it.
  */
-#define PLAN_LINE_BYTES   48
-#define PLAN_INLINE_BYTES 4096
+#define SCHEDULE_LINE_BYTES   48
+#define SCHEDULE_INLINE_BYTES 4096
 
 enum step_flag {
     STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */
@@ -192,16 +192,16 @@ enum step_flag {
         4, /**< of a copy of no chunks: its wait keeps staging; a rank whose buffers are registered need not */
 };
 
-#define PLAN_LANES    16
-#define PLAN_CHANNELS 256
-#define PLAN_SLOTS    2
+#define SCHEDULE_LANES    16
+#define SCHEDULE_CHANNELS 256
+#define SCHEDULE_SLOTS    2
 
 /** One step; 32 bytes. Fields that a kind does not use are 0. */
 struct step {
     uint8_t kind;        /**< enum step_kind */
     uint8_t flags;       /**< enum step_flag */
-    uint8_t source;      /**< enum plan_buffer */
-    uint8_t target;      /**< enum plan_buffer */
+    uint8_t source;      /**< enum schedule_buffer */
+    uint8_t target;      /**< enum schedule_buffer */
     uint8_t wait_lane;   /**< see "Lanes, waits, signals" */
     uint8_t wait_lag;    /**< iterations back */
     uint8_t channel;     /**< messages from a to b on one channel match in order */
@@ -222,12 +222,12 @@ struct step {
 _Static_assert(sizeof(struct step) == 32, "steps are walked on the hot path");
 
 /** Ranks that a step addresses together, in canonical (communicator) order. */
-struct plan_group {
-    uint32_t first; /**< index of the first member in plan.members */
+struct schedule_group {
+    uint32_t first; /**< index of the first member in schedule.members */
     uint32_t count;
 };
 
-struct plan {
+struct schedule {
     enum collective collective;
     const char *algorithm; /**< static string: "direct", "ring", "two-level/direct+pairwise", ... */
     uint64_t hash; /**< of what all ranks agree on (collective, algorithm, shape, root, parameters): equal everywhere */
@@ -235,28 +235,28 @@ struct plan {
     uint32_t input_blocks, output_blocks; /**< of this rank (a reduce has an output at its root only) */
     uint32_t parts;
     uint32_t scratch_chunks;   /**< in each slot */
-    uint32_t slots;            /**< 1, or PLAN_SLOTS when lanes overlap iterations */
+    uint32_t slots;            /**< 1, or SCHEDULE_SLOTS when lanes overlap iterations */
     uint64_t segment_bytes;    /**< 0: not segmented */
     uint64_t most_block_bytes; /**< largest block it can serve (inline exchange); 0: any */
     bool canonical;            /**< sums follow the canonical tree over communicator ranks */
     uint32_t lane_count;
-    uint32_t lane_first[PLAN_LANES + 1]; /**< steps of lane l: lane_first[l] .. lane_first[l+1] */
+    uint32_t lane_first[SCHEDULE_LANES + 1]; /**< steps of lane l: lane_first[l] .. lane_first[l+1] */
     uint32_t group_count;
-    struct plan_group *groups;
+    struct schedule_group *groups;
     uint32_t *members; /**< ranks of all groups, back to back */
     uint32_t step_count;
     struct step *steps;
 };
 
-/** Free a plan and its steps; NULL is allowed. */
-void plan_free(struct plan *plan);
+/** Free a schedule and its steps; NULL is allowed. */
+void schedule_free(struct schedule *schedule);
 
 /**
- * Check what one plan alone can tell: kinds, buffers, chunk, part, group, peer, lane and wait numbers all within
- * bounds. WEFT_ERROR_PLAN with a message that names lane and step. A plan that passes can be walked without further
+ * Check what one schedule alone can tell: kinds, buffers, chunk, part, group, peer, lane and wait numbers all within
+ * bounds. WEFT_ERROR_SCHEDULE with a message that names lane and step. A schedule that passes can be walked without further
  * checks of bounds.
  */
-weft_status plan_check(const struct plan *plan, struct error *error);
+weft_status schedule_check(const struct schedule *schedule, struct error *error);
 
 /** The collective's name ("allreduce") and back; collective_parse() names the nearest in its message. */
 const char *collective_name(enum collective collective);
@@ -279,12 +279,12 @@ uint32_t collective_widest_input(enum collective collective, uint32_t ranks);
 const char *step_kind_name(enum step_kind kind);
 
 /** How chunks lie in a buffer under a given count: shared by executor, verifier and simulator. All in bytes. */
-struct plan_range {
+struct schedule_range {
     uint64_t offset, bytes;
 };
 
 /** Bytes from the beginning of one part to the next, of a block (or segment) of `bytes` bytes: a multiple of 64. */
-static inline uint64_t plan_width(uint64_t bytes, uint32_t parts)
+static inline uint64_t schedule_width(uint64_t bytes, uint32_t parts)
 {
     return ((bytes + parts - 1) / parts + 63) & ~(uint64_t)63;
 }
@@ -293,22 +293,22 @@ static inline uint64_t plan_width(uint64_t bytes, uint32_t parts)
  * Where `count` parts from `part` on, of `parts`, of a block (or segment) of `bytes` bytes lie, relative to its
  * beginning; element boundaries are kept because 64 is a multiple of every element size.
  */
-static inline struct plan_range plan_parts(uint64_t bytes, uint32_t parts, uint32_t part, uint32_t count)
+static inline struct schedule_range schedule_parts(uint64_t bytes, uint32_t parts, uint32_t part, uint32_t count)
 {
-    uint64_t width = plan_width(bytes, parts), first = (uint64_t)part * width, last = first + count * width;
+    uint64_t width = schedule_width(bytes, parts), first = (uint64_t)part * width, last = first + count * width;
     if (first > bytes)
         first = bytes;
     if (last > bytes)
         last = bytes;
-    return (struct plan_range){first, last - first};
+    return (struct schedule_range){first, last - first};
 }
 
-/** Iterations that a plan takes over blocks of `block_bytes` bytes (the largest block, in the v-forms). At least 1. */
-static inline uint64_t plan_iterations(const struct plan *plan, uint64_t block_bytes)
+/** Iterations that a schedule takes over blocks of `block_bytes` bytes (the largest block, in the v-forms). At least 1. */
+static inline uint64_t schedule_iterations(const struct schedule *schedule, uint64_t block_bytes)
 {
-    if (!plan->segment_bytes || block_bytes <= plan->segment_bytes)
+    if (!schedule->segment_bytes || block_bytes <= schedule->segment_bytes)
         return 1;
-    return (block_bytes + plan->segment_bytes - 1) / plan->segment_bytes;
+    return (block_bytes + schedule->segment_bytes - 1) / schedule->segment_bytes;
 }
 
 #endif

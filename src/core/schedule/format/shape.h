@@ -15,7 +15,7 @@
 #define SHAPE_LEVELS 2
 
 /** What the ranks of a communicator look like to a generator. */
-struct plan_shape {
+struct schedule_shape {
     enum collective collective;
     uint32_t ranks;
     uint32_t root; /**< of rooted collectives, the sender of a message (sendreceive); 0 otherwise */
@@ -25,27 +25,27 @@ struct plan_shape {
     const uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l; numbered
                                             as nodes are. NULL (then all further ones, too): there is no such level, the
                                             units below are all equally far. Only with nodes */
-    bool reproducible;                   /**< only canonical plans */
+    bool reproducible;                   /**< only canonical schedules */
     bool in_place; /**< alltoall: this rank's INPUT is its OUTPUT. Not agreed, not in the hash; no other collective
                       looks at it */
-    uint64_t block_bytes; /**< the size to plan for (segment sizes, inline or not), a block's; agreed: derived from
-                             count x type, in v-forms from agreed counts or 0. The plan serves blocks of other sizes too
-                             (plan.most_block_bytes) */
+    uint64_t block_bytes; /**< the size to schedule for (segment sizes, inline or not), a block's; agreed: derived from
+                             count x type, in v-forms from agreed counts or 0. The schedule serves blocks of other sizes too
+                             (schedule.most_block_bytes) */
 };
 
 /** The node of a rank. */
-static inline uint32_t shape_node(const struct plan_shape *shape, uint32_t rank)
+static inline uint32_t shape_node(const struct schedule_shape *shape, uint32_t rank)
 {
     return shape->nodes ? shape->nodes[rank] : 0;
 }
 
 /** How many levels of units the shape tells of: 0 when all ranks are near, 1 with nodes, 2 with leaves, 3 with pods. */
-uint32_t shape_levels(const struct plan_shape *shape);
+uint32_t shape_levels(const struct schedule_shape *shape);
 
 /** The unit of a level (0: node, 1: leaf, 2: pod) that a rank lies in. */
-uint32_t shape_unit(const struct plan_shape *shape, uint32_t level, uint32_t rank);
+uint32_t shape_unit(const struct schedule_shape *shape, uint32_t level, uint32_t rank);
 
 /** How many units a level has. */
-uint32_t shape_units(const struct plan_shape *shape, uint32_t level);
+uint32_t shape_units(const struct schedule_shape *shape, uint32_t level);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-static uint32_t input_blocks(const struct plan_shape *shape, uint32_t rank)
+static uint32_t input_blocks(const struct schedule_shape *shape, uint32_t rank)
 {
     switch (shape->collective) {
     case COLLECTIVE_REDUCE_SCATTER:
@@ -23,7 +23,7 @@ static uint32_t input_blocks(const struct plan_shape *shape, uint32_t rank)
     }
 }
 
-static uint32_t output_blocks(const struct plan_shape *shape, uint32_t rank)
+static uint32_t output_blocks(const struct schedule_shape *shape, uint32_t rank)
 {
     switch (shape->collective) {
     case COLLECTIVE_ALLGATHER:
@@ -45,13 +45,13 @@ static uint32_t output_blocks(const struct plan_shape *shape, uint32_t rank)
     }
 }
 
-weft_status builder_open(struct builder *builder, const struct plan_shape *shape, uint32_t rank, const char *algorithm,
-                         struct error *error)
+weft_status builder_open(struct builder *builder, const struct schedule_shape *shape, uint32_t rank,
+                         const char *algorithm, struct error *error)
 {
-    *builder = (struct builder){.shape = shape, .plan = calloc(1, sizeof *builder->plan)};
-    if (!builder->plan)
-        return error_memory(error, sizeof *builder->plan, "a plan");
-    *builder->plan = (struct plan){
+    *builder = (struct builder){.shape = shape, .schedule = calloc(1, sizeof *builder->schedule)};
+    if (!builder->schedule)
+        return error_memory(error, sizeof *builder->schedule, "a schedule");
+    *builder->schedule = (struct schedule){
         .collective = shape->collective,
         .algorithm = algorithm,
         .ranks = shape->ranks,
@@ -100,7 +100,7 @@ struct moment builder_add(struct builder *builder, uint32_t lane, struct step st
 struct moment builder_add_after(struct builder *builder, uint32_t lane, struct moment after, struct step step)
 {
     bool in_order = after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* a lane is in order by itself */
-    bool never = after.lag && !builder->plan->segment_bytes; /* there is no iteration before the first */
+    bool never = after.lag && !builder->schedule->segment_bytes; /* there is no iteration before the first */
     if (after.steps && !in_order && !never) {
         step.wait_lane = after.lane;
         step.wait_lag = after.lag;
@@ -112,7 +112,7 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
 static void generators_builder_hold(struct builder *builder, uint32_t lane, struct moment after, enum step_flag flag)
 {
     bool in_order = after.lane == lane && !after.lag;
-    bool never = after.lag && !builder->plan->segment_bytes;
+    bool never = after.lag && !builder->schedule->segment_bytes;
     if (after.steps && !in_order && !never)
         builder_add_after(
             builder, lane, after,
@@ -141,27 +141,27 @@ struct moment builder_all(uint32_t lane, uint32_t lag)
 
 uint32_t builder_group(struct builder *builder, const uint32_t *members, uint32_t count)
 {
-    struct plan *plan = builder->plan;
+    struct schedule *schedule = builder->schedule;
     uint32_t used = 0;
-    for (uint32_t i = 0; i < plan->group_count; i++) {
-        const struct plan_group *group = &plan->groups[i];
-        if (group->count == count && memcmp(plan->members + group->first, members, count * sizeof *members) == 0)
+    for (uint32_t i = 0; i < schedule->group_count; i++) {
+        const struct schedule_group *group = &schedule->groups[i];
+        if (group->count == count && memcmp(schedule->members + group->first, members, count * sizeof *members) == 0)
             return i;
         used = group->first + group->count;
     }
-    struct plan_group *groups = realloc(plan->groups, (plan->group_count + 1) * sizeof *groups);
+    struct schedule_group *groups = realloc(schedule->groups, (schedule->group_count + 1) * sizeof *groups);
     if (groups)
-        plan->groups = groups;
-    uint32_t *all = realloc(plan->members, (used + count) * sizeof *all);
+        schedule->groups = groups;
+    uint32_t *all = realloc(schedule->members, (used + count) * sizeof *all);
     if (all)
-        plan->members = all;
+        schedule->members = all;
     if (!groups || !all) {
         builder->exhausted = true;
         return 0;
     }
     memcpy(all + used, members, count * sizeof *members);
-    groups[plan->group_count] = (struct plan_group){used, count};
-    return plan->group_count++;
+    groups[schedule->group_count] = (struct schedule_group){used, count};
+    return schedule->group_count++;
 }
 
 uint32_t builder_group_of_all(struct builder *builder)
@@ -183,26 +183,26 @@ bool builder_segment(struct builder *builder, uint64_t bytes, uint32_t slots)
 {
     if (builder->shape->block_bytes <= bytes)
         return false;
-    builder->plan->segment_bytes = bytes;
-    builder->plan->slots = slots;
+    builder->schedule->segment_bytes = bytes;
+    builder->schedule->slots = slots;
     return true;
 }
 
 void builder_scratch(struct builder *builder, uint32_t chunks)
 {
-    if (builder->plan->scratch_chunks < chunks)
-        builder->plan->scratch_chunks = chunks;
+    if (builder->schedule->scratch_chunks < chunks)
+        builder->schedule->scratch_chunks = chunks;
 }
 
 /* What all ranks agree on. In place is local to a rank and stays out. */
 static uint64_t builder_hash_of(const struct builder *builder)
 {
-    const struct plan_shape *shape = builder->shape;
-    const struct plan *plan = builder->plan;
-    uint64_t words[] = {shape->collective,   shape->ranks,      plan->root,          shape->peer,
-                        plan->parts,         plan->slots,       plan->segment_bytes, plan->most_block_bytes,
+    const struct schedule_shape *shape = builder->shape;
+    const struct schedule *schedule = builder->schedule;
+    uint64_t words[] = {shape->collective,   shape->ranks,      schedule->root,          shape->peer,
+                        schedule->parts,     schedule->slots,   schedule->segment_bytes, schedule->most_block_bytes,
                         shape->reproducible, builder->text_hash};
-    uint64_t hash = XXH3_64bits_withSeed(plan->algorithm, strlen(plan->algorithm), 0);
+    uint64_t hash = XXH3_64bits_withSeed(schedule->algorithm, strlen(schedule->algorithm), 0);
     hash = XXH3_64bits_withSeed(words, sizeof words, hash);
     if (shape->nodes)
         hash = XXH3_64bits_withSeed(shape->nodes, shape->ranks * sizeof *shape->nodes, hash);
@@ -214,26 +214,26 @@ static uint64_t builder_hash_of(const struct builder *builder)
 
 static weft_status builder_lay_out(struct builder *builder, struct error *error)
 {
-    struct plan *plan = builder->plan;
+    struct schedule *schedule = builder->schedule;
     uint32_t total = 0;
-    for (uint32_t lane = 0; lane < PLAN_LANES; lane++) {
-        plan->lane_first[lane] = total;
+    for (uint32_t lane = 0; lane < SCHEDULE_LANES; lane++) {
+        schedule->lane_first[lane] = total;
         total += builder->lanes[lane].count;
         if (builder->lanes[lane].count)
-            plan->lane_count = lane + 1;
+            schedule->lane_count = lane + 1;
     }
-    for (uint32_t lane = plan->lane_count; lane <= PLAN_LANES; lane++)
-        plan->lane_first[lane] = total;
-    plan->step_count = total;
-    plan->steps = malloc((total ? total : 1) * sizeof *plan->steps);
-    if (!plan->steps)
-        return error_memory(error, total * sizeof *plan->steps, "the steps of a plan");
-    for (uint32_t lane = 0; lane < plan->lane_count; lane++)
+    for (uint32_t lane = schedule->lane_count; lane <= SCHEDULE_LANES; lane++)
+        schedule->lane_first[lane] = total;
+    schedule->step_count = total;
+    schedule->steps = malloc((total ? total : 1) * sizeof *schedule->steps);
+    if (!schedule->steps)
+        return error_memory(error, total * sizeof *schedule->steps, "the steps of a schedule");
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
         if (builder->lanes[lane].count)
-            memcpy(plan->steps + plan->lane_first[lane], builder->lanes[lane].steps,
-                   builder->lanes[lane].count * sizeof *plan->steps);
+            memcpy(schedule->steps + schedule->lane_first[lane], builder->lanes[lane].steps,
+                   builder->lanes[lane].count * sizeof *schedule->steps);
     for (uint32_t i = 0; i < total; i++) {
-        struct step *step = &plan->steps[i];
+        struct step *step = &schedule->steps[i];
         if (step->wait_steps != BUILDER_ALL)
             continue;
         step->wait_steps = (uint16_t)builder->lanes[step->wait_lane].count;
@@ -242,30 +242,31 @@ static weft_status builder_lay_out(struct builder *builder, struct error *error)
             step->flags &= (uint8_t)~STEP_WHERE_STAGED;
         }
     }
-    plan->hash = builder_hash_of(builder);
+    schedule->hash = builder_hash_of(builder);
     return WEFT_OK;
 }
 
 void builder_discard(struct builder *builder)
 {
-    for (uint32_t lane = 0; lane < PLAN_LANES; lane++)
+    for (uint32_t lane = 0; lane < SCHEDULE_LANES; lane++)
         free(builder->lanes[lane].steps);
-    plan_free(builder->plan);
-    builder->plan = NULL;
+    schedule_free(builder->schedule);
+    builder->schedule = NULL;
 }
 
-weft_status builder_close(struct builder *builder, struct plan **plan, struct error *error)
+weft_status builder_close(struct builder *builder, struct schedule **schedule, struct error *error)
 {
     weft_status status = WEFT_OK;
     if (builder->exhausted)
-        status = error_set(
-            error, WEFT_ERROR_MEMORY, "no memory for a plan of %s by %s over %u ranks, or it is too long to write down",
-            collective_name(builder->shape->collective), builder->plan->algorithm, builder->shape->ranks);
+        status =
+            error_set(error, WEFT_ERROR_MEMORY,
+                      "no memory for a schedule of %s by %s over %u ranks, or it is too long to write down",
+                      collective_name(builder->shape->collective), builder->schedule->algorithm, builder->shape->ranks);
     if (status == WEFT_OK)
         status = builder_lay_out(builder, error);
     if (status == WEFT_OK) {
-        *plan = builder->plan;
-        builder->plan = NULL;
+        *schedule = builder->schedule;
+        builder->schedule = NULL;
     }
     builder_discard(builder);
     return status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The builder: what generators write a plan with, one step at a time, lane by lane.
+ * The builder: what generators write a schedule with, one step at a time, lane by lane.
  *
  *     struct builder builder;
  *     builder_open(&builder, shape, rank, "ring", error);
  *     builder_add(&builder, lane, (struct step){.kind = STEP_SEND, ...});
- *     return builder_close(&builder, plan, error);
+ *     return builder_close(&builder, schedule, error);
  *
  * Memory that runs out on the way is noted and reported by builder_close(). Not thread-safe; a builder is one call's.
  */
@@ -14,18 +14,18 @@
 
 #include "core/schedule/generators/generate.h"
 
-/** In step.wait_steps while building: all the steps the lane will have when the plan is closed. */
+/** In step.wait_steps while building: all the steps the lane will have when the schedule is closed. */
 #define BUILDER_ALL UINT16_MAX
 
 struct builder {
-    struct plan *plan; /**< the frame: blocks, parts, segments, slots may be set until builder_close() */
-    const struct plan_shape *shape;
+    struct schedule *schedule; /**< the frame: blocks, parts, segments, slots may be set until builder_close() */
+    const struct schedule_shape *shape;
     struct {
         struct step *steps;
         uint32_t count, capacity;
-    } lanes[PLAN_LANES];
-    uint64_t text_hash; /**< of the text that a plan was read from; 0: a generator writes it */
-    bool exhausted;     /**< memory ran out, or a plan grew beyond what step fields can say */
+    } lanes[SCHEDULE_LANES];
+    uint64_t text_hash; /**< of the text that a schedule was read from; 0: a generator writes it */
+    bool exhausted;     /**< memory ran out, or a schedule grew beyond what step fields can say */
 };
 
 /** A point that a step can wait for: `steps` completed steps of `lane`; steps 0: nothing to wait for. */
@@ -35,10 +35,10 @@ struct moment {
     uint16_t steps;
 };
 
-/** Begin the plan of `rank`: input and output blocks by the collective, 1 part, 1 slot, not segmented. `algorithm` is
+/** Begin the schedule of `rank`: input and output blocks by the collective, 1 part, 1 slot, not segmented. `algorithm` is
  * static text. */
-weft_status builder_open(struct builder *builder, const struct plan_shape *shape, uint32_t rank, const char *algorithm,
-                         struct error *error);
+weft_status builder_open(struct builder *builder, const struct schedule_shape *shape, uint32_t rank,
+                         const char *algorithm, struct error *error);
 
 /** Append a step to a lane; returns the moment at which it is complete. */
 struct moment builder_add(struct builder *builder, uint32_t lane, struct step step);
@@ -47,7 +47,7 @@ struct moment builder_add(struct builder *builder, uint32_t lane, struct step st
 struct moment builder_add_after(struct builder *builder, uint32_t lane, struct moment after, struct step step);
 
 /** Hold `lane` until `after` (nothing is added when there is nothing to wait for): a copy of no chunks.
- * A wait for earlier iterations is left out of a plan that is not segmented; builder_segment() comes before it. */
+ * A wait for earlier iterations is left out of a schedule that is not segmented; builder_segment() comes before it. */
 void builder_hold(struct builder *builder, uint32_t lane, struct moment after);
 
 /** The same, for the sake of staging alone: a rank whose buffers are registered is not held. */
@@ -66,18 +66,18 @@ uint32_t builder_group(struct builder *builder, const uint32_t *members, uint32_
 uint32_t builder_group_of_all(struct builder *builder);
 
 /**
- * Loop over segments of `bytes` bytes when the blocks to plan for are larger, with `slots` copies of scratch and
- * staging. Returns whether the plan is segmented.
+ * Loop over segments of `bytes` bytes when the blocks to schedule for are larger, with `slots` copies of scratch and
+ * staging. Returns whether the schedule is segmented.
  */
 bool builder_segment(struct builder *builder, uint64_t bytes, uint32_t slots);
 
 /** Have at least `chunks` chunks of scratch. */
 void builder_scratch(struct builder *builder, uint32_t chunks);
 
-/** Free everything: there will be no plan. */
+/** Free everything: there will be no schedule. */
 void builder_discard(struct builder *builder);
 
-/** Lay the steps out, hash what is agreed, hand over the plan. Frees everything on failure. */
-weft_status builder_close(struct builder *builder, struct plan **plan, struct error *error);
+/** Lay the steps out, hash what is agreed, hand over the schedule. Frees everything on failure. */
+weft_status builder_close(struct builder *builder, struct schedule **schedule, struct error *error);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Direct: near ranks read one another's input in place, each does its share of the work and stores it where it belongs.
  *
- * Every plan here has the same three acts, each published by one signal at most:
+ * Every schedule here has the same three acts, each published by one signal at most:
  *
  *     give   expose what others will read, and say so;
  *     work   await that the others have, read and sum, and say so;
@@ -21,7 +21,7 @@
  */
 static uint64_t segment_for_all(const struct builder *builder)
 {
-    uint64_t bytes = ((uint64_t)16 << 20) / builder->plan->ranks & ~(uint64_t)4095;
+    uint64_t bytes = ((uint64_t)16 << 20) / builder->schedule->ranks & ~(uint64_t)4095;
     return bytes < NEAR_SEGMENT ? NEAR_SEGMENT : bytes > 4 * NEAR_SEGMENT ? 4 * NEAR_SEGMENT : bytes;
 }
 
@@ -69,7 +69,7 @@ static void direct_expose(const struct acts *acts, uint32_t first, uint32_t chun
                                   .source = BUFFER_INPUT,
                                   .source_chunk = first,
                                   .chunks = (uint16_t)chunks,
-                                  .value = first % acts->builder->plan->parts});
+                                  .value = first % acts->builder->schedule->parts});
 }
 
 /* Give all chunks but `own`, which nobody else reads (NOBODY: give all). */
@@ -77,7 +77,7 @@ static void direct_expose(const struct acts *acts, uint32_t first, uint32_t chun
 static void direct_give(const struct acts *acts, uint32_t chunks, uint32_t own)
 {
     if (acts->end != acts->give)
-        builder_hold_staging(acts->builder, acts->give, builder_all(acts->end, acts->builder->plan->slots));
+        builder_hold_staging(acts->builder, acts->give, builder_all(acts->end, acts->builder->schedule->slots));
     if (own == NONE) {
         direct_expose(acts, 0, chunks);
     } else {
@@ -140,7 +140,7 @@ static void direct_copy_own(const struct acts *acts, uint32_t lane, uint8_t sour
 /* Each rank sums one part of everybody's input, and stores it into the output of `group`. */
 static void reduce_spread(const struct acts *acts, uint32_t group)
 {
-    uint32_t me = acts->builder->plan->rank;
+    uint32_t me = acts->builder->schedule->rank;
     builder_add(acts->builder, acts->work,
                 (struct step){.kind = STEP_REDUCE_SPREAD,
                               .flags = STEP_FINISHES,
@@ -156,7 +156,7 @@ static void reduce_spread(const struct acts *acts, uint32_t group)
 
 static void deliver_others(const struct acts *acts)
 {
-    uint32_t n = acts->builder->plan->ranks, me = acts->builder->plan->rank;
+    uint32_t n = acts->builder->schedule->ranks, me = acts->builder->schedule->rank;
     for (uint32_t k = 1; k < n; k++)
         builder_add(acts->builder, acts->end,
                     (struct step){.kind = STEP_DELIVER,
@@ -169,10 +169,10 @@ static void deliver_others(const struct acts *acts)
 
 void write_direct_allreduce(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks;
-    builder->plan->parts = n;
+    uint32_t n = builder->schedule->ranks;
+    builder->schedule->parts = n;
     struct acts acts = acts_begin(builder, segment_for_all(builder));
-    direct_give(&acts, n, builder->plan->rank);
+    direct_give(&acts, n, builder->schedule->rank);
     await_given(&acts);
     reduce_spread(&acts, acts.all);
     worked(&acts);
@@ -182,22 +182,22 @@ void write_direct_allreduce(struct builder *builder)
 
 void write_direct_reduce(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks, root = builder->plan->root;
-    builder->plan->parts = n;
+    uint32_t n = builder->schedule->ranks, root = builder->schedule->root;
+    builder->schedule->parts = n;
     struct acts acts = acts_begin(builder, segment_for_all(builder));
-    direct_give(&acts, n, builder->plan->rank);
+    direct_give(&acts, n, builder->schedule->rank);
     await_given(&acts);
     reduce_spread(&acts, builder_group(builder, &root, 1));
     worked(&acts);
     await_worked(&acts);
-    if (builder->plan->rank == root)
+    if (builder->schedule->rank == root)
         deliver_others(&acts);
 }
 
 void write_direct_reduce_scatter(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks, me = builder->plan->rank;
-    struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
+    uint32_t n = builder->schedule->ranks, me = builder->schedule->rank;
+    struct acts acts = acts_begin(builder, segment_of_many(builder->schedule->ranks, 4 * NEAR_SEGMENT));
     direct_give(&acts, n, me);
     await_given(&acts);
     builder_add(builder, acts.work,
@@ -214,7 +214,7 @@ void write_direct_reduce_scatter(struct builder *builder)
 
 void write_direct_allgather(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks, me = builder->plan->rank;
+    uint32_t n = builder->schedule->ranks, me = builder->schedule->rank;
     struct acts acts = acts_begin(builder, segment_for_all(builder));
     direct_give(&acts, 1, NONE);
     direct_copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
@@ -228,16 +228,16 @@ void write_direct_allgather(struct builder *builder)
 /* In place, others still read the input that is overwritten: what comes in waits in scratch until all have worked. */
 void write_direct_alltoall(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks, me = builder->plan->rank;
+    uint32_t n = builder->schedule->ranks, me = builder->schedule->rank;
     bool in_place = builder->shape->in_place;
-    struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
+    struct acts acts = acts_begin(builder, segment_of_many(builder->schedule->ranks, 4 * NEAR_SEGMENT));
     if (in_place)
         builder_scratch(builder, n);
     direct_give(&acts, n, me);
     if (!in_place)
         direct_copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
     if (in_place && acts.end != acts.work) /* scratch is copied from there */
-        builder_hold(builder, acts.work, builder_all(acts.end, builder->plan->slots));
+        builder_hold(builder, acts.work, builder_all(acts.end, builder->schedule->slots));
     await_given(&acts);
     for (uint32_t k = 1; k < n; k++)
         direct_read_from(&acts, acts.work, (me + k) % n, me, in_place ? BUFFER_SCRATCH : BUFFER_OUTPUT, (me + k) % n);
@@ -255,9 +255,9 @@ void write_direct_alltoall(struct builder *builder)
 
 void write_direct_broadcast(struct builder *builder)
 {
-    uint32_t root = builder->plan->root;
+    uint32_t root = builder->schedule->root;
     struct acts acts = acts_rooted(builder, ROOTED_SEGMENT);
-    if (builder->plan->rank == root) {
+    if (builder->schedule->rank == root) {
         direct_give(&acts, 1, NONE);
         await_lane(&acts, acts.end, acts.all, 0, 1);
         return;
@@ -269,8 +269,8 @@ void write_direct_broadcast(struct builder *builder)
 
 void write_direct_scatter(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
-    struct acts acts = acts_rooted(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
+    uint32_t n = builder->schedule->ranks, me = builder->schedule->rank, root = builder->schedule->root;
+    struct acts acts = acts_rooted(builder, segment_of_many(builder->schedule->ranks, 4 * NEAR_SEGMENT));
     if (me == root) {
         direct_give(&acts, n, me);
         direct_copy_own(&acts, acts.end, BUFFER_INPUT, me, 0);
@@ -284,7 +284,7 @@ void write_direct_scatter(struct builder *builder)
 
 void write_direct_gather(struct builder *builder)
 {
-    uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
+    uint32_t n = builder->schedule->ranks, me = builder->schedule->rank, root = builder->schedule->root;
     struct acts acts = acts_rooted(builder, ROOTED_SEGMENT);
     if (me != root) {
         direct_give(&acts, 1, NONE);

@@ -85,7 +85,7 @@ void stage_recursive_doubling(const struct stage *stage)
         return;
     }
     builder_scratch(builder, stage->scratch + 2 * stage->chunks);
-    builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
+    builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->schedule->slots));
     struct running count = {.stage = stage, .dry = true};
     double_over(&count, 0, stage->ranks, stage->finishes);
     struct running running = {.stage = stage, .value = stage->input, .made = stage->ready, .last = count.writes};
@@ -174,8 +174,8 @@ void write_recursive_doubling(struct builder *builder)
 
 void write_halving_doubling(struct builder *builder)
 {
-    builder->plan->parts = builder->plan->ranks;
-    builder_segment(builder, MESSAGE_SEGMENT * builder->plan->ranks, 1);
+    builder->schedule->parts = builder->schedule->ranks;
+    builder_segment(builder, MESSAGE_SEGMENT * builder->schedule->ranks, 1);
     struct stage stage = stage_whole(builder);
     stage_halving_doubling(&stage);
 }

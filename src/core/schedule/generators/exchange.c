@@ -4,18 +4,18 @@
 
 void write_exchange(struct builder *builder)
 {
-    struct plan *plan = builder->plan;
+    struct schedule *schedule = builder->schedule;
     struct step step = {.kind = STEP_EXCHANGE, .peer = builder_group_of_all(builder)};
     uint32_t widest = 1; /* blocks that the fullest input has */
-    bool takes = plan->rank == plan->root;
-    switch (plan->collective) {
+    bool takes = schedule->rank == schedule->root;
+    switch (schedule->collective) {
     case COLLECTIVE_ALLREDUCE:
         step.value = EXCHANGE_REDUCE;
         break;
     case COLLECTIVE_REDUCE_SCATTER:
         step.value = EXCHANGE_REDUCE;
-        step.source_chunk = plan->rank;
-        widest = plan->ranks;
+        step.source_chunk = schedule->rank;
+        widest = schedule->ranks;
         break;
     case COLLECTIVE_REDUCE:
         step.value = takes ? EXCHANGE_REDUCE : EXCHANGE_NOTHING;
@@ -26,8 +26,8 @@ void write_exchange(struct builder *builder)
         break;
     case COLLECTIVE_ALLTOALL:
         step.value = EXCHANGE_GATHER;
-        step.source_chunk = plan->rank;
-        widest = plan->ranks;
+        step.source_chunk = schedule->rank;
+        widest = schedule->ranks;
         break;
     case COLLECTIVE_GATHER:
         step.value = takes ? EXCHANGE_GATHER : EXCHANGE_NOTHING;
@@ -37,19 +37,19 @@ void write_exchange(struct builder *builder)
             step.value = EXCHANGE_NOTHING;
         } else {
             step.value = EXCHANGE_TAKE;
-            step.operands = (uint16_t)plan->root;
+            step.operands = (uint16_t)schedule->root;
         }
         break;
     case COLLECTIVE_SCATTER:
         step.value = EXCHANGE_TAKE;
-        step.operands = (uint16_t)plan->root;
-        step.source_chunk = plan->rank;
-        widest = plan->ranks;
+        step.operands = (uint16_t)schedule->root;
+        step.source_chunk = schedule->rank;
+        widest = schedule->ranks;
         break;
     default:
         step.value = EXCHANGE_NOTHING;
         break;
     }
-    plan->most_block_bytes = PLAN_INLINE_BYTES / widest;
+    schedule->most_block_bytes = SCHEDULE_INLINE_BYTES / widest;
     builder_add(builder, 0, step);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The algorithms there are, what each refuses, and the way from a shape to a plan. */
+/* The algorithms there are, what each refuses, and the way from a shape to a schedule. */
 #include "core/schedule/generators/generate.h"
 
 #include "base/text.h"
@@ -11,7 +11,7 @@
 
 /* ---- refusals ---- */
 
-static bool all_near(const struct plan_shape *shape)
+static bool all_near(const struct schedule_shape *shape)
 {
     for (uint32_t rank = 1; shape->nodes && rank < shape->ranks; rank++)
         if (shape->nodes[rank] != shape->nodes[0])
@@ -19,43 +19,43 @@ static bool all_near(const struct plan_shape *shape)
     return true;
 }
 
-static const char *refuses_nothing(const struct plan_shape *shape)
+static const char *refuses_nothing(const struct schedule_shape *shape)
 {
     return NULL;
 }
 
-static const char *refuses_far(const struct plan_shape *shape)
+static const char *refuses_far(const struct schedule_shape *shape)
 {
     return all_near(shape) ? NULL : "it needs all ranks on one node";
 }
 
-_Static_assert(PLAN_INLINE_BYTES == 4096, "the messages here say so");
+_Static_assert(SCHEDULE_INLINE_BYTES == 4096, "the messages here say so");
 
-static const char *refuses_long(const struct plan_shape *shape)
+static const char *refuses_long(const struct schedule_shape *shape)
 {
     uint64_t blocks = collective_widest_input(shape->collective, shape->ranks);
-    if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
+    if (blocks > SCHEDULE_INLINE_BYTES || shape->block_bytes > SCHEDULE_INLINE_BYTES / blocks)
         return "a rank's input must fit beside its flag: 4096 bytes in all, each block rounded up to a power of two";
     return refuses_far(shape);
 }
 
-static const char *refuses_odd(const struct plan_shape *shape)
+static const char *refuses_odd(const struct schedule_shape *shape)
 {
     return shape->ranks & (shape->ranks - 1) ? "the number of ranks must be a power of two" : NULL;
 }
 
-static const char *refuses_more_than_tiny(const struct plan_shape *shape)
+static const char *refuses_more_than_tiny(const struct schedule_shape *shape)
 {
     return shape->block_bytes > ONE_SHOT_BYTES ? "everything goes to everybody: messages of up to 16 KiB only" : NULL;
 }
 
 /* Steps count chunks in 16 bits. */
-static const char *refuses_many(const struct plan_shape *shape)
+static const char *refuses_many(const struct schedule_shape *shape)
 {
-    return shape->ranks > 16384 ? "its plans have a step for every rank, and there are more than 16384" : NULL;
+    return shape->ranks > 16384 ? "its schedules have a step for every rank, and there are more than 16384" : NULL;
 }
 
-static const char *refuses_pairs_or_long(const struct plan_shape *shape)
+static const char *refuses_pairs_or_long(const struct schedule_shape *shape)
 {
     const char *reason = refuses_many(shape);
     if (shape->ranks == 2)
@@ -63,25 +63,25 @@ static const char *refuses_pairs_or_long(const struct plan_shape *shape)
     return reason ? reason : refuses_more_than_tiny(shape);
 }
 
-static const char *refuses_many_or_far(const struct plan_shape *shape)
+static const char *refuses_many_or_far(const struct schedule_shape *shape)
 {
     const char *reason = refuses_many(shape);
     return reason ? reason : refuses_far(shape);
 }
 
-static bool canonical_always(const struct plan_shape *shape)
+static bool canonical_always(const struct schedule_shape *shape)
 {
     return true;
 }
 
-static bool canonical_never(const struct plan_shape *shape)
+static bool canonical_never(const struct schedule_shape *shape)
 {
     return false;
 }
 
 /* Ranks of each unit of a level lie together, as many as a power of two (the last unit may have fewer): subtrees of the
  * canonical tree. A single unit is the whole tree. */
-static bool level_is_aligned(const struct plan_shape *shape, uint32_t level)
+static bool level_is_aligned(const struct schedule_shape *shape, uint32_t level)
 {
     uint32_t first = 0, units = shape_units(shape, level);
     while (first < shape->ranks && shape_unit(shape, level, first) == shape_unit(shape, level, 0))
@@ -94,12 +94,12 @@ static bool level_is_aligned(const struct plan_shape *shape, uint32_t level)
     return true;
 }
 
-static bool canonical_if_aligned(const struct plan_shape *shape)
+static bool canonical_if_aligned(const struct schedule_shape *shape)
 {
     return !shape->nodes || level_is_aligned(shape, 0);
 }
 
-static bool canonical_if_all_aligned(const struct plan_shape *shape)
+static bool canonical_if_all_aligned(const struct schedule_shape *shape)
 {
     for (uint32_t level = 0; level < shape_levels(shape); level++)
         if (!level_is_aligned(shape, level))
@@ -108,7 +108,7 @@ static bool canonical_if_all_aligned(const struct plan_shape *shape)
 }
 
 /* The fewest and the most ranks that a unit of a level has; false when memory ran out. */
-static bool unit_sizes(const struct plan_shape *shape, uint32_t level, uint32_t *fewest, uint32_t *most)
+static bool unit_sizes(const struct schedule_shape *shape, uint32_t level, uint32_t *fewest, uint32_t *most)
 {
     uint32_t *sizes = calloc(shape->ranks, sizeof *sizes);
     if (!sizes)
@@ -125,7 +125,7 @@ static bool unit_sizes(const struct plan_shape *shape, uint32_t level, uint32_t 
     return true;
 }
 
-static const char *refuses_one_level(const struct plan_shape *shape)
+static const char *refuses_one_level(const struct schedule_shape *shape)
 {
     uint32_t fewest, most;
     if (all_near(shape))
@@ -135,13 +135,13 @@ static const char *refuses_one_level(const struct plan_shape *shape)
     return most == 1 ? "every node has one rank only" : refuses_many(shape);
 }
 
-static const char *refuses_one_level_or_long(const struct plan_shape *shape)
+static const char *refuses_one_level_or_long(const struct schedule_shape *shape)
 {
     const char *reason = refuses_one_level(shape);
     return reason ? reason : refuses_more_than_tiny(shape);
 }
 
-static const char *refuses_uneven(const struct plan_shape *shape)
+static const char *refuses_uneven(const struct schedule_shape *shape)
 {
     uint32_t fewest, most;
     const char *reason = refuses_one_level(shape);
@@ -152,7 +152,7 @@ static const char *refuses_uneven(const struct plan_shape *shape)
     return fewest == most ? NULL : "all nodes must have equally many ranks";
 }
 
-static const char *refuses_two_levels(const struct plan_shape *shape)
+static const char *refuses_two_levels(const struct schedule_shape *shape)
 {
     uint32_t below = shape->nodes ? shape_units(shape, 0) : 1;
     if (shape_levels(shape) < 2)
@@ -168,7 +168,7 @@ static const char *refuses_two_levels(const struct plan_shape *shape)
     return "every leaf has one node only";
 }
 
-static const char *refuses_uneven_levels(const struct plan_shape *shape)
+static const char *refuses_uneven_levels(const struct schedule_shape *shape)
 {
     uint32_t fewest, most;
     const char *reason = refuses_two_levels(shape);
@@ -367,9 +367,9 @@ const struct algorithm *algorithm_find(enum collective collective, const char *n
     return NULL;
 }
 
-/* ---- from shape to plan ---- */
+/* ---- from shape to schedule ---- */
 
-const char *algorithm_refuses(const struct algorithm *algorithm, const struct plan_shape *shape)
+const char *algorithm_refuses(const struct algorithm *algorithm, const struct schedule_shape *shape)
 {
     if (shape->ranks == 1)
         return NULL;
@@ -379,7 +379,7 @@ const char *algorithm_refuses(const struct algorithm *algorithm, const struct pl
     return reason;
 }
 
-const char *algorithm_only_on_request(const struct algorithm *algorithm, const struct plan_shape *shape)
+const char *algorithm_only_on_request(const struct algorithm *algorithm, const struct schedule_shape *shape)
 {
     if (shape->ranks == 1 || algorithm->canonical(shape))
         return NULL;
@@ -398,19 +398,19 @@ const char *algorithm_only_on_request(const struct algorithm *algorithm, const s
 static void write_alone(struct builder *builder)
 {
     struct stage stage = stage_whole(builder);
-    stage.finishes = collective_reduces(builder->plan->collective);
+    stage.finishes = collective_reduces(builder->schedule->collective);
     stage.receive_lane = 0;
-    bool in_place = builder->plan->collective == COLLECTIVE_BROADCAST ||
-                    (builder->plan->collective == COLLECTIVE_ALLTOALL && builder->shape->in_place);
-    if (builder->plan->input_blocks && !in_place)
+    bool in_place = builder->schedule->collective == COLLECTIVE_BROADCAST ||
+                    (builder->schedule->collective == COLLECTIVE_ALLTOALL && builder->shape->in_place);
+    if (builder->schedule->input_blocks && !in_place)
         stage_alone(&stage, 1);
 }
 
-weft_status plan_generate(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
-                          struct plan **plan, struct error *error)
+weft_status schedule_generate(const struct algorithm *algorithm, const struct schedule_shape *shape, uint32_t rank,
+                              struct schedule **schedule, struct error *error)
 {
     if (!shape->ranks || rank >= shape->ranks || shape->root >= shape->ranks || shape->peer >= shape->ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "no plan for rank %u, root %u, peer %u of %u ranks", rank,
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no schedule for rank %u, root %u, peer %u of %u ranks", rank,
                          shape->root, shape->peer, shape->ranks);
     if (shape->collective == COLLECTIVE_SENDRECEIVE && shape->root == shape->peer)
         return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot send a message to itself; copy", shape->root);
@@ -422,10 +422,10 @@ weft_status plan_generate(const struct algorithm *algorithm, const struct plan_s
     weft_status status = builder_open(&builder, shape, rank, algorithm->name, error);
     if (status != WEFT_OK)
         return status;
-    builder.plan->canonical = algorithm->canonical(shape);
+    builder.schedule->canonical = algorithm->canonical(shape);
     if (shape->ranks == 1)
         write_alone(&builder);
     else
         algorithm->write(&builder);
-    return builder_close(&builder, plan, error);
+    return builder_close(&builder, schedule, error);
 }

@@ -31,7 +31,7 @@ struct level {
 /* ---- levels ---- */
 
 /* The groups of the units of a level; NULL where all of them are one group. */
-static const uint32_t *groups_of(const struct plan_shape *shape, uint32_t depth, uint32_t *units, uint32_t *groups)
+static const uint32_t *groups_of(const struct schedule_shape *shape, uint32_t depth, uint32_t *units, uint32_t *groups)
 {
     *units = shape_units(shape, depth);
     *groups = 1;
@@ -57,7 +57,7 @@ static uint32_t smallest_group(const uint32_t *above, uint32_t units, uint32_t g
     return made ? least : 0;
 }
 
-uint32_t hierarchy_parts(const struct plan_shape *shape)
+uint32_t hierarchy_parts(const struct schedule_shape *shape)
 {
     uint32_t parts = 1, units, groups, most;
     for (uint32_t depth = 0;; depth++) {
@@ -68,7 +68,7 @@ uint32_t hierarchy_parts(const struct plan_shape *shape)
     }
 }
 
-bool hierarchy_is_even(const struct plan_shape *shape)
+bool hierarchy_is_even(const struct schedule_shape *shape)
 {
     uint32_t units, groups, most;
     const uint32_t *above;
@@ -166,7 +166,7 @@ static struct step reduce_step(const struct stage *stage, uint32_t source, uint3
                          .operands = (uint16_t)operands,
                          .stride = (uint16_t)stride,
                          .chunks = 1,
-                         .value = part % stage->builder->plan->parts,
+                         .value = part % stage->builder->schedule->parts,
                          .target = into->buffer,
                          .target_chunk = stage_chunk(into, 0)};
 }

@@ -80,14 +80,14 @@ void stage_one_shot(const struct stage *stage)
 void write_one_shot(struct builder *builder)
 {
     struct stage stage = stage_whole(builder);
-    builder->plan->most_block_bytes = ONE_SHOT_BYTES;
+    builder->schedule->most_block_bytes = ONE_SHOT_BYTES;
     stage_one_shot(&stage);
 }
 
 void write_pairwise_allreduce(struct builder *builder)
 {
-    builder->plan->parts = builder->plan->ranks;
-    builder_segment(builder, MESSAGE_SEGMENT * builder->plan->ranks, 1);
+    builder->schedule->parts = builder->schedule->ranks;
+    builder_segment(builder, MESSAGE_SEGMENT * builder->schedule->ranks, 1);
     struct stage stage = stage_whole(builder);
     stage_pairwise_reduce_scatter(&stage, &stage.output, stage.rank);
     stage_pairwise_allgather(&stage, builder_now(builder, stage.receive_lane));
@@ -102,8 +102,8 @@ void write_pairwise_reduce_scatter(struct builder *builder)
 
 void write_pairwise_reduce(struct builder *builder)
 {
-    builder->plan->parts = builder->plan->ranks;
-    builder_segment(builder, MESSAGE_SEGMENT * builder->plan->ranks, 2);
+    builder->schedule->parts = builder->schedule->ranks;
+    builder_segment(builder, MESSAGE_SEGMENT * builder->schedule->ranks, 2);
     struct stage stage = stage_whole(builder);
     uint32_t n = stage.ranks, me = stage.rank;
     if (me == stage.root) {
@@ -115,14 +115,14 @@ void write_pairwise_reduce(struct builder *builder)
     }
     struct pieces sum = {.buffer = BUFFER_SCRATCH, .first = n, .part = me};
     builder_scratch(builder, n + 1);
-    builder_hold(builder, stage.receive_lane, builder_all(stage.send_lane, builder->plan->slots));
+    builder_hold(builder, stage.receive_lane, builder_all(stage.send_lane, builder->schedule->slots));
     stage_pairwise_reduce_scatter(&stage, &sum, 0);
     stage_send(&stage, builder_now(builder, stage.receive_lane), stage.root, &sum, 0, 1);
 }
 
 void write_pairwise_allgather(struct builder *builder)
 {
-    if (builder->plan->collective != COLLECTIVE_ALLGATHERV)
+    if (builder->schedule->collective != COLLECTIVE_ALLGATHERV)
         builder_segment(builder, MESSAGE_SEGMENT, 1);
     struct stage stage = stage_whole(builder);
     stage_copy(&stage, stage.receive_lane, now, &stage.input, 0, &stage.output, stage.rank, 1);
@@ -132,8 +132,8 @@ void write_pairwise_allgather(struct builder *builder)
 /* In place, block q must be on its way before block q from rank q can take its place: it lands in scratch first. */
 void write_pairwise_alltoall(struct builder *builder)
 {
-    bool in_place = builder->shape->in_place && builder->plan->collective == COLLECTIVE_ALLTOALL;
-    if (builder->plan->collective == COLLECTIVE_ALLTOALL)
+    bool in_place = builder->shape->in_place && builder->schedule->collective == COLLECTIVE_ALLTOALL;
+    if (builder->schedule->collective == COLLECTIVE_ALLTOALL)
         builder_segment(builder, MESSAGE_SEGMENT, 1);
     struct stage stage = stage_whole(builder);
     uint32_t n = stage.ranks, me = stage.rank;

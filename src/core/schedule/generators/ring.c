@@ -20,7 +20,7 @@ void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *i
     builder_scratch(builder, stage->scratch + 2);
     struct moment received = stage->ready;
     struct pieces sums[2];
-    builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
+    builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->schedule->slots));
     for (uint32_t k = 0; k + 1 < n; k++) {
         /* What was summed in the last round goes on while the next piece is summed into the other half of scratch. */
         uint32_t outgoing = ring_before(me, k + 1, n), incoming = ring_before(me, k + 2, n);
@@ -74,8 +74,8 @@ void stage_ring_allreduce(const struct stage *stage)
 
 void write_ring_allreduce(struct builder *builder)
 {
-    builder->plan->parts = builder->plan->ranks;
-    builder_segment(builder, MESSAGE_SEGMENT * builder->plan->ranks, 1);
+    builder->schedule->parts = builder->schedule->ranks;
+    builder_segment(builder, MESSAGE_SEGMENT * builder->schedule->ranks, 1);
     struct stage stage = stage_whole(builder);
     stage_ring_allreduce(&stage);
 }

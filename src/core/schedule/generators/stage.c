@@ -6,12 +6,12 @@ struct stage stage_whole(struct builder *builder)
 {
     return (struct stage){
         .builder = builder,
-        .ranks = builder->plan->ranks,
-        .rank = builder->plan->rank,
-        .root = builder->plan->root,
+        .ranks = builder->schedule->ranks,
+        .rank = builder->schedule->rank,
+        .root = builder->schedule->root,
         .input = {.buffer = BUFFER_INPUT},
         .output = {.buffer = BUFFER_OUTPUT},
-        .chunks = builder->plan->parts,
+        .chunks = builder->schedule->parts,
         .send_lane = 0,
         .receive_lane = 1,
         .finishes = true,
@@ -30,7 +30,7 @@ static uint32_t stage_rank_of(const struct stage *stage, uint32_t rank)
 
 uint32_t stage_part(const struct stage *stage, const struct pieces *pieces, uint32_t piece)
 {
-    return (pieces->part + piece) % stage->builder->plan->parts;
+    return (pieces->part + piece) % stage->builder->schedule->parts;
 }
 
 uint32_t tree_split(uint32_t n)

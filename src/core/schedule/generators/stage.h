@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Stages: pieces of algorithms over messages, written once and used both as a whole plan and inside a hierarchy.
+ * Stages: pieces of algorithms over messages, written once and used both as a whole schedule and inside a hierarchy.
  *
  * A stage is a collective among some ranks of the communicator (`members`), between places of this rank's buffers. All
  * ranks of a stage emit it with equal lanes and channel. Every stage uses two lanes: what it sends goes on `send_lane`,
@@ -20,7 +20,7 @@
 struct pieces {
     uint8_t buffer;
     uint32_t first;
-    uint32_t part;         /**< in a plan of 1 part, every piece is part 0 */
+    uint32_t part;         /**< in a schedule of 1 part, every piece is part 0 */
     const uint32_t *index; /**< NULL: consecutive */
 };
 
@@ -39,7 +39,7 @@ struct stage {
     struct moment ready; /**< the input may be read; scratch, and an output in scratch, may be written */
 };
 
-/** The stage that is a whole plan: all ranks, INPUT to OUTPUT, lanes 0 and 1, channel 0, finishing. */
+/** The stage that is a whole schedule: all ranks, INPUT to OUTPUT, lanes 0 and 1, channel 0, finishing. */
 struct stage stage_whole(struct builder *builder);
 
 /** Add a message or a local step about `chunks` consecutive pieces from `piece` on; return the moment it is complete.
@@ -54,7 +54,7 @@ struct moment stage_receive_reduce(const struct stage *stage, struct moment afte
 struct moment stage_copy(const struct stage *stage, uint32_t lane, struct moment after, const struct pieces *from,
                          uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks);
 
-/** The chunk that piece `piece` is, and the part number that the plan gives to it. */
+/** The chunk that piece `piece` is, and the part number that the schedule gives to it. */
 uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece);
 uint32_t stage_part(const struct stage *stage, const struct pieces *pieces, uint32_t piece);
 
@@ -106,9 +106,9 @@ void stage_dissemination(const struct stage *stage);
 #define HIERARCHY_LANES (4 * SHAPE_LEVELS + 2)
 
 /** Pieces that stage_hierarchy_allreduce() divides its data into. */
-uint32_t hierarchy_parts(const struct plan_shape *shape);
+uint32_t hierarchy_parts(const struct schedule_shape *shape);
 /** Whether at every level all groups are of one size. */
-bool hierarchy_is_even(const struct plan_shape *shape);
+bool hierarchy_is_even(const struct schedule_shape *shape);
 /** hierarchy_parts() pieces, as stage_pairwise_reduce_scatter() and -allgather() one after the other, level by level;
  * canonical where units are subtrees. Scratch: up to twice as many pieces. */
 void stage_hierarchy_allreduce(const struct stage *stage);

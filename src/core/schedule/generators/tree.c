@@ -58,7 +58,7 @@ void stage_binomial_reduce(const struct stage *stage)
     struct climb climb = {.stage = stage, .value = stage->input, .sum = stage->output};
     if (stage->rank != stage->root && count.made) {
         builder_scratch(builder, stage->scratch + stage->chunks);
-        builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
+        builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->schedule->slots));
         climb.sum = (struct pieces){.buffer = BUFFER_SCRATCH, .first = stage->scratch, .part = stage->input.part};
     }
     climb_over(&climb, 0, stage->ranks);
@@ -187,9 +187,9 @@ static struct node generators_tree_node_of(uint32_t tree, uint32_t seat, uint32_
 /* The root feeds the tops of both trees, in which all others sit. */
 void write_double_tree_broadcast(struct builder *builder)
 {
-    builder->plan->parts = 2;
+    builder->schedule->parts = 2;
     builder_segment(builder, 2 * MESSAGE_SEGMENT, 1);
-    uint32_t n = builder->plan->ranks, root = builder->plan->root, seats = n - 1;
+    uint32_t n = builder->schedule->ranks, root = builder->schedule->root, seats = n - 1;
     for (uint32_t tree = 0; tree < 2; tree++) {
         struct stage stage = stage_whole(builder);
         stage.send_lane = 2 * tree;
@@ -213,9 +213,9 @@ void write_double_tree_broadcast(struct builder *builder)
 /* Each tree sums its part upwards (lanes 0 and 1 of its four) and hands the total down (lanes 2 and 3). */
 void write_double_tree_allreduce(struct builder *builder)
 {
-    builder->plan->parts = 2;
+    builder->schedule->parts = 2;
     builder_segment(builder, 2 * MESSAGE_SEGMENT, 1);
-    uint32_t n = builder->plan->ranks;
+    uint32_t n = builder->schedule->ranks;
     for (uint32_t tree = 0; tree < 2; tree++) {
         struct stage up = stage_whole(builder);
         up.send_lane = 4 * tree;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 enum lane { GIVE, SUM, SEND, RECEIVE, HAND_OUT, END, SPARE };
-_Static_assert(SPARE + HIERARCHY_LANES <= PLAN_LANES, "levels of messages have lanes of their own");
+_Static_assert(SPARE + HIERARCHY_LANES <= SCHEDULE_LANES, "levels of messages have lanes of their own");
 
 #define NONE UINT32_MAX
 
@@ -43,8 +43,8 @@ static void levels_close(struct levels *levels)
 /* With at most so many owners on a node. */
 static bool levels_open_with(struct levels *levels, struct builder *builder, uint32_t most_owners)
 {
-    const struct plan_shape *shape = builder->shape;
-    uint32_t me = builder->plan->rank, ranks = shape->ranks;
+    const struct schedule_shape *shape = builder->shape;
+    uint32_t me = builder->schedule->rank, ranks = shape->ranks;
     *levels = (struct levels){
         .builder = builder, .nodes = shape_units(shape, 0), .node = shape_node(shape, me), .owners = most_owners};
     uint32_t *sizes = calloc(ranks, sizeof *sizes), *others = malloc(ranks * sizeof *others);
@@ -75,7 +75,7 @@ static bool levels_open_with(struct levels *levels, struct builder *builder, uin
         if (rank != me)
             others[count++] = rank;
     }
-    levels->heads[shape_node(shape, builder->plan->root)] = builder->plan->root;
+    levels->heads[shape_node(shape, builder->schedule->root)] = builder->schedule->root;
     for (uint32_t node = 0; node < levels->nodes; node++)
         if (sizes[node] < levels->owners)
             levels->owners = sizes[node];
@@ -114,7 +114,7 @@ static void await_mates(const struct levels *levels, enum lane lane, uint32_t gr
 /* This rank's staging is free again: see the top of this file. */
 static void begin_giving(const struct levels *levels)
 {
-    builder_hold(levels->builder, GIVE, builder_all(END, levels->builder->plan->slots));
+    builder_hold(levels->builder, GIVE, builder_all(END, levels->builder->schedule->slots));
 }
 
 static void two_level_expose(const struct levels *levels, uint32_t first, uint32_t chunks)
@@ -125,13 +125,13 @@ static void two_level_expose(const struct levels *levels, uint32_t first, uint32
                                   .source = BUFFER_INPUT,
                                   .source_chunk = first,
                                   .chunks = (uint16_t)chunks,
-                                  .value = first % levels->builder->plan->parts});
+                                  .value = first % levels->builder->schedule->parts});
 }
 
 /* Let the mates read all of the input but this owner's own share of `width` parts. */
 static void two_level_give(const struct levels *levels, uint32_t width)
 {
-    uint32_t own = levels->index * width, parts = levels->builder->plan->parts;
+    uint32_t own = levels->index * width, parts = levels->builder->schedule->parts;
     begin_giving(levels);
     if (owns(levels)) {
         two_level_expose(levels, 0, own);
@@ -147,10 +147,10 @@ static void two_level_give(const struct levels *levels, uint32_t width)
 static void begin_summing(const struct levels *levels, bool hands_out)
 {
     struct builder *builder = levels->builder;
-    builder_hold(builder, SUM, builder_all(SEND, builder->plan->slots));
-    builder_hold(builder, SUM, builder_all(RECEIVE, builder->plan->slots));
+    builder_hold(builder, SUM, builder_all(SEND, builder->schedule->slots));
+    builder_hold(builder, SUM, builder_all(RECEIVE, builder->schedule->slots));
     if (hands_out)
-        builder_hold(builder, SUM, builder_all(HAND_OUT, builder->plan->slots));
+        builder_hold(builder, SUM, builder_all(HAND_OUT, builder->schedule->slots));
     await_mates(levels, SUM, levels->group, GIVE);
 }
 
@@ -166,13 +166,13 @@ static void sum_into_scratch(const struct levels *levels, uint32_t chunk, uint32
                               .target = BUFFER_SCRATCH,
                               .target_chunk = scratch,
                               .chunks = (uint16_t)chunks,
-                              .value = chunk % levels->builder->plan->parts});
+                              .value = chunk % levels->builder->schedule->parts});
 }
 
 static void hand_out(const struct levels *levels, uint32_t group, uint8_t source, uint32_t chunk, uint32_t target,
                      uint32_t chunks)
 {
-    if (levels->builder->plan->groups[group].count)
+    if (levels->builder->schedule->groups[group].count)
         builder_add(levels->builder, HAND_OUT,
                     (struct step){.kind = STEP_SPREAD,
                                   .peer = group,
@@ -181,19 +181,19 @@ static void hand_out(const struct levels *levels, uint32_t group, uint8_t source
                                   .target = BUFFER_OUTPUT,
                                   .target_chunk = target,
                                   .chunks = (uint16_t)chunks,
-                                  .value = target % levels->builder->plan->parts});
+                                  .value = target % levels->builder->schedule->parts});
 }
 
 static void two_level_deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, uint32_t chunks)
 {
-    if (levels->mates[mate] != levels->builder->plan->rank)
+    if (levels->mates[mate] != levels->builder->schedule->rank)
         builder_add(levels->builder, END,
                     (struct step){.kind = STEP_DELIVER,
                                   .peer = levels->mates[mate],
                                   .target = BUFFER_OUTPUT,
                                   .target_chunk = chunk,
                                   .chunks = (uint16_t)chunks,
-                                  .value = chunk % levels->builder->plan->parts});
+                                  .value = chunk % levels->builder->schedule->parts});
 }
 
 /* ---- what columns do between nodes ---- */
@@ -205,7 +205,7 @@ static struct stage between(const struct levels *levels, const uint32_t *members
         .builder = levels->builder,
         .ranks = levels->nodes,
         .rank = levels->node,
-        .root = shape_node(levels->builder->shape, levels->builder->plan->root),
+        .root = shape_node(levels->builder->shape, levels->builder->schedule->root),
         .members = members,
         .chunks = 1,
         .send_lane = SEND,
@@ -220,10 +220,10 @@ static struct stage between(const struct levels *levels, const uint32_t *members
 /* Segments that make messages of a good length out of `shares` shares, unless there are segments already. */
 static void segment(const struct levels *levels, uint32_t shares)
 {
-    if (levels->builder->plan->segment_bytes)
+    if (levels->builder->schedule->segment_bytes)
         return;
     uint64_t bytes = MESSAGE_SEGMENT / 2 * shares, least = MESSAGE_SEGMENT, most = 16 * MESSAGE_SEGMENT;
-    builder_segment(levels->builder, bytes < least ? least : bytes > most ? most : bytes, PLAN_SLOTS);
+    builder_segment(levels->builder, bytes < least ? least : bytes > most ? most : bytes, SCHEDULE_SLOTS);
 }
 
 /*
@@ -238,10 +238,10 @@ static void write_sum_with(struct builder *builder, uint32_t most_owners, bool r
     struct levels levels;
     if (!levels_open_with(&levels, builder, most_owners))
         return;
-    uint32_t me = builder->plan->rank, root = builder->plan->root, own = levels.index * width;
+    uint32_t me = builder->schedule->rank, root = builder->schedule->root, own = levels.index * width;
     bool alone = levels.local == 1, hands_out = !rooted || levels.node == shape_node(builder->shape, root);
-    builder->plan->parts = levels.owners * width;
-    segment(&levels, builder->plan->parts);
+    builder->schedule->parts = levels.owners * width;
+    segment(&levels, builder->schedule->parts);
     two_level_give(&levels, width);
     if (owns(&levels)) {
         begin_summing(&levels, true);
@@ -295,7 +295,7 @@ void write_two_level_allreduce_doubling(struct builder *builder)
 /* Tiny messages cost by their number: one leader a node sends and receives them. */
 void write_two_level_allreduce_one_shot(struct builder *builder)
 {
-    builder->plan->most_block_bytes = ONE_SHOT_BYTES;
+    builder->schedule->most_block_bytes = ONE_SHOT_BYTES;
     write_sum_with(builder, 1, false, 1, stage_one_shot);
 }
 
@@ -324,7 +324,7 @@ void write_multi_level_allreduce(struct builder *builder)
     uint64_t least = (uint64_t)builder->shape->ranks * 4096, most = 16 * MESSAGE_SEGMENT;
     uint64_t bytes = builder->shape->block_bytes / 8 & ~(uint64_t)4095;
     bytes = bytes > most ? most : bytes;
-    builder_segment(builder, bytes < least ? least : bytes, PLAN_SLOTS);
+    builder_segment(builder, bytes < least ? least : bytes, SCHEDULE_SLOTS);
     write_sum(builder, false, hierarchy_parts(builder->shape), stage_hierarchy_allreduce);
 }
 
@@ -346,9 +346,9 @@ static void write_reduce_scatter(struct builder *builder, void (*cross)(const st
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
-    builder_segment(builder, segment_of_many(builder->plan->ranks, 16 * MESSAGE_SEGMENT), PLAN_SLOTS);
+    builder_segment(builder, segment_of_many(builder->schedule->ranks, 16 * MESSAGE_SEGMENT), SCHEDULE_SLOTS);
     begin_giving(&levels);
-    two_level_expose(&levels, 0, builder->plan->input_blocks);
+    two_level_expose(&levels, 0, builder->schedule->input_blocks);
     signal_mates(&levels, GIVE);
     builder_hold(builder, SUM,
                  builder_now(builder, GIVE)); /* in place, the sum takes the place of what is copied there */
@@ -387,7 +387,7 @@ static void write_allgather(struct builder *builder, void (*cross)(const struct 
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
-    builder_segment(builder, segment_of_many(builder->plan->ranks, 16 * MESSAGE_SEGMENT), PLAN_SLOTS);
+    builder_segment(builder, segment_of_many(builder->schedule->ranks, 16 * MESSAGE_SEGMENT), SCHEDULE_SLOTS);
     begin_giving(&levels);
     signal_mates(&levels, GIVE);
     struct stage stage = between(&levels, levels.column);
@@ -401,7 +401,7 @@ static void write_allgather(struct builder *builder, void (*cross)(const struct 
         hand_out(&levels, levels.others, BUFFER_OUTPUT, levels.column[node], levels.column[node], 1);
     signal_mates(&levels, HAND_OUT);
     await_mates(&levels, END, levels.group, HAND_OUT);
-    const struct plan_shape *shape = builder->shape;
+    const struct schedule_shape *shape = builder->shape;
     uint32_t *seen = calloc(shape->ranks, sizeof *seen); /* ranks of each node so far: the next one's number */
     for (uint32_t rank = 0; seen && rank < shape->ranks; rank++)
         two_level_deliver(&levels, seen[shape_node(shape, rank)]++, rank, 1);
@@ -427,9 +427,9 @@ static void write_broadcast(struct builder *builder, void (*cross)(const struct 
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
-    builder_segment(builder, MESSAGE_SEGMENT, PLAN_SLOTS);
+    builder_segment(builder, MESSAGE_SEGMENT, SCHEDULE_SLOTS);
     uint32_t head = levels.heads[levels.node];
-    if (builder->plan->rank != head) {
+    if (builder->schedule->rank != head) {
         await_mates(&levels, GIVE, builder_group(builder, &head, 1), GIVE);
         builder_add(builder, GIVE,
                     (struct step){
@@ -476,7 +476,7 @@ void write_two_level_barrier(struct builder *builder)
     if (!levels_open(&levels, builder))
         return;
     uint32_t head = levels.heads[levels.node];
-    if (builder->plan->rank != head) {
+    if (builder->schedule->rank != head) {
         signal_mates(&levels, GIVE);
         await_mates(&levels, GIVE, builder_group(builder, &head, 1), GIVE);
     } else {

@@ -95,7 +95,7 @@ uint32_t network_end(struct network *network, double *latency)
 
 /* ---- setting up ---- */
 
-bool network_open(struct network *network, const struct plan_shape *shape, const struct simulated_cluster *cluster,
+bool network_open(struct network *network, const struct schedule_shape *shape, const struct simulated_cluster *cluster,
                   uint32_t most)
 {
     *network = (struct network){.shape = shape, .cluster = cluster, .levels = 1, .next_end = -1};

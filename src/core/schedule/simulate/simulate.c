@@ -56,8 +56,8 @@ struct core {
 };
 
 struct simulation {
-    struct plan *const *plans;
-    const struct plan_shape *shape;
+    struct schedule *const *schedules;
+    const struct schedule_shape *shape;
     const struct simulated_cluster *cluster;
     uint32_t ranks, iterations;
     uint64_t block_bytes;
@@ -127,22 +127,22 @@ static uint32_t simulate_node_of(const struct simulation *simulation, uint32_t r
 
 static const struct step *simulate_step_of(const struct simulation *simulation, const struct runner *runner)
 {
-    const struct plan *plan = simulation->plans[runner->rank];
-    return &plan->steps[plan->lane_first[runner->lane] + runner->at];
+    const struct schedule *schedule = simulation->schedules[runner->rank];
+    return &schedule->steps[schedule->lane_first[runner->lane] + runner->at];
 }
 
 static uint64_t simulate_bytes_of(const struct simulation *simulation, const struct runner *runner,
                                   const struct step *step)
 {
-    const struct plan *plan = simulation->plans[runner->rank];
+    const struct schedule *schedule = simulation->schedules[runner->rank];
     uint64_t segment = simulation->block_bytes;
-    if (plan->segment_bytes && segment > plan->segment_bytes) {
-        uint64_t first = runner->iteration * plan->segment_bytes;
-        segment = segment - first < plan->segment_bytes ? segment - first : plan->segment_bytes;
+    if (schedule->segment_bytes && segment > schedule->segment_bytes) {
+        uint64_t first = runner->iteration * schedule->segment_bytes;
+        segment = segment - first < schedule->segment_bytes ? segment - first : schedule->segment_bytes;
     }
-    if (plan->parts == 1)
+    if (schedule->parts == 1)
         return segment * step->chunks;
-    return plan_parts(segment, plan->parts, step->value, step->chunks).bytes;
+    return schedule_parts(segment, schedule->parts, step->value, step->chunks).bytes;
 }
 
 /* The machine that a rank runs on: a node, or several that share it. */
@@ -251,11 +251,11 @@ static bool signals_seen(const struct simulation *simulation, const struct runne
 {
     if (runner->iteration < step->value_lag)
         return true;
-    const struct plan *plan = simulation->plans[runner->rank];
-    const struct plan_group *group = &plan->groups[step->peer];
+    const struct schedule *schedule = simulation->schedules[runner->rank];
+    const struct schedule_group *group = &schedule->groups[step->peer];
     uint32_t needed = step->stride * (runner->iteration - step->value_lag) + step->value;
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t rank = plan->members[group->first + i];
+        uint32_t rank = schedule->members[group->first + i];
         if (rank != runner->rank && simulation->runners[simulation->first[rank] + step->operands].signals < needed)
             return false;
     }
@@ -265,28 +265,28 @@ static bool signals_seen(const struct simulation *simulation, const struct runne
 /* The last of a group to publish lets all of it go on. */
 static void begin_exchange(struct simulation *simulation, double now, uint32_t index, const struct step *step)
 {
-    const struct plan *plan = simulation->plans[simulation->runners[index].rank];
-    const struct plan_group *group = &plan->groups[step->peer];
+    const struct schedule *schedule = simulation->schedules[simulation->runners[index].rank];
+    const struct schedule_group *group = &schedule->groups[step->peer];
     simulation->runners[index].published = true;
     for (uint32_t i = 0; i < group->count; i++)
-        if (!simulation->runners[simulation->first[plan->members[group->first + i]]].published)
+        if (!simulation->runners[simulation->first[schedule->members[group->first + i]]].published)
             return;
     /* Each reads what all others have published; beyond the flag's own line that is memory of other caches. */
     double time = simulation->cluster->near.latency, bytes = 0;
     for (uint32_t i = 0; i < group->count; i++)
-        bytes +=
-            (double)simulation->plans[plan->members[group->first + i]]->input_blocks * (double)simulation->block_bytes;
-    if (bytes > PLAN_LINE_BYTES * (double)group->count)
+        bytes += (double)simulation->schedules[schedule->members[group->first + i]]->input_blocks *
+                 (double)simulation->block_bytes;
+    if (bytes > SCHEDULE_LINE_BYTES * (double)group->count)
         time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->copy_bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t rank = plan->members[group->first + i];
+        uint32_t rank = schedule->members[group->first + i];
         double end = simulation->cores ? simulate_work(simulation, rank, now, time) : now + time;
         simulate_push(simulation, end, EVENT_DONE, simulation->first[rank]);
     }
 }
 
 /* Streams of memory that a step of local work reads and writes, buffers being registered. */
-static uint32_t streams_of(const struct plan *plan, const struct step *step)
+static uint32_t streams_of(const struct schedule *schedule, const struct step *step)
 {
     switch (step->kind) {
     case STEP_COPY:
@@ -296,11 +296,11 @@ static uint32_t streams_of(const struct plan *plan, const struct step *step)
     case STEP_REDUCE:
         return step->operands + 1u;
     case STEP_GATHER_REDUCE:
-        return plan->groups[step->peer].count + 1;
+        return schedule->groups[step->peer].count + 1;
     case STEP_SPREAD:
-        return plan->groups[step->peer].count + 1;
+        return schedule->groups[step->peer].count + 1;
     case STEP_REDUCE_SPREAD:
-        return plan->groups[step->peer].count + plan->groups[step->operands].count;
+        return schedule->groups[step->peer].count + schedule->groups[step->operands].count;
     default: /* STEP_EXPOSE, STEP_DELIVER: nothing to do */
         return 0;
     }
@@ -320,7 +320,7 @@ static void simulate_begin(struct simulation *simulation, double now, uint32_t i
     struct runner *runner = &simulation->runners[index];
     if (runner->iteration == simulation->iterations)
         return;
-    const struct plan *plan = simulation->plans[runner->rank];
+    const struct schedule *schedule = simulation->schedules[runner->rank];
     const struct step *step = simulate_step_of(simulation, runner);
     bool waited = runner->blocked;
     runner->blocked =
@@ -348,7 +348,7 @@ static void simulate_begin(struct simulation *simulation, double now, uint32_t i
         break;
     }
     default: {
-        uint32_t streams = streams_of(plan, step);
+        uint32_t streams = streams_of(schedule, step);
         double end = streams ? simulate_work(simulation, runner->rank, now,
                                              moving(simulation, simulate_bytes_of(simulation, runner, step), streams))
                              : now;
@@ -369,8 +369,8 @@ static void look_again(struct simulation *simulation, double now, uint32_t rank)
 static void done(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
-    const struct plan *plan = simulation->plans[runner->rank];
-    if (++runner->at == plan->lane_first[runner->lane + 1] - plan->lane_first[runner->lane]) {
+    const struct schedule *schedule = simulation->schedules[runner->rank];
+    if (++runner->at == schedule->lane_first[runner->lane + 1] - schedule->lane_first[runner->lane]) {
         simulation->iteration_end[runner->iteration] = now;
         runner->at = 0;
         runner->iteration++;
@@ -382,14 +382,14 @@ static void done(struct simulation *simulation, double now, uint32_t index)
 static void visible(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
-    const struct plan *plan = simulation->plans[runner->rank];
+    const struct schedule *schedule = simulation->schedules[runner->rank];
     runner->signals++;
-    for (uint32_t i = plan->lane_first[runner->lane]; i < plan->lane_first[runner->lane + 1]; i++) {
-        if (plan->steps[i].kind != STEP_SIGNAL)
+    for (uint32_t i = schedule->lane_first[runner->lane]; i < schedule->lane_first[runner->lane + 1]; i++) {
+        if (schedule->steps[i].kind != STEP_SIGNAL)
             continue;
-        const struct plan_group *group = &plan->groups[plan->steps[i].peer];
+        const struct schedule_group *group = &schedule->groups[schedule->steps[i].peer];
         for (uint32_t k = 0; k < group->count; k++)
-            look_again(simulation, now, plan->members[group->first + k]);
+            look_again(simulation, now, schedule->members[group->first + k]);
         break;
     }
 }
@@ -484,10 +484,10 @@ static bool simulation_open(struct simulation *simulation)
 {
     uint32_t ranks = simulation->ranks, messages = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        const struct plan *plan = simulation->plans[rank];
-        simulation->runner_count += plan->lane_count;
-        for (uint32_t i = 0; i < plan->step_count; i++)
-            messages += plan->steps[i].kind <= STEP_RECEIVE_REDUCE;
+        const struct schedule *schedule = simulation->schedules[rank];
+        simulation->runner_count += schedule->lane_count;
+        for (uint32_t i = 0; i < schedule->step_count; i++)
+            messages += schedule->steps[i].kind <= STEP_RECEIVE_REDUCE;
     }
     simulation->pipe_mask = 15;
     while (simulation->pipe_mask < 2 * messages)
@@ -514,12 +514,12 @@ static bool simulation_open(struct simulation *simulation)
 
     uint32_t next = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        const struct plan *plan = simulation->plans[rank];
+        const struct schedule *schedule = simulation->schedules[rank];
         simulation->first[rank] = next;
         sizes[simulate_node_of(simulation, rank)]++;
-        for (uint32_t lane = 0; lane < plan->lane_count; lane++, next++) {
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++, next++) {
             simulation->runners[next] = (struct runner){.rank = rank, .lane = lane};
-            if (plan->lane_first[lane] == plan->lane_first[lane + 1])
+            if (schedule->lane_first[lane] == schedule->lane_first[lane + 1])
                 simulation->runners[next].iteration = simulation->iterations;
         }
     }
@@ -529,20 +529,20 @@ static bool simulation_open(struct simulation *simulation)
         most = sizes[node] > most ? sizes[node] : most;
     if (!cores_open(simulation, sizes))
         return false;
-    const struct plan *plan = simulation->plans[0];
-    uint64_t touched = (plan->input_blocks + plan->output_blocks) * simulation->block_bytes * most;
+    const struct schedule *schedule = simulation->schedules[0];
+    uint64_t touched = (schedule->input_blocks + schedule->output_blocks) * simulation->block_bytes * most;
     simulation->bandwidth = touched > simulation->cluster->cache_bytes ? simulation->cluster->memory_bandwidth
                                                                        : simulation->cluster->copy_bandwidth;
     return true;
 }
 
-weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                          const struct simulated_cluster *cluster, uint64_t block_bytes, double *seconds,
-                          struct error *error)
+weft_status schedule_simulate(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
+                              const struct simulated_cluster *cluster, uint64_t block_bytes, double *seconds,
+                              struct error *error)
 {
     struct simulation simulation = {
-        .plans = plans, .shape = shape, .cluster = cluster, .ranks = ranks, .block_bytes = block_bytes};
-    uint64_t iterations = plan_iterations(plans[0], block_bytes);
+        .schedules = schedules, .shape = shape, .cluster = cluster, .ranks = ranks, .block_bytes = block_bytes};
+    uint64_t iterations = schedule_iterations(schedules[0], block_bytes);
     simulation.iterations = iterations > ITERATIONS_MOST ? ITERATIONS_MOST : (uint32_t)iterations;
     bool ready = simulation_open(&simulation);
     if (ready)
@@ -552,9 +552,9 @@ weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struc
         status = error_memory(error, simulation.heap_capacity * sizeof(struct event), "the simulator");
     for (uint32_t i = 0; status == WEFT_OK && i < simulation.runner_count; i++)
         if (simulation.runners[i].iteration < simulation.iterations)
-            status = error_set(error, WEFT_ERROR_PLAN, "%s by %s: rank %u, lane %u never ends; verify the plan",
-                               collective_name(plans[0]->collective), plans[0]->algorithm, simulation.runners[i].rank,
-                               simulation.runners[i].lane);
+            status = error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s: rank %u, lane %u never ends; verify the schedule",
+                               collective_name(schedules[0]->collective), schedules[0]->algorithm,
+                               simulation.runners[i].rank, simulation.runners[i].lane);
     if (status == WEFT_OK) {
         double end = simulation.iteration_end[simulation.iterations - 1];
         double settled =

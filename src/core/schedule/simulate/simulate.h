@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The simulator: runs the plans of all ranks in virtual time on described links. Thread-safe.
+ * The simulator: runs the schedules of all ranks in virtual time on described links. Thread-safe.
  *
  * A message of n bytes occupies its sender for `overhead`, its link for (n + headers) / bandwidth, and arrives
  * `latency` later; messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth.
@@ -37,8 +37,8 @@ struct simulated_cluster {
 };
 
 /** Seconds from start until the last rank has finished, for blocks of `block_bytes`. */
-weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                          const struct simulated_cluster *cluster, uint64_t block_bytes, double *seconds,
-                          struct error *error);
+weft_status schedule_simulate(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
+                              const struct simulated_cluster *cluster, uint64_t block_bytes, double *seconds,
+                              struct error *error);
 
 #endif

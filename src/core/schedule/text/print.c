@@ -16,16 +16,16 @@ static void print_range(FILE *out, uint8_t buffer, uint32_t first, uint32_t chun
         fprintf(out, "%s[%u..%u]", buffer_names[buffer % 3], first, first + chunks - 1);
 }
 
-static void print_group(FILE *out, const struct plan *plan, uint32_t index)
+static void print_group(FILE *out, const struct schedule *schedule, uint32_t index)
 {
-    const struct plan_group *group = &plan->groups[index];
-    if (group->count == plan->ranks) {
+    const struct schedule_group *group = &schedule->groups[index];
+    if (group->count == schedule->ranks) {
         fprintf(out, "all");
         return;
     }
     fprintf(out, "{");
     for (uint32_t i = 0; i < group->count; i++)
-        fprintf(out, "%s%u", i ? ", " : "", plan->members[group->first + i]);
+        fprintf(out, "%s%u", i ? ", " : "", schedule->members[group->first + i]);
     fprintf(out, "}");
 }
 
@@ -56,7 +56,7 @@ static void print_exchange(FILE *out, const struct step *step)
     }
 }
 
-static void print_what(const struct plan *plan, const struct step *step, FILE *out)
+static void print_what(const struct schedule *schedule, const struct step *step, FILE *out)
 {
     switch (step->kind) {
     case STEP_SEND:
@@ -95,11 +95,11 @@ static void print_what(const struct plan *plan, const struct step *step, FILE *o
         print_source(out, step);
         break;
     case STEP_SIGNAL:
-        print_group(out, plan, step->peer);
+        print_group(out, schedule, step->peer);
         break;
     case STEP_AWAIT:
         fprintf(out, "signal %u of %u, lane %u of ", step->value, step->stride, step->operands);
-        print_group(out, plan, step->peer);
+        print_group(out, schedule, step->peer);
         if (step->value_lag)
             fprintf(out, ", %u iterations back", step->value_lag);
         break;
@@ -113,31 +113,31 @@ static void print_what(const struct plan *plan, const struct step *step, FILE *o
         fprintf(out, " = tree of ");
         print_range(out, BUFFER_INPUT, step->source_chunk, step->chunks);
         fprintf(out, " of ");
-        print_group(out, plan, step->peer);
+        print_group(out, schedule, step->peer);
         break;
     case STEP_SPREAD:
         print_source(out, step);
         fprintf(out, " to ");
         print_range(out, BUFFER_OUTPUT, step->target_chunk, step->chunks);
         fprintf(out, " of ");
-        print_group(out, plan, step->peer);
+        print_group(out, schedule, step->peer);
         break;
     case STEP_REDUCE_SPREAD:
         fprintf(out, "tree of ");
         print_range(out, BUFFER_INPUT, step->source_chunk, step->chunks);
         fprintf(out, " of ");
-        print_group(out, plan, step->peer);
+        print_group(out, schedule, step->peer);
         fprintf(out, " to ");
         print_range(out, BUFFER_OUTPUT, step->target_chunk, step->chunks);
         fprintf(out, " of ");
-        print_group(out, plan, step->operands);
+        print_group(out, schedule, step->operands);
         break;
     case STEP_DELIVER:
         print_target(out, step);
         fprintf(out, " spread by %u", step->peer);
         break;
     case STEP_EXCHANGE:
-        print_group(out, plan, step->peer);
+        print_group(out, schedule, step->peer);
         print_exchange(out, step);
         break;
     default:
@@ -156,12 +156,12 @@ static bool needs_part(const struct step *step)
            (!(side & 2) || step->target == BUFFER_SCRATCH);
 }
 
-static void print_step(const struct plan *plan, const struct step *step, uint32_t number, FILE *out)
+static void print_step(const struct schedule *schedule, const struct step *step, uint32_t number, FILE *out)
 {
     bool holds = step->kind == STEP_COPY && !step->chunks; /* a step for the sake of its wait */
     fprintf(out, "    %3u  %-14s  ", number, holds ? "hold" : step_kind_name(step->kind));
     if (!holds)
-        print_what(plan, step, out);
+        print_what(schedule, step, out);
     if (step->flags & STEP_FINISHES)
         fprintf(out, ", finished");
     if (step->kind <= STEP_RECEIVE_REDUCE && step->channel)
@@ -186,43 +186,43 @@ static void text_print_bytes(FILE *out, const char *key, uint64_t bytes)
     fprintf(out, "%-12s%" PRIu64 "%s", key, bytes >> shift, shift == 20 ? "M" : shift == 10 ? "K" : "");
 }
 
-void plan_print_frame(const struct plan *plan, const struct plan_shape *shape, FILE *out)
+void schedule_print_frame(const struct schedule *schedule, const struct schedule_shape *shape, FILE *out)
 {
     fprintf(out, "weft schedule 1\n");
-    fprintf(out, "%-12s%s\n%-12s%s\n%-12s%u\n", "collective", collective_name(plan->collective), "algorithm",
-            plan->algorithm, "ranks", plan->ranks);
-    if (collective_is_rooted(plan->collective) || plan->collective == COLLECTIVE_SENDRECEIVE)
-        fprintf(out, "%-12s%u\n", "root", plan->root);
-    if (plan->collective == COLLECTIVE_SENDRECEIVE)
+    fprintf(out, "%-12s%s\n%-12s%s\n%-12s%u\n", "collective", collective_name(schedule->collective), "algorithm",
+            schedule->algorithm, "ranks", schedule->ranks);
+    if (collective_is_rooted(schedule->collective) || schedule->collective == COLLECTIVE_SENDRECEIVE)
+        fprintf(out, "%-12s%u\n", "root", schedule->root);
+    if (schedule->collective == COLLECTIVE_SENDRECEIVE)
         fprintf(out, "%-12s%u\n", "peer", shape->peer);
-    if (plan->parts > 1)
-        fprintf(out, "%-12s%u\n", "parts", plan->parts);
-    if (plan->segment_bytes) {
-        text_print_bytes(out, "segment", plan->segment_bytes);
-        fprintf(out, " in %u slot%s\n", plan->slots, plan->slots > 1 ? "s" : "");
+    if (schedule->parts > 1)
+        fprintf(out, "%-12s%u\n", "parts", schedule->parts);
+    if (schedule->segment_bytes) {
+        text_print_bytes(out, "segment", schedule->segment_bytes);
+        fprintf(out, " in %u slot%s\n", schedule->slots, schedule->slots > 1 ? "s" : "");
     }
-    if (plan->most_block_bytes) {
-        text_print_bytes(out, "most", plan->most_block_bytes);
+    if (schedule->most_block_bytes) {
+        text_print_bytes(out, "most", schedule->most_block_bytes);
         fprintf(out, "\n");
     }
-    if (collective_reduces(plan->collective) && plan->canonical)
+    if (collective_reduces(schedule->collective) && schedule->canonical)
         fprintf(out, "canonical\n");
-    if (plan->collective == COLLECTIVE_ALLTOALL && shape->in_place)
+    if (schedule->collective == COLLECTIVE_ALLTOALL && shape->in_place)
         fprintf(out, "in-place\n");
 }
 
-void plan_print(const struct plan *plan, FILE *out)
+void schedule_print(const struct schedule *schedule, FILE *out)
 {
-    fprintf(out, "\nrank %u    # %u input and %u output block%s, %u step%s\n", plan->rank, plan->input_blocks,
-            plan->output_blocks, plan->output_blocks == 1 ? "" : "s", plan->step_count,
-            plan->step_count == 1 ? "" : "s");
-    if (plan->scratch_chunks)
-        fprintf(out, "  scratch %u\n", plan->scratch_chunks);
-    for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
-        if (plan->lane_first[lane] == plan->lane_first[lane + 1])
+    fprintf(out, "\nrank %u    # %u input and %u output block%s, %u step%s\n", schedule->rank, schedule->input_blocks,
+            schedule->output_blocks, schedule->output_blocks == 1 ? "" : "s", schedule->step_count,
+            schedule->step_count == 1 ? "" : "s");
+    if (schedule->scratch_chunks)
+        fprintf(out, "  scratch %u\n", schedule->scratch_chunks);
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+        if (schedule->lane_first[lane] == schedule->lane_first[lane + 1])
             continue;
         fprintf(out, "  lane %u\n", lane);
-        for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++)
-            print_step(plan, &plan->steps[i], i - plan->lane_first[lane], out);
+        for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++)
+            print_step(schedule, &schedule->steps[i], i - schedule->lane_first[lane], out);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Plans as text: one line a step, for people and for core/schedule/text/read.h, which reads it back.
+ * Schedules as text: one line a step, for people and for core/schedule/text/read.h, which reads it back.
  *
- * A frame and the plans of all ranks after it are a whole schedule.
+ * A frame, then the schedules of all ranks, is the form that core/schedule/text/read.h reads.
  */
 #ifndef WEFT_CORE_SCHEDULE_TEXT_PRINT_H
 #define WEFT_CORE_SCHEDULE_TEXT_PRINT_H
@@ -11,10 +11,10 @@
 
 #include <stdio.h>
 
-/** Print what the plans of all ranks have in common; `shape` is what the plan was made for. */
-void plan_print_frame(const struct plan *plan, const struct plan_shape *shape, FILE *out);
+/** Print what the schedules of all ranks have in common; `shape` is what the schedule was made for. */
+void schedule_print_frame(const struct schedule *schedule, const struct schedule_shape *shape, FILE *out);
 
 /** Print every step by lanes: what, with whom, which chunks, what it waits for. */
-void plan_print(const struct plan *plan, FILE *out);
+void schedule_print(const struct schedule *schedule, FILE *out);
 
 #endif

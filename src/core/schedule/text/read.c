@@ -17,7 +17,7 @@
 /* ---- lines ---- */
 
 /* Cut the text into lines without comments and blanks around them; empty ones are left out. */
-static weft_status cut_lines(struct written *written, size_t bytes, struct error *error)
+static weft_status cut_lines(struct schedule_text *written, size_t bytes, struct error *error)
 {
     uint32_t most = 2, number = 1;
     for (size_t i = 0; i < bytes; i++)
@@ -41,7 +41,7 @@ static weft_status cut_lines(struct written *written, size_t bytes, struct error
     return WEFT_OK;
 }
 
-static struct scanner scanner_at(const struct written *written, const struct line *line, struct error *error)
+static struct scanner scanner_at(const struct schedule_text *written, const struct line *line, struct error *error)
 {
     return (struct scanner){.at = line->text, .file = written->name, .line = line->number, .error = error};
 }
@@ -67,7 +67,7 @@ static bool classify(struct line *line, struct scanner *scanner)
 }
 
 /* Find out what lines are, and which belong together. */
-static weft_status find_sections(struct written *written, struct error *error)
+static weft_status find_sections(struct schedule_text *written, struct error *error)
 {
     uint32_t open[NESTING_MOST], depth = 0, section = 0;
     for (uint32_t i = written->first_section; i < written->line_count; i++) {
@@ -134,7 +134,7 @@ static bool text_read_take_bytes(struct scanner *scanner, const char *what, uint
     return true;
 }
 
-static bool take_algorithm(struct written *written, struct scanner *scanner)
+static bool take_algorithm(struct schedule_text *written, struct scanner *scanner)
 {
     scanner_ends(scanner);
     size_t length = strspn(scanner->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_+/.");
@@ -146,7 +146,7 @@ static bool take_algorithm(struct written *written, struct scanner *scanner)
     return true;
 }
 
-static bool take_collective(struct written *written, struct scanner *scanner)
+static bool take_collective(struct schedule_text *written, struct scanner *scanner)
 {
     struct error error = {0};
     char word[SCANNER_NAME];
@@ -157,14 +157,14 @@ static bool take_collective(struct written *written, struct scanner *scanner)
     return true;
 }
 
-static bool take_segment(struct written *written, struct scanner *scanner)
+static bool take_segment(struct schedule_text *written, struct scanner *scanner)
 {
     int64_t slots = 1;
     if (!text_read_take_bytes(scanner, "a segment", 4096, &written->segment_bytes))
         return false;
     if (written->segment_bytes % 4096)
         return scanner_complain(scanner, "a segment is a multiple of 4096 bytes");
-    if (scanner_takes(scanner, "in") && (!scanner_number(scanner, "the number of slots", 1, PLAN_SLOTS, &slots) ||
+    if (scanner_takes(scanner, "in") && (!scanner_number(scanner, "the number of slots", 1, SCHEDULE_SLOTS, &slots) ||
                                          !(scanner_takes(scanner, "slots") || scanner_expects(scanner, "slot"))))
         return false;
     written->slots = (uint32_t)slots;
@@ -175,7 +175,8 @@ static const char *const keys[] = {"collective", "algorithm", "ranks", "root",  
                                    "parts",      "segment",   "most",  "canonical", "in-place"};
 enum key { COLLECTIVE, ALGORITHM, RANKS, ROOT, PEER, PARTS, SEGMENT, MOST, CANONICAL, IN_PLACE, KEYS };
 
-static bool text_read_take_key(struct written *written, enum key key, struct scanner *scanner, const struct line *line)
+static bool text_read_take_key(struct schedule_text *written, enum key key, struct scanner *scanner,
+                               const struct line *line)
 {
     switch (key) {
     case COLLECTIVE:
@@ -203,7 +204,7 @@ static bool text_read_take_key(struct written *written, enum key key, struct sca
     }
 }
 
-static bool read_header_line(struct written *written, struct line *line, bool *seen, struct scanner *scanner)
+static bool read_header_line(struct schedule_text *written, struct line *line, bool *seen, struct scanner *scanner)
 {
     for (unsigned key = 0; key < KEYS; key++) {
         if (!scanner_takes(scanner, keys[key]))
@@ -221,7 +222,7 @@ static bool read_header_line(struct written *written, struct line *line, bool *s
                             scanner->at);
 }
 
-static weft_status text_read_read_header(struct written *written, struct error *error)
+static weft_status text_read_read_header(struct schedule_text *written, struct error *error)
 {
     bool seen[KEYS] = {false};
     int64_t version;
@@ -253,18 +254,18 @@ static weft_status text_read_read_header(struct written *written, struct error *
     return WEFT_OK;
 }
 
-weft_status written_parse(const char *text, size_t bytes, const char *name, struct written **result,
-                          struct error *error)
+weft_status schedule_text_parse(const char *text, size_t bytes, const char *name, struct schedule_text **result,
+                                struct error *error)
 {
     if (bytes > WRITTEN_BYTES_MOST)
         return error_set(error, WEFT_ERROR_DATA, "%s has %zu bytes; a schedule has at most %zu", name, bytes,
                          WRITTEN_BYTES_MOST);
     if (memchr(text, '\0', bytes))
         return error_set(error, WEFT_ERROR_DATA, "%s is no text: it has a byte 0", name);
-    struct written *written = calloc(1, sizeof *written);
+    struct schedule_text *written = calloc(1, sizeof *written);
     if (!written)
         return error_memory(error, sizeof *written, "a schedule");
-    *written = (struct written){
+    *written = (struct schedule_text){
         .text = malloc(bytes + 1), .name = strdup(name), .slots = 1, .hash = hash_bytes(text, bytes, 1)};
     weft_status status = written->text && written->name ? WEFT_OK : error_memory(error, bytes, "a schedule");
     if (status == WEFT_OK) {
@@ -277,25 +278,25 @@ weft_status written_parse(const char *text, size_t bytes, const char *name, stru
     if (status == WEFT_OK)
         status = find_sections(written, error);
     if (status != WEFT_OK)
-        written_free(written);
+        schedule_text_free(written);
     else
         *result = written;
     return status;
 }
 
-weft_status written_read(const char *path, struct written **written, struct error *error)
+weft_status schedule_text_read(const char *path, struct schedule_text **written, struct error *error)
 {
     char *text;
     size_t bytes;
     weft_status status = file_read(path, WRITTEN_BYTES_MOST, &text, &bytes, error);
     if (status != WEFT_OK)
         return status;
-    status = written_parse(text, bytes, path, written, error);
+    status = schedule_text_parse(text, bytes, path, written, error);
     free(text);
     return status;
 }
 
-void written_free(struct written *written)
+void schedule_text_free(struct schedule_text *written)
 {
     if (!written)
         return;
@@ -305,37 +306,37 @@ void written_free(struct written *written)
     free(written);
 }
 
-enum collective written_collective(const struct written *written)
+enum collective schedule_text_collective(const struct schedule_text *written)
 {
     return written->collective;
 }
 
-const char *written_algorithm(const struct written *written)
+const char *schedule_text_algorithm(const struct schedule_text *written)
 {
     return written->algorithm;
 }
 
-uint32_t written_ranks(const struct written *written)
+uint32_t schedule_text_ranks(const struct schedule_text *written)
 {
     return written->ranks.number;
 }
 
-uint64_t written_hash(const struct written *written)
+uint64_t schedule_text_hash(const struct schedule_text *written)
 {
     return written->hash;
 }
 
-bool written_in_place(const struct written *written)
+bool schedule_text_in_place(const struct schedule_text *written)
 {
     return written->in_place;
 }
 
-uint32_t written_root(const struct written *written, uint32_t otherwise)
+uint32_t schedule_text_root(const struct schedule_text *written, uint32_t otherwise)
 {
     return written->root.given ? written->root.number : otherwise;
 }
 
-uint32_t written_peer(const struct written *written, uint32_t otherwise)
+uint32_t schedule_text_peer(const struct schedule_text *written, uint32_t otherwise)
 {
     return written->peer.given ? written->peer.number : otherwise;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Schedules that somebody wrote: the text form of plans, read. plan_print() and plan_print_frame() write it.
+ * Reads the text form of schedules. schedule_print() and schedule_print_frame() write it.
  *
  * The form, version 1, is line by line; `#` begins a comment; docs/schedule-format.md is its manual. A header says what
  * all ranks agree on, sections say what ranks do:
@@ -17,7 +17,7 @@
  *         end
  *
  * Numbers are expressions over `rank`, `ranks`, `root`, `peer`, `parts` and loop variables. A text is only words: the
- * plans that come of it are to be proved (written_prove()) before they run. No text makes this module crash, hang or
+ * schedules that come of it are to be proved (schedule_text_prove()) before they run. No text makes this module crash, hang or
  * allocate without bound.
  *
  * Immutable once parsed; thread-safe.
@@ -27,42 +27,42 @@
 
 #include "core/schedule/generators/generate.h"
 
-struct written;
+struct schedule_text;
 
 /** Longest text that is read. */
 #define WRITTEN_BYTES_MOST ((size_t)16 << 20)
 
 /**
  * Read a text of `bytes` bytes; `name` is the file's, for messages. Looks at the header and at the nesting of sections
- * and loops; steps are looked at when plans are made. WEFT_ERROR_DATA names the line.
+ * and loops; steps are looked at when schedules are made. WEFT_ERROR_DATA names the line.
  */
-weft_status written_parse(const char *text, size_t bytes, const char *name, struct written **written,
-                          struct error *error);
+weft_status schedule_text_parse(const char *text, size_t bytes, const char *name, struct schedule_text **written,
+                                struct error *error);
 
 /** Read a file. */
-weft_status written_read(const char *path, struct written **written, struct error *error);
+weft_status schedule_text_read(const char *path, struct schedule_text **written, struct error *error);
 
-void written_free(struct written *written);
+void schedule_text_free(struct schedule_text *written);
 
-enum collective written_collective(const struct written *written);
-const char *written_algorithm(const struct written *written); /**< lives as long as `written` */
-uint32_t written_ranks(const struct written *written);        /**< 0: any number */
-uint64_t written_hash(const struct written *written);         /**< of the text: equal texts, equal hashes */
-bool written_in_place(const struct written *written);         /**< an all-to-all in place */
+enum collective schedule_text_collective(const struct schedule_text *written);
+const char *schedule_text_algorithm(const struct schedule_text *written); /**< lives as long as `written` */
+uint32_t schedule_text_ranks(const struct schedule_text *written);        /**< 0: any number */
+uint64_t schedule_text_hash(const struct schedule_text *written);         /**< of the text: equal texts, equal hashes */
+bool schedule_text_in_place(const struct schedule_text *written);         /**< an all-to-all in place */
 
 /** The root that the text is for, or `otherwise` where it is for any; the same of the receiver of a message. */
-uint32_t written_root(const struct written *written, uint32_t otherwise);
-uint32_t written_peer(const struct written *written, uint32_t otherwise);
+uint32_t schedule_text_root(const struct schedule_text *written, uint32_t otherwise);
+uint32_t schedule_text_peer(const struct schedule_text *written, uint32_t otherwise);
 
 /**
- * The plan of `rank`, not proved. plan->algorithm lives as long as `written`. Errors: ARGUMENT when the text is for
- * other shapes than this one; DATA, with the line, when it makes no plan.
+ * The schedule of `rank`, not proved. schedule->algorithm lives as long as `written`. Errors: ARGUMENT when the text is for
+ * other shapes than this one; DATA, with the line, when it makes no schedule.
  */
-weft_status written_plan(const struct written *written, const struct plan_shape *shape, uint32_t rank,
-                         struct plan **plan, struct error *error);
+weft_status schedule_text_of_rank(const struct schedule_text *written, const struct schedule_shape *shape,
+                                  uint32_t rank, struct schedule **schedule, struct error *error);
 
-/** The plans of all ranks, proved; to be freed by sweep_free(). PLAN, with rank, lane and step, when they are wrong. */
-weft_status written_prove(const struct written *written, const struct plan_shape *shape, struct plan ***plans,
-                          struct error *error);
+/** The schedules of all ranks, proved; to be freed by sweep_free(). SCHEDULE, with rank, lane and step, when they are wrong. */
+weft_status schedule_text_prove(const struct schedule_text *written, const struct schedule_shape *shape,
+                                struct schedule ***schedules, struct error *error);
 
 #endif

@@ -31,7 +31,7 @@ struct reading {
 static bool take_peer(struct reading *reading, bool term)
 {
     int64_t peer;
-    int64_t last = (int64_t)reading->builder->plan->ranks - 1;
+    int64_t last = (int64_t)reading->builder->schedule->ranks - 1;
     if (!(term ? scanner_term : scanner_number)(reading->scanner, "a peer", 0, last, &peer))
         return false;
     reading->step.peer = (uint32_t)peer;
@@ -102,7 +102,7 @@ static bool set_equal_chunks(struct reading *reading, int64_t count, int64_t oth
 static bool take_group(struct reading *reading, uint32_t *group)
 {
     struct scanner *scanner = reading->scanner;
-    uint32_t ranks = reading->builder->plan->ranks, count = 0;
+    uint32_t ranks = reading->builder->schedule->ranks, count = 0;
     if (scanner_takes(scanner, "all")) {
         *group = builder_group_of_all(reading->builder);
         return true;
@@ -218,7 +218,7 @@ static bool read_await(struct reading *reading)
         !scanner_expects(scanner, "of") ||
         !scanner_number(scanner, "the signals of an iteration", 1, UINT16_MAX, &stride) ||
         !scanner_expects(scanner, ",") || !scanner_expects(scanner, "lane") ||
-        !scanner_number(scanner, "a lane", 0, PLAN_LANES - 1, &lane) || !scanner_expects(scanner, "of") ||
+        !scanner_number(scanner, "a lane", 0, SCHEDULE_LANES - 1, &lane) || !scanner_expects(scanner, "of") ||
         !take_group(reading, &reading->step.peer))
         return false;
     if (scanner_takes(scanner, ",") && (!scanner_number(scanner, "iterations back", 0, UINT8_MAX, &lag) ||
@@ -308,7 +308,7 @@ static bool read_exchange(struct reading *reading)
         reading->step.value = EXCHANGE_GATHER;
         if (!scanner_takes(scanner, "each")) {
             if (!scanner_expects(scanner, "member") ||
-                !scanner_number(scanner, "a member", 0, (int64_t)reading->builder->plan->ranks - 1, &member) ||
+                !scanner_number(scanner, "a member", 0, (int64_t)reading->builder->schedule->ranks - 1, &member) ||
                 member > UINT16_MAX)
                 return false;
             reading->step.value = EXCHANGE_TAKE;
@@ -359,7 +359,7 @@ static bool take_wait(struct reading *reading)
     } else {
         so_far = true;
     }
-    if (!scanner_expects(scanner, "lane") || !scanner_number(scanner, "a lane", 0, PLAN_LANES - 1, &lane) ||
+    if (!scanner_expects(scanner, "lane") || !scanner_number(scanner, "a lane", 0, SCHEDULE_LANES - 1, &lane) ||
         (so_far && (!scanner_expects(scanner, "so") || !scanner_expects(scanner, "far"))))
         return false;
     while (scanner_takes(scanner, ",")) {
@@ -397,7 +397,7 @@ static bool take_trailers(struct reading *reading)
         if (scanner_takes(scanner, "finished")) {
             reading->step.flags |= STEP_FINISHES;
         } else if (scanner_takes(scanner, "channel")) {
-            if (!scanner_number(scanner, "a channel", 0, PLAN_CHANNELS - 1, &number))
+            if (!scanner_number(scanner, "a channel", 0, SCHEDULE_CHANNELS - 1, &number))
                 return false;
             reading->step.channel = (uint8_t)number;
         } else if (scanner_expects(scanner, "part")) {
@@ -414,16 +414,16 @@ static bool take_trailers(struct reading *reading)
 }
 
 /* Which part the first chunk is, where the line need not say: that of the chunk of a user's buffer. */
-static uint32_t read_steps_part_of(const struct plan *plan, const struct step *step)
+static uint32_t read_steps_part_of(const struct schedule *schedule, const struct step *step)
 {
     bool reads = step->kind != STEP_RECEIVE && step->kind != STEP_FINISH && step->kind != STEP_DELIVER;
     bool writes = step->kind != STEP_SEND && step->kind != STEP_EXPOSE;
     if (!step->chunks)
         return 0;
     if (writes && step->target == BUFFER_OUTPUT)
-        return step->target_chunk % plan->parts;
+        return step->target_chunk % schedule->parts;
     if (reads && step->source != BUFFER_SCRATCH)
-        return step->source_chunk % plan->parts;
+        return step->source_chunk % schedule->parts;
     return 0;
 }
 
@@ -450,7 +450,7 @@ static bool take_kind(struct scanner *scanner, struct step *step, bool *holds)
                                       nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-bool written_step(struct scanner *scanner, struct builder *builder, uint32_t lane)
+bool schedule_text_step(struct scanner *scanner, struct builder *builder, uint32_t lane)
 {
     struct reading reading = {.scanner = scanner, .builder = builder, .lane = lane};
     bool holds;
@@ -459,12 +459,13 @@ bool written_step(struct scanner *scanner, struct builder *builder, uint32_t lan
         return false;
     if (!reading.has_part)
         reading.step.value =
-            holds || reading.step.kind == STEP_SIGNAL ? 0 : read_steps_part_of(builder->plan, &reading.step);
+            holds || reading.step.kind == STEP_SIGNAL ? 0 : read_steps_part_of(builder->schedule, &reading.step);
     builder_add(builder, lane, reading.step);
-    if (builder->plan->group_count > GROUPS_MOST)
-        return scanner_complain(scanner, "the plan of rank %u addresses more than %u different groups",
-                                builder->plan->rank, GROUPS_MOST);
+    if (builder->schedule->group_count > GROUPS_MOST)
+        return scanner_complain(scanner, "the schedule of rank %u addresses more than %u different groups",
+                                builder->schedule->rank, GROUPS_MOST);
     return !builder->exhausted ||
-           scanner_complain(scanner, "the plan of rank %u has more steps or groups than memory or a plan can hold",
-                            builder->plan->rank);
+           scanner_complain(scanner,
+                            "the schedule of rank %u has more steps or groups than memory or a schedule can hold",
+                            builder->schedule->rank);
 }

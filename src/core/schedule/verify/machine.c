@@ -9,7 +9,7 @@
 
 /* ---- the end ---- */
 
-static bool has_input(const struct plan_shape *shape, uint32_t rank)
+static bool has_input(const struct schedule_shape *shape, uint32_t rank)
 {
     return shape->collective != COLLECTIVE_BROADCAST || rank == shape->root;
 }
@@ -73,7 +73,7 @@ bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, 
         &machine->cells[verify_cell_at(machine, rank, REGION_OUTPUT, iteration, block * machine->parts + part)];
     struct value value = cell->value;
     struct value wanted = expected(machine, rank, block, iteration, part);
-    bool reduces = collective_reduces(machine->shape->collective), canonical = machine->plans[rank]->canonical;
+    bool reduces = collective_reduces(machine->shape->collective), canonical = machine->schedules[rank]->canonical;
     if (machine->useful)
         machine->useful[cell->writer] |= USE_READ;
     if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
@@ -99,14 +99,15 @@ bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, 
 /* Nobody may have a hand in a rank's buffers any more when that rank is done; in a barrier, all must have begun. */
 static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
 {
-    const struct plan *plan = machine->plans[rank];
+    const struct schedule *schedule = machine->schedules[rank];
     memset(clock, 0, machine->components * sizeof *clock); /* of this rank's scope */
     for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
         verify_join(clock, verify_clock_of(machine, &machine->threads[thread]), machine->components);
     char text[96];
     for (uint32_t iteration = 0; iteration < machine->iterations; iteration++) {
         for (unsigned kind = REGION_INPUT; kind <= REGION_OUTPUT; kind++) {
-            uint32_t chunks = (kind == REGION_INPUT ? plan->input_blocks : plan->output_blocks) * plan->parts;
+            uint32_t chunks =
+                (kind == REGION_INPUT ? schedule->input_blocks : schedule->output_blocks) * schedule->parts;
             for (uint32_t chunk = 0; chunk < chunks; chunk++) {
                 uint32_t index = verify_cell_at(machine, rank, (enum region_kind)kind, iteration, chunk);
                 const struct cell *cell = &machine->cells[index];
@@ -125,8 +126,8 @@ static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
                                                verify_cell_text(machine, index, text, sizeof text));
             }
         }
-        for (uint32_t chunk = 0; chunk < plan->output_blocks * plan->parts; chunk++)
-            if (!verify_check_value(machine, rank, chunk / plan->parts, iteration, chunk % plan->parts))
+        for (uint32_t chunk = 0; chunk < schedule->output_blocks * schedule->parts; chunk++)
+            if (!verify_check_value(machine, rank, chunk / schedule->parts, iteration, chunk % schedule->parts))
                 return false;
     }
     if (machine->shape->collective == COLLECTIVE_BARRIER)
@@ -168,23 +169,23 @@ static bool verify_machine_run(struct machine *machine)
 static void count_snapshots(struct machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
+        const struct schedule *schedule = machine->schedules[rank];
         int32_t *kept = machine->snapshot_of + machine->step_base[rank];
-        for (uint32_t i = 0; i < plan->step_count; i++)
+        for (uint32_t i = 0; i < schedule->step_count; i++)
             kept[i] = -1;
-        for (uint32_t i = 0; i < plan->step_count; i++)
-            if (plan->steps[i].wait_steps)
-                kept[plan->lane_first[plan->steps[i].wait_lane] + plan->steps[i].wait_steps - 1] = 0;
-        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+        for (uint32_t i = 0; i < schedule->step_count; i++)
+            if (schedule->steps[i].wait_steps)
+                kept[schedule->lane_first[schedule->steps[i].wait_lane] + schedule->steps[i].wait_steps - 1] = 0;
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
             uint32_t self = machine->first_thread[rank] + lane;
             machine->signal_base[self] = machine->signal_count;
-            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+            for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
                 if (kept[i] == 0)
                     kept[i] = (int32_t)machine->kept[self]++;
-                if (plan->steps[i].kind != STEP_SIGNAL)
+                if (schedule->steps[i].kind != STEP_SIGNAL)
                     continue;
                 machine->signal_groups[machine->signal_count++] =
-                    verify_group_number(machine, rank, plan->steps[i].peer);
+                    verify_group_number(machine, rank, schedule->steps[i].peer);
                 machine->signalled[self]++;
             }
             machine->snapshot_base[self] = machine->snapshot_count;
@@ -196,14 +197,14 @@ static void count_snapshots(struct machine *machine)
 static void begin_threads(struct machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
-        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+        const struct schedule *schedule = machine->schedules[rank];
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
             uint32_t self = machine->first_thread[rank] + lane;
-            uint32_t first = plan->lane_first[lane], length = plan->lane_first[lane + 1] - first;
+            uint32_t first = schedule->lane_first[lane], length = schedule->lane_first[lane + 1] - first;
             machine->threads[self] = (struct thread){
                 .rank = rank,
                 .lane = lane,
-                .steps = plan->steps + first,
+                .steps = schedule->steps + first,
                 .length = length,
                 .first_step = machine->step_base[rank] + first,
                 .next = NOBODY,
@@ -221,25 +222,26 @@ static void verify_machine_lay_out(struct machine *machine)
     uint64_t next = 0;
     uint32_t parts = machine->parts;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
+        const struct schedule *schedule = machine->schedules[rank];
         struct region *regions = machine->regions + (size_t)rank * REGIONS;
         uint32_t sizes[REGIONS] = {
-            [REGION_INPUT] = plan->input_blocks * parts,
-            [REGION_OUTPUT] = plan->output_blocks * parts,
-            [REGION_SCRATCH] = plan->scratch_chunks,
+            [REGION_INPUT] = schedule->input_blocks * parts,
+            [REGION_OUTPUT] = schedule->output_blocks * parts,
+            [REGION_SCRATCH] = schedule->scratch_chunks,
         };
         if (machine->scopes.near) {
             sizes[REGION_EXPOSED] = sizes[REGION_INPUT];
             /* A rank without output can spread to others' (reduce). */
-            sizes[REGION_SPREAD] = sizes[REGION_OUTPUT] ? sizes[REGION_OUTPUT]
-                                                        : machine->plans[machine->shape->root]->output_blocks * parts;
+            sizes[REGION_SPREAD] = sizes[REGION_OUTPUT]
+                                       ? sizes[REGION_OUTPUT]
+                                       : machine->schedules[machine->shape->root]->output_blocks * parts;
         }
         for (unsigned kind = 0; kind < REGIONS; kind++) {
             regions[kind] = (struct region){(uint32_t)next, sizes[kind]};
-            next += (uint64_t)sizes[kind] * (kind >= REGION_SCRATCH ? plan->slots : machine->iterations);
+            next += (uint64_t)sizes[kind] * (kind >= REGION_SCRATCH ? schedule->slots : machine->iterations);
         }
-        if (!machine->binding || !verify_chosen(machine->binding->in_place, rank) || !plan->input_blocks ||
-            !plan->output_blocks)
+        if (!machine->binding || !verify_chosen(machine->binding->in_place, rank) || !schedule->input_blocks ||
+            !schedule->output_blocks)
             continue;
         switch (machine->shape->collective) {
         case COLLECTIVE_REDUCE_SCATTER:
@@ -264,9 +266,9 @@ static void verify_machine_lay_out(struct machine *machine)
 
 void verify_fill_input(struct machine *machine, uint32_t rank)
 {
-    const struct plan *plan = machine->plans[rank];
+    const struct schedule *schedule = machine->schedules[rank];
     for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
-        for (uint32_t chunk = 0; chunk < plan->input_blocks * machine->parts; chunk++)
+        for (uint32_t chunk = 0; chunk < schedule->input_blocks * machine->parts; chunk++)
             verify_store(machine, verify_cell_at(machine, rank, REGION_INPUT, iteration, chunk),
                          verify_size_name(machine, rank, REGION_INPUT, chunk),
                          verify_leaf(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts));
@@ -285,25 +287,26 @@ void verify_machine_close(struct machine *machine)
     symbols_close(machine->symbols);
 }
 
-/* What all ranks' plans must have in common before they are worth running. */
+/* What all ranks' schedules must have in common before they are worth running. */
 static bool same_frame(struct machine *machine)
 {
-    const struct plan *first = machine->plans[0];
+    const struct schedule *first = machine->schedules[0];
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
-        if (plan->hash != first->hash || plan->rank != rank || plan->ranks != machine->ranks ||
-            plan->parts != first->parts || plan->segment_bytes != first->segment_bytes ||
-            plan->canonical != first->canonical || plan->collective != machine->shape->collective)
-            return verify_complain(machine, NULL, "the plans of ranks 0 and %u are not of one kind", rank);
+        const struct schedule *schedule = machine->schedules[rank];
+        if (schedule->hash != first->hash || schedule->rank != rank || schedule->ranks != machine->ranks ||
+            schedule->parts != first->parts || schedule->segment_bytes != first->segment_bytes ||
+            schedule->canonical != first->canonical || schedule->collective != machine->shape->collective)
+            return verify_complain(machine, NULL, "the schedules of ranks 0 and %u are not of one kind", rank);
     }
     return true;
 }
 
 static bool complain_size(struct machine *machine, const char *what, uint64_t number)
 {
-    machine->status = error_set(
-        machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks: %" PRIu64 " %s are too many to verify",
-        collective_name(machine->plans[0]->collective), machine->plans[0]->algorithm, machine->ranks, number, what);
+    machine->status =
+        error_set(machine->error, WEFT_ERROR_SCHEDULE, "%s by %s over %u ranks: %" PRIu64 " %s are too many to verify",
+                  collective_name(machine->schedules[0]->collective), machine->schedules[0]->algorithm, machine->ranks,
+                  number, what);
     return false;
 }
 
@@ -312,31 +315,32 @@ static bool verify_machine_survey(struct machine *machine)
 {
     uint32_t slots = 1;
     uint64_t chunks = 0;
-    machine->parts = machine->plans[0]->parts;
+    machine->parts = machine->schedules[0]->parts;
     machine->sized_blocks = collective_is_vector(machine->shape->collective);
     machine->first_thread = calloc(machine->ranks + 1, sizeof *machine->first_thread);
     machine->step_base = calloc(machine->ranks, sizeof *machine->step_base);
     if (!machine->first_thread || !machine->step_base)
         return false;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
+        const struct schedule *schedule = machine->schedules[rank];
         machine->first_thread[rank] = machine->thread_count;
         machine->step_base[rank] = machine->step_count;
-        machine->thread_count += plan->lane_count;
-        machine->step_count += plan->step_count;
-        if (plan->slots > slots)
-            slots = plan->slots;
-        if (plan->step_count * (2 * PLAN_SLOTS + 1) > TICK_MOST)
-            return complain_size(machine, "steps of one rank", plan->step_count);
-        if (plan->input_blocks > machine->input_blocks_most)
-            machine->input_blocks_most = plan->input_blocks;
-        chunks += (uint64_t)(2 * plan->input_blocks + 2 * plan->output_blocks + 1) * plan->parts + plan->scratch_chunks;
-        for (uint32_t i = 0; i < plan->step_count; i++)
-            if (plan->steps[i].channel >= machine->channels)
-                machine->channels = plan->steps[i].channel + 1u;
+        machine->thread_count += schedule->lane_count;
+        machine->step_count += schedule->step_count;
+        if (schedule->slots > slots)
+            slots = schedule->slots;
+        if (schedule->step_count * (2 * SCHEDULE_SLOTS + 1) > TICK_MOST)
+            return complain_size(machine, "steps of one rank", schedule->step_count);
+        if (schedule->input_blocks > machine->input_blocks_most)
+            machine->input_blocks_most = schedule->input_blocks;
+        chunks += (uint64_t)(2 * schedule->input_blocks + 2 * schedule->output_blocks + 1) * schedule->parts +
+                  schedule->scratch_chunks;
+        for (uint32_t i = 0; i < schedule->step_count; i++)
+            if (schedule->steps[i].channel >= machine->channels)
+                machine->channels = schedule->steps[i].channel + 1u;
     }
     machine->first_thread[machine->ranks] = machine->thread_count;
-    machine->iterations = machine->plans[0]->segment_bytes ? 2 * slots + 1 : 1;
+    machine->iterations = machine->schedules[0]->segment_bytes ? 2 * slots + 1 : 1;
     uint64_t leaves = (uint64_t)machine->ranks * machine->input_blocks_most * machine->parts;
     if (leaves > VERIFY_CHUNKS_MOST || chunks > VERIFY_CHUNKS_MOST)
         return complain_size(machine, "chunks", leaves > chunks ? leaves : chunks);
@@ -410,22 +414,22 @@ weft_status verify_machine_exhausted(struct machine *machine)
     return machine->status;
 }
 
-/* Steps that write must have changed something, under one binding at least: else the plan is not what its author
+/* Steps that write must have changed something, under one binding at least: else the schedule is not what its author
  * thinks. */
 static bool verify_machine_check_use(struct machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
-        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+        const struct schedule *schedule = machine->schedules[rank];
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
             struct thread *thread = &machine->threads[machine->first_thread[rank] + lane];
-            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
-                const struct step *step = &plan->steps[i];
+            for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
+                const struct step *step = &schedule->steps[i];
                 bool writes = step->kind > STEP_RECEIVE_REDUCE && step->kind < STEP_EXCHANGE &&
                               step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT && step->chunks;
                 uint8_t use = machine->useful[machine->step_base[rank] + i];
                 if (!writes || use == (USE_CHANGED | USE_READ))
                     continue;
-                thread->at = i - plan->lane_first[lane];
+                thread->at = i - schedule->lane_first[lane];
                 thread->iteration = 0;
                 return verify_complain(machine, thread, "is superfluous: %s, whatever the buffers",
                                        use & USE_CHANGED ? "nobody reads what it writes"
@@ -458,13 +462,13 @@ static weft_status verify_machine_prove(struct machine machine, bool narrow, con
     return machine.status;
 }
 
-static weft_status run_under(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+static weft_status run_under(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                              const struct verify_binding *bindings, uint32_t count, bool complete,
                              struct verify_flow *flow, struct error *error)
 {
     struct error own = {0};
     struct machine machine = {
-        .plans = plans, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
+        .schedules = schedules, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
     bool doubt = false;
     weft_status status = verify_machine_prove(machine, !flow, bindings, count, complete, &doubt);
     if (!doubt)
@@ -473,15 +477,16 @@ static weft_status run_under(struct plan *const *plans, uint32_t ranks, const st
     return verify_machine_prove(machine, false, bindings, count, complete, &doubt);
 }
 
-weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+weft_status verify_run(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                        const struct verify_binding *binding, struct verify_flow *flow, struct error *error)
 {
-    return run_under(plans, ranks, shape, binding, 1, false, flow, error);
+    return run_under(schedules, ranks, shape, binding, 1, false, flow, error);
 }
 
-weft_status verify_prove(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error)
+weft_status verify_prove(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
+                         struct error *error)
 {
     uint32_t count;
-    const struct verify_binding *bindings = verify_bindings(plans, ranks, shape, &count);
-    return run_under(plans, ranks, shape, bindings, count, true, NULL, error);
+    const struct verify_binding *bindings = verify_bindings(schedules, ranks, shape, &count);
+    return run_under(schedules, ranks, shape, bindings, count, true, NULL, error);
 }

@@ -13,7 +13,7 @@ bool verify_scopes_open(struct machine *machine, bool narrow)
     struct scopes *scopes = &machine->scopes;
     uint32_t ranks = machine->ranks, threads = machine->thread_count;
     const uint32_t *nodes = machine->shape->nodes;
-    bool near = scopes->near = plans_use_near(machine->plans, ranks);
+    bool near = scopes->near = schedules_use_near(machine->schedules, ranks);
     scopes->of_rank = calloc(ranks, sizeof *scopes->of_rank);
     scopes->seat = calloc(ranks, sizeof *scopes->seat);
     scopes->of_thread = calloc(threads ? threads : 1, sizeof *scopes->of_thread);
@@ -72,7 +72,7 @@ bool verify_groups_open(struct machine *machine)
         return false;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         groups->base[rank] = total;
-        total += machine->plans[rank]->group_count;
+        total += machine->schedules[rank]->group_count;
     }
     while (mask < 2 * total)
         mask = 2 * mask + 1;
@@ -84,10 +84,10 @@ bool verify_groups_open(struct machine *machine)
         return false;
     }
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
-        for (uint32_t i = 0; i < plan->group_count; i++)
-            groups->number[groups->base[rank] + i] =
-                verify_order_intern(groups, table, mask, plan->members + plan->groups[i].first, plan->groups[i].count);
+        const struct schedule *schedule = machine->schedules[rank];
+        for (uint32_t i = 0; i < schedule->group_count; i++)
+            groups->number[groups->base[rank] + i] = verify_order_intern(
+                groups, table, mask, schedule->members + schedule->groups[i].first, schedule->groups[i].count);
     }
     free(table);
     groups->bits = calloc((size_t)groups->count * words + 1, sizeof *groups->bits);
@@ -233,7 +233,7 @@ static const struct verify_joins *joins_of(struct machine *machine, uint32_t gro
     size_t width = machine->components, count = members->count;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t rank = members->members[k], thread = machine->first_thread[rank] + lane;
-        if (lane >= machine->plans[rank]->lane_count || machine->signalled[thread] == 0 ||
+        if (lane >= machine->schedules[rank]->lane_count || machine->signalled[thread] == 0 ||
             machine->threads[thread].signals < signal)
             return NULL;
     }
@@ -270,7 +270,7 @@ static bool may_await(struct machine *machine, struct thread *thread, const stru
     const uint32_t *nodes = machine->shape->nodes;
     if (nodes && nodes[rank] != nodes[thread->rank])
         return verify_complain(machine, thread, "awaits rank %u, which is on another node", rank);
-    bool exists = step->operands < machine->plans[rank]->lane_count;
+    bool exists = step->operands < machine->schedules[rank]->lane_count;
     uint32_t makes = exists ? machine->signalled[machine->first_thread[rank] + step->operands] : 0;
     if (makes != step->stride)
         return verify_complain(machine, thread, "counts %u signals an iteration of lane %u of rank %u, which makes %u",

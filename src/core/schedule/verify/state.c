@@ -17,7 +17,7 @@ static const char *binding_text(const struct machine *machine)
         {", every other rank's buffers registered", ", every other rank's buffers registered, in place",
          ", every other rank's buffers registered and in place"}};
     if (!machine->binding)
-        return ""; /* the plans do not fit together at all */
+        return ""; /* the schedules do not fit together at all */
     return texts[machine->binding->registered][machine->binding->in_place];
 }
 
@@ -28,18 +28,19 @@ bool verify_complain(struct machine *machine, const struct thread *thread, const
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    const struct plan *plan = machine->plans[thread ? thread->rank : 0];
+    const struct schedule *schedule = machine->schedules[thread ? thread->rank : 0];
     if (!thread) {
-        machine->status =
-            error_set(machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks%s: %s",
-                      collective_name(plan->collective), plan->algorithm, machine->ranks, binding_text(machine), what);
+        machine->status = error_set(machine->error, WEFT_ERROR_SCHEDULE, "%s by %s over %u ranks%s: %s",
+                                    collective_name(schedule->collective), schedule->algorithm, machine->ranks,
+                                    binding_text(machine), what);
         return false;
     }
     const struct step *step = verify_step_of(thread);
-    machine->status = error_set(
-        machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks%s: rank %u, lane %u, step %u (%s), iteration %u %s",
-        collective_name(plan->collective), plan->algorithm, machine->ranks, binding_text(machine), thread->rank,
-        thread->lane, thread->at, step_kind_name(step->kind), thread->iteration, what);
+    machine->status =
+        error_set(machine->error, WEFT_ERROR_SCHEDULE,
+                  "%s by %s over %u ranks%s: rank %u, lane %u, step %u (%s), iteration %u %s",
+                  collective_name(schedule->collective), schedule->algorithm, machine->ranks, binding_text(machine),
+                  thread->rank, thread->lane, thread->at, step_kind_name(step->kind), thread->iteration, what);
     return false;
 }
 
@@ -156,13 +157,13 @@ bool verify_flow_prepare(struct machine *machine)
     struct verify_flow *flow = machine->flow;
     flow->width = machine->thread_count + 1;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
+        const struct schedule *schedule = machine->schedules[rank];
         uint32_t *before = machine->data_before + machine->step_base[rank];
-        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
             uint32_t count = 0;
-            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+            for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
                 before[i] = count;
-                count += is_about_data(&plan->steps[i]);
+                count += is_about_data(&schedule->steps[i]);
             }
             machine->row_base[machine->first_thread[rank] + lane] = flow->rows;
             flow->rows += count * machine->iterations;
@@ -198,7 +199,7 @@ const char *verify_cell_text(const struct machine *machine, uint32_t index, char
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         for (unsigned kind = 0; kind < REGIONS; kind++) {
             const struct region *region = &machine->regions[rank * REGIONS + kind];
-            uint32_t rows = kind >= REGION_SCRATCH ? machine->plans[rank]->slots : machine->iterations;
+            uint32_t rows = kind >= REGION_SCRATCH ? machine->schedules[rank]->slots : machine->iterations;
             if (region->stride && index >= region->base && index < region->base + rows * region->stride) {
                 snprintf(text, size, "chunk %u of rank %u's %s", (index - region->base) % region->stride, rank,
                          names[kind]);

@@ -118,10 +118,10 @@ static uint32_t exposed_cell(const struct machine *machine, const struct thread 
 static bool read_exposed(struct machine *machine, struct thread *thread, uint32_t rank, uint32_t chunk, uint32_t size,
                          struct value *value)
 {
-    const struct plan *plan = machine->plans[rank];
-    if (chunk >= plan->input_blocks * plan->parts)
+    const struct schedule *schedule = machine->schedules[rank];
+    if (chunk >= schedule->input_blocks * schedule->parts)
         return verify_complain(machine, thread, "reads chunk %u of the input of rank %u, which has %u", chunk, rank,
-                               plan->input_blocks * plan->parts);
+                               schedule->input_blocks * schedule->parts);
     if (verify_size_name(machine, rank, REGION_INPUT, chunk) != size)
         return verify_complain(machine, thread, "reads a chunk of rank %u of another size than it says", rank);
     return verify_may_touch(machine, thread, rank) &&
@@ -143,11 +143,11 @@ static bool take_operand(struct machine *machine, const struct thread *thread, s
 static bool verify_steps_gather(struct machine *machine, struct thread *thread, const struct step *step, uint32_t i,
                                 struct value *value)
 {
-    const struct plan *plan = machine->plans[thread->rank];
-    const struct plan_group *group = &plan->groups[step->peer];
+    const struct schedule *schedule = machine->schedules[thread->rank];
+    const struct schedule_group *group = &schedule->groups[step->peer];
     for (uint32_t k = 0; k < group->count; k++) {
         struct value operand;
-        if (!read_exposed(machine, thread, plan->members[group->first + k], step->source_chunk + i,
+        if (!read_exposed(machine, thread, schedule->members[group->first + k], step->source_chunk + i,
                           (step->value + i) % machine->parts, &operand) ||
             !take_operand(machine, thread, value, machine->operands, k, operand))
             return false;
@@ -172,12 +172,12 @@ static bool write_output(struct machine *machine, struct thread *thread, uint32_
 static bool verify_steps_spread(struct machine *machine, struct thread *thread, uint32_t group_index, uint32_t chunk,
                                 uint32_t size, struct value value)
 {
-    const struct plan *plan = machine->plans[thread->rank];
-    const struct plan_group *group = &plan->groups[group_index];
+    const struct schedule *schedule = machine->schedules[thread->rank];
+    const struct schedule_group *group = &schedule->groups[group_index];
     bool staged = false;
     for (uint32_t k = 0; k < group->count; k++) {
-        uint32_t rank = plan->members[group->first + k];
-        if (chunk >= machine->plans[rank]->output_blocks * machine->parts)
+        uint32_t rank = schedule->members[group->first + k];
+        if (chunk >= machine->schedules[rank]->output_blocks * machine->parts)
             return verify_complain(machine, thread, "spreads chunk %u to rank %u, whose output has none", chunk, rank);
         if (verify_size_name(machine, rank, REGION_OUTPUT, chunk) != size)
             return verify_complain(machine, thread, "spreads a chunk of another size than it says");
@@ -205,7 +205,7 @@ static bool verify_steps_deliver(struct machine *machine, struct thread *thread,
     for (uint32_t i = 0; i < step->chunks && !verify_registered(machine, thread->rank); i++) {
         struct value value;
         uint32_t index, size, chunk = step->target_chunk + i;
-        const struct plan *peer = machine->plans[step->peer];
+        const struct schedule *peer = machine->schedules[step->peer];
         if (!verify_locate(machine, thread, step, true, i, &index, &size))
             return false;
         if (chunk >= machine->regions[step->peer * REGIONS + REGION_SPREAD].stride)
@@ -248,15 +248,15 @@ static void verify_steps_signal(struct machine *machine, struct thread *thread)
 /* All of the group must be at their exchange; then what they published is combined. */
 static bool verify_steps_exchange(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
 {
-    const struct plan *plan = machine->plans[thread->rank];
-    const struct plan_group *group = &plan->groups[step->peer];
+    const struct schedule *schedule = machine->schedules[thread->rank];
+    const struct schedule_group *group = &schedule->groups[step->peer];
     uint32_t number = verify_group_number(machine, thread->rank, step->peer);
     bool member = verify_group_has(machine, number, thread->rank);
     thread->state = THREAD_PUBLISHED; /* the input is read here, at its begin */
     for (; thread->looked < group->count; thread->looked++) {
-        uint32_t rank = plan->members[group->first + thread->looked];
+        uint32_t rank = schedule->members[group->first + thread->looked];
         const struct thread *other = &machine->threads[machine->first_thread[rank]];
-        const struct plan *others = machine->plans[rank];
+        const struct schedule *others = machine->schedules[rank];
         if (others->step_count != 1 || others->steps[0].kind != STEP_EXCHANGE)
             return verify_complain(machine, thread, "exchanges with rank %u, which takes no part", rank);
         if (verify_group_number(machine, rank, others->steps[0].peer) != number)
@@ -272,19 +272,19 @@ static bool verify_steps_exchange(struct machine *machine, struct thread *thread
     if (!member)
         return verify_complain(machine, thread, "is in no exchange of its own group");
     for (uint32_t k = 0; k < group->count; k++) {
-        uint32_t rank = plan->members[group->first + k];
+        uint32_t rank = schedule->members[group->first + k];
         verify_note_begun(machine, verify_clock_of(machine, thread), rank);
         uint32_t block = step->source_chunk;
         machine->operands[k] = SYMBOL_NONE;
-        if (block < machine->plans[rank]->input_blocks) /* as it was published: inputs are the leaves */
+        if (block < machine->schedules[rank]->input_blocks) /* as it was published: inputs are the leaves */
             machine->operands[k] = verify_leaf(machine, rank, block, 0, 0).sum;
         if (machine->shape->collective == COLLECTIVE_BROADCAST && rank != machine->shape->root)
             machine->operands[k] = SYMBOL_NONE;
     }
     struct value value = {SYMBOL_NONE, verify_column(machine, step->source_chunk, 0, 0)};
     uint32_t blocks = step->value == EXCHANGE_NOTHING ? 0 : step->value == EXCHANGE_GATHER ? group->count : 1;
-    if (blocks > plan->output_blocks)
-        return verify_complain(machine, thread, "gives %u blocks to an output of %u", blocks, plan->output_blocks);
+    if (blocks > schedule->output_blocks)
+        return verify_complain(machine, thread, "gives %u blocks to an output of %u", blocks, schedule->output_blocks);
     if (step->value == EXCHANGE_REDUCE)
         value.sum = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, group->count));
     for (uint32_t block = 0; block < blocks; block++) {

@@ -89,7 +89,7 @@ static uint32_t sweep_group_units(int rule, uint32_t units, uint32_t *groups)
 }
 
 /* Both sizes, both ways of an all-to-all, of one placement and root. */
-static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
+static weft_status visit_sizes(const struct algorithm *algorithm, struct schedule_shape shape, sweep_visit *visit,
                                void *context, struct error *error)
 {
     static const uint64_t sizes[] = {1, (uint64_t)1 << 30};
@@ -107,7 +107,7 @@ static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_sh
     return WEFT_OK;
 }
 
-static weft_status visit_roots(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
+static weft_status visit_roots(const struct algorithm *algorithm, struct schedule_shape shape, sweep_visit *visit,
                                void *context, struct error *error)
 {
     uint32_t ranks = shape.ranks,
@@ -136,7 +136,7 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
     if (!nodes)
         return error_memory(error, (size_t)3 * ranks * sizeof *nodes, "a placement of ranks on nodes");
     weft_status status = WEFT_OK;
-    struct plan_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = 1};
+    struct schedule_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = 1};
     sweep_place(PLACE_ONE_NODE, ranks, nodes);
     bool hierarchy = algorithm_refuses(algorithm, &shape);
     sweep_place(PLACE_NODES_OF_1, ranks, nodes);
@@ -179,7 +179,7 @@ weft_status sweep_all(const uint32_t *ranks, size_t count, struct sweep_job **jo
     }
     struct sweep_job *all = calloc(algorithms * count + 1, sizeof *all);
     if (!all)
-        return error_memory(error, algorithms * count * sizeof *all, "a sweep over all plans");
+        return error_memory(error, algorithms * count * sizeof *all, "a sweep over all schedules");
     for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
         const struct algorithm *table = algorithms_of((enum collective)collective, &of_one);
         for (size_t i = 0; i < of_one; i++)
@@ -232,7 +232,7 @@ weft_status sweep_run(struct sweep_job *jobs, size_t count, uint32_t threads, sw
     if (!sweep.order || !helpers) {
         free(sweep.order);
         free(helpers);
-        return error_memory(error, count * sizeof *sweep.order, "a sweep over all plans");
+        return error_memory(error, count * sizeof *sweep.order, "a sweep over all schedules");
     }
     for (size_t i = 0; i < count; i++)
         sweep.order[i] = &jobs[i];
@@ -248,42 +248,42 @@ weft_status sweep_run(struct sweep_job *jobs, size_t count, uint32_t threads, sw
     return (weft_status)sweep.failed;
 }
 
-/* ---- plans of all ranks ---- */
+/* ---- schedules of all ranks ---- */
 
-weft_status sweep_generate(const struct algorithm *algorithm, const struct plan_shape *shape, struct plan ***plans,
-                           struct error *error)
+weft_status sweep_generate(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                           struct schedule ***schedules, struct error *error)
 {
-    struct plan **all = calloc(shape->ranks, sizeof *all);
+    struct schedule **all = calloc(shape->ranks, sizeof *all);
     if (!all)
-        return error_memory(error, shape->ranks * sizeof *all, "the plans of all ranks");
+        return error_memory(error, shape->ranks * sizeof *all, "the schedules of all ranks");
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
-        weft_status status = plan_generate(algorithm, shape, rank, &all[rank], error);
+        weft_status status = schedule_generate(algorithm, shape, rank, &all[rank], error);
         if (status != WEFT_OK) {
             sweep_free(all, shape->ranks);
             return status;
         }
     }
-    *plans = all;
+    *schedules = all;
     return WEFT_OK;
 }
 
-void sweep_free(struct plan **plans, uint32_t ranks)
+void sweep_free(struct schedule **schedules, uint32_t ranks)
 {
-    for (uint32_t rank = 0; plans && rank < ranks; rank++)
-        plan_free(plans[rank]);
-    free(plans);
+    for (uint32_t rank = 0; schedules && rank < ranks; rank++)
+        schedule_free(schedules[rank]);
+    free(schedules);
 }
 
-weft_status sweep_verify(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+weft_status sweep_verify(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                          struct error *error)
 {
-    struct plan **plans;
+    struct schedule **schedules;
     uint64_t *proved = context;
-    weft_status status = sweep_generate(algorithm, shape, &plans, error);
+    weft_status status = sweep_generate(algorithm, shape, &schedules, error);
     if (status != WEFT_OK)
         return status;
-    status = plan_verify(plans, shape->ranks, shape, error);
-    sweep_free(plans, shape->ranks);
+    status = schedule_verify(schedules, shape->ranks, shape, error);
+    sweep_free(schedules, shape->ranks);
     if (status == WEFT_OK && proved)
         ++*proved;
     return status;

@@ -19,16 +19,16 @@
 
 /** Called with each shape; `nodes` in it is valid during the call. What it returns ends the sweep unless it is WEFT_OK.
  */
-typedef weft_status sweep_visit(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+typedef weft_status sweep_visit(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                                 struct error *error);
 
 /** Visit every shape over `ranks` ranks that `algorithm` of `collective` does not refuse. Thread-safe. */
 weft_status sweep_shapes(enum collective collective, const struct algorithm *algorithm, uint32_t ranks,
                          sweep_visit *visit, void *context, struct error *error);
 
-/** Generate and verify one shape: a sweep_visit. `context` is a uint64_t that counts the sets of plans proved, or NULL.
+/** Generate and verify one shape: a sweep_visit. `context` is a uint64_t that counts the sets of schedules proved, or NULL.
  */
-weft_status sweep_verify(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+weft_status sweep_verify(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                          struct error *error);
 
 /** All shapes of one algorithm over one number of ranks. */
@@ -50,9 +50,9 @@ weft_status sweep_all(const uint32_t *ranks, size_t count, struct sweep_job **jo
  */
 weft_status sweep_run(struct sweep_job *jobs, size_t count, uint32_t threads, sweep_visit *visit, struct error *error);
 
-/** Generate the plans of all ranks; *plans is an array of shape->ranks, to be freed by sweep_free(). */
-weft_status sweep_generate(const struct algorithm *algorithm, const struct plan_shape *shape, struct plan ***plans,
-                           struct error *error);
-void sweep_free(struct plan **plans, uint32_t ranks);
+/** Generate the schedules of all ranks; *schedules is an array of shape->ranks, to be freed by sweep_free(). */
+weft_status sweep_generate(const struct algorithm *algorithm, const struct schedule_shape *shape,
+                           struct schedule ***schedules, struct error *error);
+void sweep_free(struct schedule **schedules, uint32_t ranks);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verifier asks of a set of plans, and under which bindings it runs them. */
+/* What the verifier asks of a set of schedules, and under which bindings it runs them. */
 #include "core/schedule/verify/verify.h"
 
 #include "core/schedule/verify/internal/machine.h"
@@ -13,19 +13,19 @@ static const struct verify_binding message_bindings[] = {{CHOICE_NONE, CHOICE_NO
 static const struct verify_binding in_place_bindings[] = {
     {CHOICE_ALL, CHOICE_ALL}, {CHOICE_NONE, CHOICE_ALL}, {CHOICE_ALTERNATING, CHOICE_ALL}};
 
-bool plans_use_near(struct plan *const *plans, uint32_t ranks)
+bool schedules_use_near(struct schedule *const *schedules, uint32_t ranks)
 {
     for (uint32_t rank = 0; rank < ranks; rank++)
-        for (uint32_t i = 0; i < plans[rank]->step_count; i++)
-            if (plans[rank]->steps[i].kind >= STEP_EXPOSE && plans[rank]->steps[i].kind != STEP_EXCHANGE)
+        for (uint32_t i = 0; i < schedules[rank]->step_count; i++)
+            if (schedules[rank]->steps[i].kind >= STEP_EXPOSE && schedules[rank]->steps[i].kind != STEP_EXCHANGE)
                 return true;
     return false;
 }
 
-const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                                             uint32_t *count)
+const struct verify_binding *verify_bindings(struct schedule *const *schedules, uint32_t ranks,
+                                             const struct schedule_shape *shape, uint32_t *count)
 {
-    bool near = plans_use_near(plans, ranks);
+    bool near = schedules_use_near(schedules, ranks);
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALLV: /* never in place */
     case COLLECTIVE_SENDRECEIVE:
@@ -35,7 +35,7 @@ const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t
     case COLLECTIVE_BROADCAST: /* always in place */
         *count = near ? 3 : 1;
         return in_place_bindings;
-    case COLLECTIVE_ALLTOALL: /* the plan says */
+    case COLLECTIVE_ALLTOALL: /* the schedule says */
         *count = near ? 3 : 1;
         return shape->in_place ? in_place_bindings : near_bindings;
     default:
@@ -44,12 +44,13 @@ const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t
     }
 }
 
-weft_status plan_verify(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error)
+weft_status schedule_verify(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
+                            struct error *error)
 {
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        weft_status status = plan_check(plans[rank], error);
+        weft_status status = schedule_check(schedules[rank], error);
         if (status != WEFT_OK)
             return status;
     }
-    return verify_prove(plans, ranks, shape, error);
+    return verify_prove(schedules, ranks, shape, error);
 }

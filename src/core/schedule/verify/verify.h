@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The verifier: runs the plans of all ranks symbolically and proves that they compute what they claim.
+ * The verifier: runs the schedules of all ranks symbolically and proves that they compute what they claim.
  *
  * Proved: every output chunk of every rank holds each contribution that the collective's definition asks for exactly
- * once, combined in the canonical tree where the plan says canonical, and the same tree on every rank; sends and
+ * once, combined in the canonical tree where the schedule says canonical, and the same tree on every rank; sends and
  * receives match in order and size; no deadlock, a send being complete only when its receive has begun (no slots at
  * all); nothing is read before it is written; no two conflicting accesses are unordered (vector clocks over declared
  * waits, signals and messages); scratch, staging and chunk bounds hold, loops included (several iterations, each slot
@@ -15,11 +15,12 @@
 
 #include "core/schedule/generators/generate.h"
 
-/** Verify plans[0..ranks) of one shape together. WEFT_ERROR_PLAN with a message that names rank, lane, step and what
+/** Verify schedules[0..ranks) of one shape together. WEFT_ERROR_SCHEDULE with a message that names rank, lane, step and what
  * is wrong. */
-weft_status plan_verify(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error);
+weft_status schedule_verify(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
+                            struct error *error);
 
-/** Whether any of the plans touches near memory. */
-bool plans_use_near(struct plan *const *plans, uint32_t ranks);
+/** Whether any of the schedules touches near memory. */
+bool schedules_use_near(struct schedule *const *schedules, uint32_t ranks);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Descriptors (heap and doorbell) are handed over an abstract UNIX socket, which proves that two ranks share a machine
  * and a network namespace. Ranks that are threads of one process share one heap and one mapping of it. Two things are
- * offered: load and store access to a peer's heap with doorbells to wake a sleeper (for the shm steps of plans), and a
+ * offered: load and store access to a peer's heap with doorbells to wake a sleeper (for the shm steps of schedules), and a
  * struct transport for messages.
  *
  * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), looks once more, then polls its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The generators that core/schedule/generators/generate.c lists: each writes the steps of builder->plan->rank. See algorithms_of(). */
+/** The generators that core/schedule/generators/generate.c lists: each writes the steps of builder->schedule->rank. See algorithms_of(). */
 #ifndef WEFT_CORE_SCHEDULE_GENERATORS_INTERNAL_GENERATORS_H
 #define WEFT_CORE_SCHEDULE_GENERATORS_INTERNAL_GENERATORS_H
 

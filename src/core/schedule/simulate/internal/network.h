@@ -14,7 +14,7 @@
 struct network_flow;
 
 struct network {
-    const struct plan_shape *shape;
+    const struct schedule_shape *shape;
     const struct simulated_cluster *cluster;
     uint32_t units[NETWORK_CROSSINGS]; /**< how many there are of each level; nodes first */
     uint32_t levels;                   /**< of units that have links of their own */
@@ -28,7 +28,7 @@ struct network {
 };
 
 /** For `most` messages at once. False: no memory; network_close() is needed all the same. */
-bool network_open(struct network *network, const struct plan_shape *shape, const struct simulated_cluster *cluster,
+bool network_open(struct network *network, const struct schedule_shape *shape, const struct simulated_cluster *cluster,
                   uint32_t most);
 void network_close(struct network *network);
 

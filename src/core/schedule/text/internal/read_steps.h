@@ -7,6 +7,6 @@
 #include "core/schedule/text/internal/scanner.h"
 
 /** Read the rest of the scanner's line as a step and add it to `lane`. */
-bool written_step(struct scanner *scanner, struct builder *builder, uint32_t lane);
+bool schedule_text_step(struct scanner *scanner, struct builder *builder, uint32_t lane);
 
 #endif

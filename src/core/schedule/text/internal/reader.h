@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What core/schedule/text/read.c has read, and core/schedule/text/read_plan.c writes plans of. */
+/** What core/schedule/text/read.c has read, and core/schedule/text/read_schedule.c writes schedules of. */
 #ifndef WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READER_H
 #define WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READER_H
 
@@ -26,7 +26,7 @@ struct fixed {
     uint32_t number;
 };
 
-struct written {
+struct schedule_text {
     char *text, *name;
     struct line *lines;
     uint32_t line_count, first_section;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The symbolic machine that the verifier runs plans on. Private to the verifier and its tests.
+ * The symbolic machine that the verifier runs schedules on. Private to the verifier and its tests.
  *
  * Every lane of every rank is a *thread* with a vector clock; every chunk of every buffer, in every iteration or slot,
  * is a *cell* with a symbolic value, its last write and the reads since. A step that touches cells does so at any time
@@ -41,15 +41,15 @@ enum verify_relation {
 enum verify_relation verify_flow_compare(const struct verify_flow *a, const struct verify_flow *b);
 
 /** Run under one binding and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it before). */
-weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+weft_status verify_run(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                        const struct verify_binding *binding, struct verify_flow *flow, struct error *error);
 
 /** The same under every binding that matters; and no step that writes is superfluous under all of them. */
-weft_status verify_prove(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+weft_status verify_prove(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                          struct error *error);
 
-/** The bindings that matter for these plans; *count of them. Static. */
-const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                                             uint32_t *count);
+/** The bindings that matter for these schedules; *count of them. Static. */
+const struct verify_binding *verify_bindings(struct schedule *const *schedules, uint32_t ranks,
+                                             const struct schedule_shape *shape, uint32_t *count);
 
 #endif

@@ -88,7 +88,7 @@ struct scopes {
     uint32_t begun, components; /* where what has begun begins; how many components there are */
 };
 
-/* Groups of all plans, equal ones under one number. */
+/* Groups of all schedules, equal ones under one number. */
 struct verify_groups {
     uint32_t *base;   /* where a rank's groups begin in `number` */
     uint32_t *number; /* of each group of each rank */
@@ -121,8 +121,8 @@ enum use {
 };
 
 struct machine {
-    struct plan *const *plans;
-    const struct plan_shape *shape;
+    struct schedule *const *schedules;
+    const struct schedule_shape *shape;
     const struct verify_binding *binding;
     uint32_t ranks, iterations, parts, channels;
     uint32_t step_count; /* of all ranks */
@@ -204,7 +204,7 @@ void verify_flow_note_order(struct machine *machine, const struct thread *thread
 /** Find the scopes; false when memory ran out. machine->first_thread is there. */
 bool verify_scopes_open(struct machine *machine, bool narrow);
 
-/** Number the groups of all plans; false when memory ran out. */
+/** Number the groups of all schedules; false when memory ran out. */
 bool verify_groups_open(struct machine *machine);
 
 /** Free both, and what has been joined. */
@@ -239,7 +239,7 @@ static inline uint32_t verify_cell_at(const struct machine *machine, uint32_t ra
 {
     const struct region *region = &machine->regions[rank * REGIONS + kind];
     if (kind >= REGION_SCRATCH)
-        iteration %= machine->plans[rank]->slots;
+        iteration %= machine->schedules[rank]->slots;
     return region->base + iteration * region->stride + chunk;
 }
 
@@ -324,7 +324,7 @@ static inline const struct step *verify_step_of(const struct thread *thread)
 
 /* ---- the machine: core/schedule/verify/machine.c ---- */
 
-/** Look at the plans, have all memory; false when there is none or they cannot be verified together. Close it anyway.
+/** Look at the schedules, have all memory; false when there is none or they cannot be verified together. Close it anyway.
  */
 bool verify_machine_open(struct machine *machine, bool narrow);
 /** Put everything to where it is before the first step. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules as texts: every plan that is printed reads back as the same plan; a schedule written by hand is proved for
+ * Schedules as texts: every schedule that is printed reads back as the same schedule; a schedule written by hand is proved for
  * any number of ranks; what is wrong is refused with its line, or with the step and the reason.
  */
 #include "core/schedule/text/print.h"
@@ -35,45 +35,45 @@ static const char ring[] = "weft schedule 1\n"
                            "      receive from (rank-1)%ranks into output[(rank-k)%ranks]\n"
                            "    end\n";
 
-static struct written *parsed(const char *text)
+static struct schedule_text *parsed(const char *text)
 {
-    struct written *written;
+    struct schedule_text *written;
     struct error error = {0};
-    if (written_parse(text, strlen(text), "test", &written, &error) != WEFT_OK)
+    if (schedule_text_parse(text, strlen(text), "test", &written, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return written;
 }
 
-static char *printed(struct plan *const *plans, const struct plan_shape *shape)
+static char *printed(struct schedule *const *schedules, const struct schedule_shape *shape)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    plan_print_frame(plans[0], shape, out);
+    schedule_print_frame(schedules[0], shape, out);
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        plan_print(plans[rank], out);
+        schedule_print(schedules[rank], out);
     fclose(out);
     return text;
 }
 
-static weft_status print_and_read(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+static weft_status print_and_read(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                                   struct error *error)
 {
-    struct plan **plans, **again;
+    struct schedule **schedules, **again;
     uint64_t *count = context;
-    assert_int_equal(sweep_generate(algorithm, shape, &plans, error), WEFT_OK);
-    char *text = printed(plans, shape);
-    struct written *written = parsed(text);
-    again = calloc(shape->ranks, sizeof(struct plan *));
+    assert_int_equal(sweep_generate(algorithm, shape, &schedules, error), WEFT_OK);
+    char *text = printed(schedules, shape);
+    struct schedule_text *written = parsed(text);
+    again = calloc(shape->ranks, sizeof(struct schedule *));
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
-        if (written_plan(written, shape, rank, &again[rank], error) != WEFT_OK)
+        if (schedule_text_of_rank(written, shape, rank, &again[rank], error) != WEFT_OK)
             fail_msg("%s", error->text);
-        assert_int_equal(again[rank]->step_count, plans[rank]->step_count);
-        assert_int_equal(again[rank]->scratch_chunks, plans[rank]->scratch_chunks);
-        assert_int_equal(again[rank]->slots, plans[rank]->slots);
+        assert_int_equal(again[rank]->step_count, schedules[rank]->step_count);
+        assert_int_equal(again[rank]->scratch_chunks, schedules[rank]->scratch_chunks);
+        assert_int_equal(again[rank]->slots, schedules[rank]->slots);
         assert_true(again[rank]->hash == again[0]->hash);
-        for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
-            struct step a = plans[rank]->steps[i], b = again[rank]->steps[i];
+        for (uint32_t i = 0; i < schedules[rank]->step_count; i++) {
+            struct step a = schedules[rank]->steps[i], b = again[rank]->steps[i];
             bool grouped = a.kind == STEP_REDUCE_SPREAD;
             if (a.kind >= STEP_EXPOSE && a.kind != STEP_READ && a.kind != STEP_DELIVER)
                 a.peer = b.peer = 0; /* groups are numbered in another order; the text tells them apart */
@@ -84,16 +84,16 @@ static weft_status print_and_read(const struct algorithm *algorithm, const struc
     }
     char *second = printed(again, shape);
     assert_string_equal(text, second);
-    written_free(written);
+    schedule_text_free(written);
     sweep_free(again, shape->ranks);
-    sweep_free(plans, shape->ranks);
+    sweep_free(schedules, shape->ranks);
     free(second);
     free(text);
     ++*count;
     return WEFT_OK;
 }
 
-static void every_plan_reads_back_as_itself(void **state)
+static void every_schedule_reads_back_as_itself(void **state)
 {
     uint64_t count = 0;
     for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
@@ -111,18 +111,18 @@ static void every_plan_reads_back_as_itself(void **state)
 
 static void one_text_serves_any_number_of_ranks(void **state)
 {
-    struct written *written = parsed(ring);
-    assert_string_equal(written_algorithm(written), "my-ring");
-    assert_int_equal(written_ranks(written), 0);
+    struct schedule_text *written = parsed(ring);
+    assert_string_equal(schedule_text_algorithm(written), "my-ring");
+    assert_int_equal(schedule_text_ranks(written), 0);
     for (uint32_t ranks = 1; ranks <= 40; ranks += ranks < 9 ? 1 : 7) {
-        struct plan_shape shape = {.collective = COLLECTIVE_ALLGATHER, .ranks = ranks, .block_bytes = 1 << 20};
+        struct schedule_shape shape = {.collective = COLLECTIVE_ALLGATHER, .ranks = ranks, .block_bytes = 1 << 20};
         struct error error = {0};
-        struct plan **plans;
-        if (written_prove(written, &shape, &plans, &error) != WEFT_OK)
+        struct schedule **schedules;
+        if (schedule_text_prove(written, &shape, &schedules, &error) != WEFT_OK)
             fail_msg("%s", error.text);
-        sweep_free(plans, ranks);
+        sweep_free(schedules, ranks);
     }
-    written_free(written);
+    schedule_text_free(written);
 }
 
 /* The text with `from` replaced by `to`, once. */
@@ -138,20 +138,20 @@ static char *changed(const char *text, const char *from, const char *to)
 
 static void check_refusal(const char *text, uint32_t ranks, const char *tells)
 {
-    struct written *written = NULL;
+    struct schedule_text *written = NULL;
     struct error error = {0};
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLGATHER, .ranks = ranks, .block_bytes = 4096};
-    struct plan **plans = NULL;
-    weft_status status = written_parse(text, strlen(text), "test", &written, &error);
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLGATHER, .ranks = ranks, .block_bytes = 4096};
+    struct schedule **schedules = NULL;
+    weft_status status = schedule_text_parse(text, strlen(text), "test", &written, &error);
     if (status == WEFT_OK)
-        shape.collective = written_collective(written);
+        shape.collective = schedule_text_collective(written);
     if (status == WEFT_OK)
-        status = written_prove(written, &shape, &plans, &error);
+        status = schedule_text_prove(written, &shape, &schedules, &error);
     assert_int_not_equal(status, WEFT_OK);
-    assert_null(plans);
+    assert_null(schedules);
     if (!strstr(error.text, tells))
         fail_msg("'%s' should say '%s'", error.text, tells);
-    written_free(written);
+    schedule_text_free(written);
 }
 
 static void what_cannot_be_read_is_told_with_its_line(void **state)
@@ -198,7 +198,7 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
     }
 }
 
-static void a_wrong_plan_is_refused_with_the_step_and_the_reason(void **state)
+static void a_wrong_schedule_is_refused_with_the_step_and_the_reason(void **state)
 {
     static const struct {
         const char *from, *to, *tells;
@@ -222,8 +222,8 @@ static void a_wrong_plan_is_refused_with_the_step_and_the_reason(void **state)
     }
 }
 
-/* Where a rank knows the sizes of its own blocks only, plans must not depend on others'. */
-static void plans_that_need_unknown_sizes_are_refused(void **state)
+/* Where a rank knows the sizes of its own blocks only, schedules must not depend on others'. */
+static void schedules_that_need_unknown_sizes_are_refused(void **state)
 {
     static const char near[] = "weft schedule 1\ncollective gatherv\nalgorithm near\nranks 2\nroot 0\n"
                                "rank 0\nlane 0\ncopy input[0] to output[0]\nawait signal 1 of 1, lane 0 of all\n"
@@ -239,43 +239,45 @@ static void plans_that_need_unknown_sizes_are_refused(void **state)
         const char *text, *from, *to;
     } right[] = {{near, "gatherv", "gather"}, {segments, "gatherv", "gather"}, {segments, "segment 64K\n", ""}};
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        struct written *written = NULL;
-        struct plan **plans = NULL;
+        struct schedule_text *written = NULL;
+        struct schedule **schedules = NULL;
         struct error error = {0};
         char *text = changed(right[i].text, right[i].from, right[i].to);
-        assert_int_equal(written_parse(text, strlen(text), "test", &written, &error), WEFT_OK);
-        struct plan_shape shape = {
-            .collective = written_collective(written), .ranks = 2, .nodes = (uint32_t[]){0, 0}, .block_bytes = 4096};
-        if (written_prove(written, &shape, &plans, &error) != WEFT_OK)
+        assert_int_equal(schedule_text_parse(text, strlen(text), "test", &written, &error), WEFT_OK);
+        struct schedule_shape shape = {.collective = schedule_text_collective(written),
+                                       .ranks = 2,
+                                       .nodes = (uint32_t[]){0, 0},
+                                       .block_bytes = 4096};
+        if (schedule_text_prove(written, &shape, &schedules, &error) != WEFT_OK)
             fail_msg("%s", error.text);
         for (int rank = 0; rank < 2; rank++)
-            plan_free(plans[rank]);
-        free(plans);
-        written_free(written);
+            schedule_free(schedules[rank]);
+        free(schedules);
+        schedule_text_free(written);
         free(text);
     }
 }
 
 static void shapes_that_a_text_is_not_for_are_refused(void **state)
 {
-    struct written *written =
+    struct schedule_text *written =
         parsed("weft schedule 1\ncollective broadcast\nalgorithm two\nranks 2\nroot 1\n"
                "rank 1\nlane 0\nsend output[0] to 0\nrank 0\nlane 0\nreceive from 1 into output[0]\n");
-    struct plan_shape shape = {.collective = COLLECTIVE_BROADCAST, .ranks = 2, .root = 1};
-    struct plan **plans;
+    struct schedule_shape shape = {.collective = COLLECTIVE_BROADCAST, .ranks = 2, .root = 1};
+    struct schedule **schedules;
     struct error error = {0};
-    assert_int_equal(written_root(written, 0), 1);
-    assert_int_equal(written_prove(written, &shape, &plans, &error), WEFT_OK);
-    sweep_free(plans, 2);
+    assert_int_equal(schedule_text_root(written, 0), 1);
+    assert_int_equal(schedule_text_prove(written, &shape, &schedules, &error), WEFT_OK);
+    sweep_free(schedules, 2);
     shape.root = 0;
-    assert_int_equal(written_prove(written, &shape, &plans, &error), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(schedule_text_prove(written, &shape, &schedules, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "another root"));
     shape.root = 1;
     shape.ranks = 3;
     error_clear(&error);
-    assert_int_equal(written_prove(written, &shape, &plans, &error), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(schedule_text_prove(written, &shape, &schedules, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "another number of ranks"));
-    written_free(written);
+    schedule_text_free(written);
 }
 
 /* Lane 1 of rank 0 copies what lane 0 has written: no wait says so, but lane 1 received an answer to what lane 0 sent.
@@ -287,14 +289,14 @@ static void order_that_comes_about_through_another_rank_counts(void **state)
         "rank 0\nscratch 1\nlane 0\ncopy input[0] to scratch[0]\nsend input[1] to 1\n"
         "lane 1\nreceive from 1 into output[1], channel 1\ncopy scratch[0] to output[0]\n"
         "rank 1\nlane 0\ncopy input[1] to output[1]\nreceive from 0 into output[0]\nsend input[0] to 0, channel 1\n";
-    struct written *written = parsed(there_and_back);
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLTOALL, .ranks = 2, .nodes = (uint32_t[]){0, 1}};
-    struct plan **plans;
+    struct schedule_text *written = parsed(there_and_back);
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLTOALL, .ranks = 2, .nodes = (uint32_t[]){0, 1}};
+    struct schedule **schedules;
     struct error error = {0};
-    if (written_prove(written, &shape, &plans, &error) != WEFT_OK)
+    if (schedule_text_prove(written, &shape, &schedules, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    sweep_free(plans, 2);
-    written_free(written);
+    sweep_free(schedules, 2);
+    schedule_text_free(written);
     char *text = changed(there_and_back, "receive from 0 into output[0]\nsend input[0] to 0, channel 1\n",
                          "send input[0] to 0, channel 1\nreceive from 0 into output[0]\n");
     check_refusal(text, 2, "without being ordered");
@@ -304,11 +306,11 @@ static void order_that_comes_about_through_another_rank_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_reads_back_as_itself),
+        cmocka_unit_test(every_schedule_reads_back_as_itself),
         cmocka_unit_test(one_text_serves_any_number_of_ranks),
         cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
-        cmocka_unit_test(a_wrong_plan_is_refused_with_the_step_and_the_reason),
-        cmocka_unit_test(plans_that_need_unknown_sizes_are_refused),
+        cmocka_unit_test(a_wrong_schedule_is_refused_with_the_step_and_the_reason),
+        cmocka_unit_test(schedules_that_need_unknown_sizes_are_refused),
         cmocka_unit_test(shapes_that_a_text_is_not_for_are_refused),
         cmocka_unit_test(order_that_comes_about_through_another_rank_counts),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What plans promise: parts that cover a block, the canonical order, the fewest bytes; messages for what cannot be. */
+/* What schedules promise: parts that cover a block, the canonical order, the fewest bytes; messages for what cannot be. */
 #include "core/schedule/simulate/simulate.h"
 #include "core/schedule/verify/sweep.h"
 #include "core/schedule/verify/verify.h"
@@ -21,11 +21,11 @@ static void parts_cover_their_block(void **state)
         for (uint32_t parts = 1; parts <= 67; parts++) {
             uint64_t next = 0;
             for (uint32_t part = 0; part < parts; part++) {
-                struct plan_range range = plan_parts(sizes[i], parts, part, 1);
+                struct schedule_range range = schedule_parts(sizes[i], parts, part, 1);
                 assert_true(range.offset == next);
                 assert_true(range.offset % 64 == 0 || range.bytes == 0);
                 next = range.offset + range.bytes;
-                struct plan_range rest = plan_parts(sizes[i], parts, part, parts - part);
+                struct schedule_range rest = schedule_parts(sizes[i], parts, part, parts - part);
                 assert_true(rest.offset == range.offset && rest.offset + rest.bytes == sizes[i]);
             }
             assert_true(next == sizes[i]);
@@ -44,7 +44,7 @@ static void the_canonical_order_is_the_rule(void **state)
         for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
             size_t count;
             const struct algorithm *algorithms = algorithms_of((enum collective)collective, &count);
-            struct plan_shape shape = {.collective = (enum collective)collective, .ranks = 24, .nodes = nodes};
+            struct schedule_shape shape = {.collective = (enum collective)collective, .ranks = 24, .nodes = nodes};
             for (size_t i = 0; i < count; i++) {
                 bool exception = strstr(algorithms[i].name, "ring") || strstr(algorithms[i].name, "double-tree");
                 bool moves_only = collective == COLLECTIVE_ALLGATHER || collective == COLLECTIVE_ALLGATHERV ||
@@ -58,14 +58,14 @@ static void the_canonical_order_is_the_rule(void **state)
 static void a_reproducible_communicator_refuses_other_orders(void **state)
 {
     uint32_t nodes[6] = {0, 0, 0, 1, 1, 1};
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 6, .nodes = nodes, .block_bytes = 4096};
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 6, .nodes = nodes, .block_bytes = 4096};
     const struct algorithm *two_level = algorithm_find(COLLECTIVE_ALLREDUCE, "two-level", NULL);
     assert_null(algorithm_refuses(two_level, &shape));
     shape.reproducible = true;
     struct error error = {0};
-    struct plan *plan = NULL;
-    assert_int_equal(plan_generate(two_level, &shape, 0, &plan, &error), WEFT_ERROR_ARGUMENT);
-    assert_null(plan);
+    struct schedule *schedule = NULL;
+    assert_int_equal(schedule_generate(two_level, &shape, 0, &schedule, &error), WEFT_ERROR_ARGUMENT);
+    assert_null(schedule);
     assert_non_null(strstr(error.text, "reproducible"));
     assert_null(algorithm_refuses(algorithm_find(COLLECTIVE_ALLREDUCE, "pairwise-tree", NULL), &shape));
 }
@@ -75,7 +75,7 @@ static void exceptions_are_made_on_request_only(void **state)
 {
     uint32_t aligned[8] = {0, 0, 1, 1, 2, 2, 3, 3}, in_turn[8] = {0, 1, 2, 3, 0, 1, 2, 3},
              uneven[8] = {0, 0, 0, 1, 1, 1, 1, 1};
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 8, .block_bytes = 1 << 20};
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 8, .block_bytes = 1 << 20};
     const struct algorithm *two_level = algorithm_find(COLLECTIVE_ALLREDUCE, "two-level", NULL);
     const struct algorithm *exception = algorithm_find(COLLECTIVE_ALLREDUCE, "two-level-ring", NULL);
     shape.nodes = aligned;
@@ -90,17 +90,17 @@ static void exceptions_are_made_on_request_only(void **state)
 }
 
 /* Bytes that leave `node` over the network. */
-static uint64_t bytes_leaving(struct plan **plans, const struct plan_shape *shape, uint32_t node)
+static uint64_t bytes_leaving(struct schedule **schedules, const struct schedule_shape *shape, uint32_t node)
 {
     uint64_t bytes = 0;
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
-        const struct plan *plan = plans[rank];
-        for (uint32_t i = 0; i < plan->step_count && shape->nodes[rank] == node; i++) {
-            const struct step *step = &plan->steps[i];
+        const struct schedule *schedule = schedules[rank];
+        for (uint32_t i = 0; i < schedule->step_count && shape->nodes[rank] == node; i++) {
+            const struct step *step = &schedule->steps[i];
             if (step->kind == STEP_SEND && shape->nodes[step->peer] != node)
-                bytes += plan->parts == 1
+                bytes += schedule->parts == 1
                              ? shape->block_bytes * step->chunks
-                             : plan_parts(shape->block_bytes, plan->parts, step->value, step->chunks).bytes;
+                             : schedule_parts(shape->block_bytes, schedule->parts, step->value, step->chunks).bytes;
         }
     }
     return bytes;
@@ -120,40 +120,40 @@ static void two_levels_carry_the_least_bytes(void **state)
                 nodes[rank] = rank / width;
             uint64_t whole = 64 * 4 * 840; /* divides evenly by all numbers of parts here */
             bool in_blocks = cases[i].collective != COLLECTIVE_ALLREDUCE;
-            struct plan_shape shape = {.collective = cases[i].collective,
-                                       .ranks = ranks,
-                                       .nodes = nodes,
-                                       .block_bytes = in_blocks ? whole / ranks : whole};
-            struct plan **plans;
+            struct schedule_shape shape = {.collective = cases[i].collective,
+                                           .ranks = ranks,
+                                           .nodes = nodes,
+                                           .block_bytes = in_blocks ? whole / ranks : whole};
+            struct schedule **schedules;
             const struct algorithm *algorithm = algorithm_find(cases[i].collective, "two-level", NULL);
-            assert_int_equal(sweep_generate(algorithm, &shape, &plans, NULL), WEFT_OK);
+            assert_int_equal(sweep_generate(algorithm, &shape, &schedules, NULL), WEFT_OK);
             uint64_t data = in_blocks ? shape.block_bytes * ranks : whole;
             for (uint32_t node = 0; node < count; node++)
-                assert_true(bytes_leaving(plans, &shape, node) * count == cases[i].times * (count - 1) * data);
-            sweep_free(plans, ranks);
+                assert_true(bytes_leaving(schedules, &shape, node) * count == cases[i].times * (count - 1) * data);
+            sweep_free(schedules, ranks);
         }
     }
 }
 
-static void corrupt_plans_are_refused_by_a_message(void **state)
+static void corrupt_schedules_are_refused_by_a_message(void **state)
 {
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .block_bytes = 4096};
-    struct plan *plan;
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .block_bytes = 4096};
+    struct schedule *schedule;
     const struct algorithm *ring = algorithm_find(COLLECTIVE_ALLREDUCE, "ring", NULL);
-    assert_int_equal(plan_generate(ring, &shape, 1, &plan, NULL), WEFT_OK);
-    assert_int_equal(plan_check(plan, NULL), WEFT_OK);
+    assert_int_equal(schedule_generate(ring, &shape, 1, &schedule, NULL), WEFT_OK);
+    assert_int_equal(schedule_check(schedule, NULL), WEFT_OK);
     struct error error = {0};
-    plan->steps[0].peer = 1;
-    assert_int_equal(plan_check(plan, &error), WEFT_ERROR_PLAN);
+    schedule->steps[0].peer = 1;
+    assert_int_equal(schedule_check(schedule, &error), WEFT_ERROR_SCHEDULE);
     assert_string_equal(error.text,
                         "allreduce by ring, rank 1, lane 0, step 0 (send): names a peer that is no other rank");
-    plan->steps[0].peer = 2;
-    plan->steps[0].kind = 99;
-    assert_int_equal(plan_check(plan, NULL), WEFT_ERROR_PLAN);
-    plan->steps[0].kind = STEP_SEND;
-    plan->lane_first[1] = 1000;
-    assert_int_equal(plan_check(plan, NULL), WEFT_ERROR_PLAN);
-    plan_free(plan);
+    schedule->steps[0].peer = 2;
+    schedule->steps[0].kind = 99;
+    assert_int_equal(schedule_check(schedule, NULL), WEFT_ERROR_SCHEDULE);
+    schedule->steps[0].kind = STEP_SEND;
+    schedule->lane_first[1] = 1000;
+    assert_int_equal(schedule_check(schedule, NULL), WEFT_ERROR_SCHEDULE);
+    schedule_free(schedule);
 }
 
 static void names_are_found_and_mistyped_ones_corrected(void **state)
@@ -173,34 +173,34 @@ static void names_are_found_and_mistyped_ones_corrected(void **state)
 static void shapes_that_make_no_sense_get_a_message(void **state)
 {
     struct error error = {0};
-    struct plan *plan;
-    struct plan_shape shape = {.collective = COLLECTIVE_BROADCAST, .ranks = 4, .root = 4};
+    struct schedule *schedule;
+    struct schedule_shape shape = {.collective = COLLECTIVE_BROADCAST, .ranks = 4, .root = 4};
     const struct algorithm *binomial = algorithm_find(COLLECTIVE_BROADCAST, "binomial", NULL);
-    assert_int_equal(plan_generate(binomial, &shape, 0, &plan, &error), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(schedule_generate(binomial, &shape, 0, &schedule, &error), WEFT_ERROR_ARGUMENT);
     error_clear(&error);
-    shape = (struct plan_shape){.collective = COLLECTIVE_ALLREDUCE, .ranks = 6};
+    shape = (struct schedule_shape){.collective = COLLECTIVE_ALLREDUCE, .ranks = 6};
     assert_int_equal(
-        plan_generate(algorithm_find(COLLECTIVE_ALLREDUCE, "halving-doubling", NULL), &shape, 0, &plan, &error),
+        schedule_generate(algorithm_find(COLLECTIVE_ALLREDUCE, "halving-doubling", NULL), &shape, 0, &schedule, &error),
         WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "power of two"));
 }
 
-/* Plans of two ranks that come from different algorithms are refused by name before they are run. */
-static void plans_that_do_not_fit_together_are_refused(void **state)
+/* Schedules of two ranks that come from different algorithms are refused by name before they are run. */
+static void schedules_that_do_not_fit_together_are_refused(void **state)
 {
-    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 2, .block_bytes = 8};
-    struct plan *plans[2] = {NULL, NULL};
+    struct schedule_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 2, .block_bytes = 8};
+    struct schedule *schedules[2] = {NULL, NULL};
     struct error error = {0};
     static const char *const names[] = {"binomial", "recursive-doubling"};
     for (uint32_t rank = 0; rank < 2; rank++) {
         const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, names[rank], &error);
         assert_non_null(algorithm);
-        assert_int_equal(plan_generate(algorithm, &shape, rank, &plans[rank], &error), WEFT_OK);
+        assert_int_equal(schedule_generate(algorithm, &shape, rank, &schedules[rank], &error), WEFT_OK);
     }
-    assert_int_equal(plan_verify(plans, 2, &shape, &error), WEFT_ERROR_PLAN);
+    assert_int_equal(schedule_verify(schedules, 2, &shape, &error), WEFT_ERROR_SCHEDULE);
     assert_non_null(strstr(error.text, "not of one kind"));
-    plan_free(plans[0]);
-    plan_free(plans[1]);
+    schedule_free(schedules[0]);
+    schedule_free(schedules[1]);
 }
 
 int main(void)
@@ -211,8 +211,8 @@ int main(void)
         cmocka_unit_test(a_reproducible_communicator_refuses_other_orders),
         cmocka_unit_test(exceptions_are_made_on_request_only),
         cmocka_unit_test(two_levels_carry_the_least_bytes),
-        cmocka_unit_test(plans_that_do_not_fit_together_are_refused),
-        cmocka_unit_test(corrupt_plans_are_refused_by_a_message),
+        cmocka_unit_test(schedules_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(corrupt_schedules_are_refused_by_a_message),
         cmocka_unit_test(names_are_found_and_mistyped_ones_corrected),
         cmocka_unit_test(shapes_that_make_no_sense_get_a_message),
     };

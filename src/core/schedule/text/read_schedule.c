@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a written schedule to plans: the sections, loops and conditions that are one rank's, step by step. */
+/* From a written schedule to schedules: the sections, loops and conditions that are one rank's, step by step. */
 #include "core/schedule/text/internal/read_steps.h"
 #include "core/schedule/text/internal/reader.h"
 #include "core/schedule/verify/sweep.h"
@@ -8,14 +8,14 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* A plan that takes more lines than these to write down is a mistake. */
+/* A schedule that takes more lines than these to write down is a mistake. */
 #define BUDGET 200000u
 
 struct writing {
-    const struct written *written;
+    const struct schedule_text *written;
     struct builder *builder;
     struct scanner scanner; /* its variables are those in force */
-    uint32_t lane;          /* PLAN_LANES: none yet in this section */
+    uint32_t lane;          /* SCHEDULE_LANES: none yet in this section */
     uint32_t budget;        /* lines left */
     bool told;              /* a section is this rank's */
 };
@@ -37,11 +37,11 @@ static bool spend(struct writing *writing)
     if (writing->budget--)
         return true;
     writing->budget = 0;
-    return scanner_complain(&writing->scanner, "the plan of rank %u takes more than %u lines to write down",
-                            writing->builder->plan->rank, BUDGET);
+    return scanner_complain(&writing->scanner, "the schedule of rank %u takes more than %u lines to write down",
+                            writing->builder->schedule->rank, BUDGET);
 }
 
-static bool read_plan_write_lines(struct writing *writing, uint32_t from, uint32_t to);
+static bool read_schedule_write_lines(struct writing *writing, uint32_t from, uint32_t to);
 
 /* "for k in 0..ranks-2" */
 static bool write_loop(struct writing *writing, uint32_t at)
@@ -59,7 +59,7 @@ static bool write_loop(struct writing *writing, uint32_t at)
     struct scanner_variable *variable = &scanner->variables[scanner->count - 1];
     bool right = true;
     for (; right && variable->value <= last; variable->value++) /* a round counts as a line, or empty loops were free */
-        right = spend(writing) && read_plan_write_lines(writing, at + 1, line->match);
+        right = spend(writing) && read_schedule_write_lines(writing, at + 1, line->match);
     scanner_forget(scanner);
     return right;
 }
@@ -68,7 +68,7 @@ static bool write_loop(struct writing *writing, uint32_t at)
 static bool write_lane(struct writing *writing, struct scanner *scanner)
 {
     int64_t lane;
-    if (!scanner_number(scanner, "a lane", 0, PLAN_LANES - 1, &lane) || !ends(scanner))
+    if (!scanner_number(scanner, "a lane", 0, SCHEDULE_LANES - 1, &lane) || !ends(scanner))
         return false;
     writing->lane = (uint32_t)lane;
     return true;
@@ -87,7 +87,7 @@ static bool write_scratch(struct writing *writing, struct scanner *scanner)
 static bool write_step(struct writing *writing, struct scanner *scanner)
 {
     int64_t number;
-    if (writing->lane == PLAN_LANES)
+    if (writing->lane == SCHEDULE_LANES)
         return scanner_complain(scanner, "steps belong to a lane: 'lane 0' comes first");
     if (isdigit((unsigned char)*scanner->at)) {
         if (!scanner_number(scanner, "a step's number", 0, INT32_MAX, &number))
@@ -97,10 +97,10 @@ static bool write_step(struct writing *writing, struct scanner *scanner)
                                     builder_now(writing->builder, writing->lane).steps, writing->lane,
                                     (long long)number);
     }
-    return written_step(scanner, writing->builder, writing->lane);
+    return schedule_text_step(scanner, writing->builder, writing->lane);
 }
 
-static bool read_plan_write_lines(struct writing *writing, uint32_t from, uint32_t to)
+static bool read_schedule_write_lines(struct writing *writing, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         const struct line *line = &writing->written->lines[i];
@@ -140,7 +140,7 @@ static bool read_plan_write_lines(struct writing *writing, uint32_t from, uint32
 static bool is_mine(struct writing *writing, const struct line *line, bool *mine)
 {
     struct scanner *scanner = scan(writing, line);
-    int64_t first, last, rank = writing->builder->plan->rank;
+    int64_t first, last, rank = writing->builder->schedule->rank;
     *mine = true;
     if (scanner_takes(scanner, "*"))
         return ends(scanner);
@@ -150,35 +150,35 @@ static bool is_mine(struct writing *writing, const struct line *line, bool *mine
     if (scanner_takes(scanner, "..") && !scanner_number(scanner, "the last rank", INT32_MIN, INT32_MAX, &last))
         return false;
     *mine = rank >= first && rank <= last;
-    if (first < 0 || last >= (int64_t)writing->builder->plan->ranks)
+    if (first < 0 || last >= (int64_t)writing->builder->schedule->ranks)
         return scanner_complain(scanner, "a section is for ranks %lld to %lld; there are %u", (long long)first,
-                                (long long)last, writing->builder->plan->ranks);
+                                (long long)last, writing->builder->schedule->ranks);
     return ends(scanner);
 }
 
-static bool read_plan_write_frame(struct writing *writing)
+static bool read_schedule_write_frame(struct writing *writing)
 {
-    const struct written *written = writing->written;
-    struct plan *plan = writing->builder->plan;
+    const struct schedule_text *written = writing->written;
+    struct schedule *schedule = writing->builder->schedule;
     int64_t parts = 1;
     if (written->parts) {
         struct scanner *scanner = scan(writing, written->parts);
         if (!scanner_number(scanner, "the number of parts", 1, 65536, &parts) || !ends(scanner))
             return false;
     }
-    plan->parts = (uint32_t)parts;
-    plan->segment_bytes = written->segment_bytes;
-    plan->slots = written->slots;
-    plan->most_block_bytes = written->most_block_bytes;
-    plan->canonical = written->canonical || !collective_reduces(written->collective);
+    schedule->parts = (uint32_t)parts;
+    schedule->segment_bytes = written->segment_bytes;
+    schedule->slots = written->slots;
+    schedule->most_block_bytes = written->most_block_bytes;
+    schedule->canonical = written->canonical || !collective_reduces(written->collective);
     writing->builder->text_hash = written->hash;
     return scanner_define(&writing->scanner, "parts", parts);
 }
 
-static bool write_plan(struct writing *writing)
+static bool write_schedule(struct writing *writing)
 {
-    const struct written *written = writing->written;
-    if (!read_plan_write_frame(writing))
+    const struct schedule_text *written = writing->written;
+    if (!read_schedule_write_frame(writing))
         return false;
     for (uint32_t i = written->first_section; i < written->line_count; i = written->lines[i].match) {
         bool mine;
@@ -187,16 +187,16 @@ static bool write_plan(struct writing *writing)
         if (!mine)
             continue;
         writing->told = true;
-        writing->lane = PLAN_LANES;
-        if (!read_plan_write_lines(writing, i + 1, written->lines[i].match))
+        writing->lane = SCHEDULE_LANES;
+        if (!read_schedule_write_lines(writing, i + 1, written->lines[i].match))
             return false;
     }
     return true;
 }
 
 /* Why the text is for other shapes, or WEFT_OK. */
-static weft_status read_plan_check_shape(const struct written *written, const struct plan_shape *shape,
-                                         struct error *error)
+static weft_status read_schedule_check_shape(const struct schedule_text *written, const struct schedule_shape *shape,
+                                             struct error *error)
 {
     const char *reason = NULL;
     if (shape->collective != written->collective)
@@ -221,11 +221,11 @@ static weft_status read_plan_check_shape(const struct written *written, const st
                      collective_name(shape->collective), shape->ranks, reason);
 }
 
-weft_status written_plan(const struct written *written, const struct plan_shape *shape, uint32_t rank,
-                         struct plan **plan, struct error *error)
+weft_status schedule_text_of_rank(const struct schedule_text *written, const struct schedule_shape *shape,
+                                  uint32_t rank, struct schedule **schedule, struct error *error)
 {
     struct error own = {0};
-    weft_status status = read_plan_check_shape(written, shape, error);
+    weft_status status = read_schedule_check_shape(written, shape, error);
     struct builder builder;
     if (status == WEFT_OK)
         status = builder_open(&builder, shape, rank, written->algorithm, error);
@@ -241,7 +241,7 @@ weft_status written_plan(const struct written *written, const struct plan_shape 
         {"rank", rank}, {"ranks", shape->ranks}, {"root", shape->root}, {"peer", shape->peer}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         scanner_define(&writing.scanner, known[i].name, known[i].value);
-    write_plan(&writing);
+    write_schedule(&writing);
     if (writing.scanner.status == WEFT_OK && !writing.told)
         writing.scanner.status = error_set(writing.scanner.error, WEFT_ERROR_DATA, "%s says nothing of rank %u of %u",
                                            written->name, rank, shape->ranks);
@@ -249,24 +249,24 @@ weft_status written_plan(const struct written *written, const struct plan_shape 
         builder_discard(&builder);
         return writing.scanner.status;
     }
-    return builder_close(&builder, plan, error);
+    return builder_close(&builder, schedule, error);
 }
 
-weft_status written_prove(const struct written *written, const struct plan_shape *shape, struct plan ***plans,
-                          struct error *error)
+weft_status schedule_text_prove(const struct schedule_text *written, const struct schedule_shape *shape,
+                                struct schedule ***schedules, struct error *error)
 {
-    weft_status status = read_plan_check_shape(written, shape, error);
+    weft_status status = read_schedule_check_shape(written, shape, error);
     if (status != WEFT_OK)
         return status;
-    struct plan **all = calloc(shape->ranks, sizeof *all);
+    struct schedule **all = calloc(shape->ranks, sizeof *all);
     if (!all)
-        return error_memory(error, shape->ranks * sizeof *all, "the plans of all ranks");
+        return error_memory(error, shape->ranks * sizeof *all, "the schedules of all ranks");
     for (uint32_t rank = 0; rank < shape->ranks && status == WEFT_OK; rank++)
-        status = written_plan(written, shape, rank, &all[rank], error);
+        status = schedule_text_of_rank(written, shape, rank, &all[rank], error);
     if (status == WEFT_OK)
-        status = plan_verify(all, shape->ranks, shape, error);
+        status = schedule_verify(all, shape->ranks, shape, error);
     if (status == WEFT_OK)
-        *plans = all;
+        *schedules = all;
     else
         sweep_free(all, shape->ranks);
     return status;
