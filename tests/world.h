@@ -33,7 +33,7 @@ struct world {
     const int *node_of;  /**< or the node of each rank */
     bool processes;      /**< fork; otherwise threads */
     bool separate_heaps; /**< threads, each with a heap of its own */
-    double time_limit, meeting_limit;
+    double time_limit, rendezvous_limit;
     uint64_t heap_bytes;
     const char *fabric;
     const char *topology; /**< a cluster file: how the nodes lie, instead of what is measured */
@@ -74,21 +74,21 @@ static inline void *world_rank_main(void *argument)
 {
     struct world_rank *self = argument;
     const struct world *world = self->world;
-    char meeting[64], node[32] = "";
+    char bootstrap[64], node[32] = "";
     weft_config config = WEFT_CONFIG_DEFAULT;
-    snprintf(meeting, sizeof meeting, "127.0.0.1:%d", self->port);
+    snprintf(bootstrap, sizeof bootstrap, "127.0.0.1:%d", self->port);
     if (world->node_of)
         snprintf(node, sizeof node, "node%d", world->node_of[self->rank]);
     else if (world->ranks_per_node)
         snprintf(node, sizeof node, "node%d", self->rank / world->ranks_per_node);
     config.rank = self->rank;
     config.ranks = world->ranks;
-    config.meeting = meeting;
+    config.rendezvous = bootstrap;
     config.secret = "a secret of tests";
     config.node = *node ? node : NULL;
     config.fabric = world->fabric;
     config.time_limit = world->time_limit;
-    config.meeting_limit = world->meeting_limit ? world->meeting_limit : 30;
+    config.rendezvous_limit = world->rendezvous_limit ? world->rendezvous_limit : 30;
     config.heap_bytes = world->heap_bytes ? world->heap_bytes : 1u << 30;
     config.process = self->process;
     config.topology = world->topology;

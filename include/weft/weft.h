@@ -165,15 +165,16 @@ typedef struct weft_process weft_process;
  * or NULL field means "as detected". Fields are only ever added at the end.
  */
 typedef struct weft_config {
-    size_t size;           /**< sizeof(weft_config) */
-    int rank;              /**< this rank, with `ranks` set; ignored when `ranks` is 0 */
-    int ranks;             /**< number of ranks; 0: detect the launcher */
-    const char *meeting;   /**< "host:port" where the ranks meet, with `ranks` set */
-    const char *secret;    /**< job secret shared by the ranks (any text), with `ranks` set */
-    const char *node;      /**< an identity added to the machine's own: ranks that differ in it never share memory */
-    const char *fabric;    /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
-    const char *interface; /**< network interface or address to bind to, or several with commas between */
-    double meeting_limit;  /**< seconds to wait for all ranks to arrive, at the start or after a failure; default 60 */
+    size_t size;            /**< sizeof(weft_config) */
+    int rank;               /**< this rank, with `ranks` set; ignored when `ranks` is 0 */
+    int ranks;              /**< number of ranks; 0: detect the launcher */
+    const char *rendezvous; /**< "host:port" where the ranks meet, with `ranks` set */
+    const char *secret;     /**< job secret shared by the ranks (any text), with `ranks` set */
+    const char *node;       /**< an identity added to the machine's own: ranks that differ in it never share memory */
+    const char *fabric;     /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
+    const char *interface;  /**< network interface or address to bind to, or several with commas between */
+    double
+        rendezvous_limit;  /**< seconds to wait for all ranks to arrive, at the start or after a failure; default 60 */
     double time_limit;     /**< seconds one operation, also one that makes a communicator, may wait for a peer that is
                                 alive; default 600 */
     uint64_t heap_bytes;   /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
@@ -235,7 +236,7 @@ WEFT_API weft_status weft_finalize(weft_context *context);
  *
  * Returns only when nobody who was left out can touch this rank's memory any more: processes of this machine that died,
  * are stopped, or have not come are killed and awaited; the networks' old endpoints are closed. A rank that lives but
- * has not come is waited for: named on stderr after late_seconds, left out after meeting_limit. Of a network that is
+ * has not come is waited for: named on stderr after late_seconds, left out after rendezvous_limit. Of a network that is
  * cut in two, the larger side goes on (of equal ones that of the lowest rank).
  *
  * Errors: WEFT_ERROR_STATE if nothing has failed; WEFT_ERROR_PEER if this rank cannot go on: it is on the smaller side,

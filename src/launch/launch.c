@@ -3,8 +3,8 @@
 #include "launch/launch.h"
 
 #include "base/clock.h"
-#include "launch/internal/meeting_server.h"
 #include "launch/internal/output.h"
+#include "launch/internal/rendezvous_service.h"
 #include "launch/internal/stations.h"
 #include "launch/internal/verdict.h"
 
@@ -140,7 +140,7 @@ static bool is_of_this_place(const char *entry)
     return false;
 }
 
-/* What every rank gets: what other hosts would not have by themselves, the user's own, then the meeting's. */
+/* What every rank gets: what other hosts would not have by themselves, the user's own, then the rendezvous's. */
 static weft_status collect_environment(struct launch *launch, struct error *error)
 {
     static const char *const carried[] = {"WEFT_", "OMP_", "FI_"};
@@ -213,18 +213,18 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
 weft_status launch_run(const struct launch_config *config, struct launch_result *result, struct error *error)
 {
     struct launch launch = {.config = config, .signals = -1, .input_open = config->input};
-    struct meeting_server *server = NULL;
+    struct rendezvous_service *server = NULL;
     weft_status status = launch_prepare(&launch, error);
     if (status == WEFT_OK)
         status = stations_start(&launch.stations, error);
     if (status == WEFT_OK) /* a thread: after the forks */
-        status = meeting_server_start(config, launch.stations.remote, &launch.environment, &server, error);
+        status = rendezvous_service_start(config, launch.stations.remote, &launch.environment, &server, error);
     while (status == WEFT_OK && launch.stations.open > 0)
         status = launch_turn(&launch, error);
     if (status == WEFT_OK)
         status = verdict_result(&launch.verdict, result, error);
     stations_close(&launch.stations);
-    meeting_server_stop(server);
+    rendezvous_service_stop(server);
     output_close(&launch.output);
     verdict_close(&launch.verdict);
     if (launch.signals >= 0)

@@ -14,23 +14,23 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Rank 1 of six on hosts of their own: its parent is 0, its children are 3 and 4. */
-static struct control *open_plane(struct card cards[RANKS])
+static struct control *open_plane(struct endpoint_info endpoints[RANKS])
 {
     struct control_config config = {.rank = 1, .ranks = 1};
     struct control *control = NULL;
-    struct card own;
+    struct endpoint_info own;
     if (control_open(&config, NULL, &control, &own, NULL) != WEFT_OK)
         abort();
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        cards[rank] = (struct card){.rank = rank};
-        snprintf(cards[rank].machine, sizeof cards[rank].machine, "m%u", rank);
+        endpoints[rank] = (struct endpoint_info){.rank = rank};
+        snprintf(endpoints[rank].machine, sizeof endpoints[rank].machine, "m%u", rank);
     }
     control->config.ranks = RANKS;
-    control->cards = cards;
+    control->endpoints = endpoints;
     control->left = calloc(RANKS, sizeof *control->left);
     control->links = calloc(3, sizeof *control->links);
     control->link_count = 3;
-    if (tree_build(cards, RANKS, 1, &control->tree, NULL) != WEFT_OK)
+    if (tree_build(endpoints, RANKS, 1, &control->tree, NULL) != WEFT_OK)
         abort();
     return control;
 }
@@ -54,8 +54,8 @@ static int open_neighbour(struct control *control, uint32_t index, uint32_t rank
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint32_t neighbours[3] = {0, 3, 4};
-    struct card cards[RANKS];
-    struct control *control = open_plane(cards);
+    struct endpoint_info endpoints[RANKS];
+    struct control *control = open_plane(endpoints);
     struct error error = {0};
     int ends[3];
     for (uint32_t i = 0; i < 3; i++)

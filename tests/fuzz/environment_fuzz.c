@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const launchers[] = {
     "WEFT_RANK",
     "WEFT_RANKS",
-    "WEFT_MEETING",
+    "WEFT_RENDEZVOUS",
     "WEFT_SECRET",
     "SLURM_PROCID",
     "SLURM_STEP_NUM_TASKS",
@@ -25,11 +25,11 @@ static const char *const launchers[] = {
     "WORLD_SIZE",
     "SLURM_STEP_NUM_NODES",
     "MASTER_ADDR",
-    "WEFT_MEETING_HOST",
+    "WEFT_RENDEZVOUS_HOST",
     "TORCHELASTIC_RUN_ID",
-    "WEFT_MEETING_PORT",
+    "WEFT_RENDEZVOUS_PORT",
     "MASTER_PORT",
-    "WEFT_MEETING_SERVED",
+    "WEFT_RENDEZVOUS_SERVED",
     "TORCHELASTIC_USE_AGENT_STORE",
 };
 #define LAUNCHERS (sizeof launchers / sizeof *launchers)

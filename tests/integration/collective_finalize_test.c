@@ -17,12 +17,12 @@ struct ends {
 
 static weft_status open_rank(const struct ends *ends, int rank, weft_context **context)
 {
-    char meeting[64];
+    char bootstrap[64];
     weft_config config = WEFT_CONFIG_DEFAULT;
-    snprintf(meeting, sizeof meeting, "127.0.0.1:%d", ends->port);
+    snprintf(bootstrap, sizeof bootstrap, "127.0.0.1:%d", ends->port);
     config.rank = rank;
     config.ranks = 2;
-    config.meeting = meeting;
+    config.rendezvous = bootstrap;
     config.secret = "a secret of tests";
     config.node = ends->apart && rank ? "other" : NULL;
     config.heap_bytes = 64u << 20;

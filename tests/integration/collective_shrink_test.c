@@ -186,7 +186,7 @@ static int one_stays_away(weft_context *context, int rank, void *argument)
 
 static void test_who_does_not_come_is_left_out(void **state)
 {
-    assert_int_equal(world_run(&(struct world){.ranks = 3, .meeting_limit = 1.5}, one_stays_away, NULL), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 3, .rendezvous_limit = 1.5}, one_stays_away, NULL), 0);
 }
 
 /* Ranks die while the others shrink. */

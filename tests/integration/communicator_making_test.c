@@ -107,7 +107,7 @@ static int warn(weft_context *context, int rank, void *argument)
     const struct scene *scene = argument;
     weft_comm *made = NULL;
     uint64_t began = clock_now();
-    context->meeting_limit = 0.1;
+    context->rendezvous_limit = 0.1;
     context->late_seconds = 0.3;
     while (rank == 0 &&
            !(file_has(scene->output, names[scene->making], "for rank 0 on host") && clock_now() - began > 600000000u)) {

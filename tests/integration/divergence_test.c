@@ -41,7 +41,7 @@ static const struct train_config common = {
     .seed = 3,
     .rate = 1e-3,
     .floor_share = 1,
-    .optimiser = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
+    .optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
     .clip = 1,
     .gradients = WEFT_F32,
     .bucket_bytes = 4096,

@@ -46,7 +46,7 @@ static void quit(const char *text)
     exit(1);
 }
 
-/* ---- meeting ---- */
+/* ---- rendezvous ---- */
 
 /** Put `bytes` where the others find them as soon as they are complete. */
 static void publish(const char *what, const void *data, size_t bytes)
@@ -56,7 +56,7 @@ static void publish(const char *what, const void *data, size_t bytes)
     snprintf(final, sizeof final, "%s/%s.%u", options.directory, what, options.rank);
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0 || rename(path, final) != 0)
-        quit("cannot write into the meeting directory");
+        quit("cannot write into the rendezvous directory");
 }
 
 static void collect(const char *what, uint32_t rank, void *data, size_t bytes)
@@ -67,14 +67,14 @@ static void collect(const char *what, uint32_t rank, void *data, size_t bytes)
         FILE *file = fopen(path, "rb");
         if (file) {
             if (fread(data, 1, bytes, file) != bytes)
-                quit("a file of the meeting is short");
+                quit("a file of the rendezvous is short");
             fclose(file);
             return;
         }
         if (clock_now() > limit)
             quit("a rank did not come");
         if (transport && transport->progress(transport, NULL) != WEFT_OK)
-            quit("progress failed while meeting");
+            quit("progress failed while rendezvous");
         usleep(1000);
     }
 }
@@ -103,14 +103,14 @@ static void open_fabric(void)
         quit(error.text);
     if (options.shuffle)
         shuffle = fabric_shuffle_open(fabric, options.shuffle + options.rank);
-    struct fabric_endpoint card;
-    fabric_endpoint_info(fabric, &card);
-    publish("card", &card, sizeof card);
+    struct fabric_endpoint endpoint;
+    fabric_endpoint_info(fabric, &endpoint);
+    publish("endpoint info", &endpoint, sizeof endpoint);
     for (uint32_t rank = 0; rank < options.ranks; rank++) {
         if (rank == options.rank)
             continue;
-        collect("card", rank, &card, sizeof card);
-        if (fabric_connect(fabric, rank, &card, &error) != WEFT_OK)
+        collect("endpoint info", rank, &endpoint, sizeof endpoint);
+        if (fabric_connect(fabric, rank, &endpoint, &error) != WEFT_OK)
             quit(error.text);
     }
     transport = fabric_transport(fabric);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the launcher tests start: meets the other ranks, checks every card, prints "rank R of N by LAUNCHER ...".
+ * What the launcher tests start: meets the other ranks, checks every endpoint info, prints "rank R of N by LAUNCHER ...".
  *
- *     --absent R   rank R goes away without meeting anybody
- *     --limit S    the time limit of the meeting (WEFT_MEETING_LIMIT, or 20)
+ *     --absent R   rank R goes away without rendezvous anybody
+ *     --limit S    the time limit of the rendezvous (WEFT_RENDEZVOUS_LIMIT, or 20)
  *     --stay S     then connect the control plane and stay, until it fails: prints "learned SENTENCE" and exits with 5;
  * or until S seconds have passed: says goodbye and exits with 0
  *     --liveness S the control plane's limit of silence
@@ -11,8 +11,8 @@
  */
 #include "base/clock.h"
 #include "core/control/control.h"
-#include "core/control/rendezvous/meeting.h"
-#include "core/control/wire/card.h"
+#include "core/control/rendezvous/bootstrap.h"
+#include "core/control/wire/endpoint_info.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -47,13 +47,13 @@ static void read_arguments(int argc, char **argv)
     }
 }
 
-static int check_cards(const struct card *cards, uint32_t ranks)
+static int check_cards(const struct endpoint_info *endpoints, uint32_t ranks)
 {
     for (uint32_t i = 0; i < ranks; i++) {
         char expected[32];
         snprintf(expected, sizeof expected, "extra of %u", i);
-        if (cards[i].rank != i || strcmp((const char *)cards[i].extra, expected) != 0)
-            return fprintf(stderr, "meet: card %u is wrong\n", i), 4;
+        if (endpoints[i].rank != i || strcmp((const char *)endpoints[i].extra, expected) != 0)
+            return fprintf(stderr, "meet: endpoint info %u is wrong\n", i), 4;
     }
     return 0;
 }
@@ -79,50 +79,50 @@ static int stay(struct control *control, uint32_t rank)
 }
 
 /* Go away without a farewell to anybody. */
-static int vanish(struct meeting *meeting, struct control *control, struct card *cards, int code)
+static int vanish(struct bootstrap *bootstrap, struct control *control, struct endpoint_info *endpoints, int code)
 {
     control_abandon(control);
-    meeting_abandon(meeting);
-    meeting_close(meeting);
-    free(cards);
+    bootstrap_abandon(bootstrap);
+    bootstrap_close(bootstrap);
+    free(endpoints);
     return code;
 }
 
 int main(int argc, char **argv)
 {
-    const char *limit = getenv("WEFT_MEETING_LIMIT");
+    const char *limit = getenv("WEFT_RENDEZVOUS_LIMIT");
     wanted.limit = limit ? atof(limit) : wanted.limit;
     read_arguments(argc, argv);
-    struct meeting_config config = {.limit_seconds = wanted.limit};
+    struct bootstrap_config config = {.limit_seconds = wanted.limit};
     struct error error = {0};
-    struct meeting *meeting = NULL;
-    if (meeting_open(&config, &meeting, &error) != WEFT_OK)
+    struct bootstrap *bootstrap = NULL;
+    if (bootstrap_open(&config, &bootstrap, &error) != WEFT_OK)
         return complain(&error);
-    uint32_t rank = meeting_rank(meeting), ranks = meeting_ranks(meeting);
+    uint32_t rank = bootstrap_rank(bootstrap), ranks = bootstrap_ranks(bootstrap);
     if ((int)rank == wanted.absent)
-        return vanish(meeting, NULL, NULL, 0);
-    struct card card, *cards = NULL;
+        return vanish(bootstrap, NULL, NULL, 0);
+    struct endpoint_info endpoint, *endpoints = NULL;
     struct control *control = NULL;
     const struct control_config settings = {.rank = rank, .ranks = ranks, .liveness_limit = wanted.liveness};
-    const char *hint = meeting_interface_hint(meeting);
-    if (card_begin(&card, rank, NULL, &error) != WEFT_OK)
-        return vanish(meeting, NULL, NULL, complain(&error));
-    snprintf((char *)card.extra, sizeof card.extra, "extra of %u", rank);
-    if (control_open(&settings, hint, &control, &card, &error) != WEFT_OK ||
-        meeting_exchange(meeting, &card, &cards, &error) != WEFT_OK)
-        return vanish(meeting, control, NULL, complain(&error));
-    int code = check_cards(cards, ranks);
-    printf("rank %u of %u by %s on %s at %s process %d key %02x%02x%02x\n", rank, ranks, meeting_launcher(meeting),
-           cards[rank].host, hint ? hint : "-", (int)getpid(), meeting_secret(meeting)[0], meeting_secret(meeting)[1],
-           meeting_secret(meeting)[2]);
+    const char *hint = bootstrap_interface_hint(bootstrap);
+    if (endpoint_info_begin(&endpoint, rank, NULL, &error) != WEFT_OK)
+        return vanish(bootstrap, NULL, NULL, complain(&error));
+    snprintf((char *)endpoint.extra, sizeof endpoint.extra, "extra of %u", rank);
+    if (control_open(&settings, hint, &control, &endpoint, &error) != WEFT_OK ||
+        bootstrap_exchange(bootstrap, &endpoint, &endpoints, &error) != WEFT_OK)
+        return vanish(bootstrap, control, NULL, complain(&error));
+    int code = check_cards(endpoints, ranks);
+    printf("rank %u of %u by %s on %s at %s process %d key %02x%02x%02x\n", rank, ranks, bootstrap_launcher(bootstrap),
+           endpoints[rank].host, hint ? hint : "-", (int)getpid(), bootstrap_secret(bootstrap)[0],
+           bootstrap_secret(bootstrap)[1], bootstrap_secret(bootstrap)[2]);
     fflush(stdout);
     if (code == 0 && wanted.stay > 0) {
-        if (control_connect(control, cards, meeting_secret(meeting), &error) != WEFT_OK)
-            return vanish(meeting, control, cards, complain(&error));
+        if (control_connect(control, endpoints, bootstrap_secret(bootstrap), &error) != WEFT_OK)
+            return vanish(bootstrap, control, endpoints, complain(&error));
         code = stay(control, rank);
     }
     control_close(control);
-    meeting_close(meeting);
-    free(cards);
+    bootstrap_close(bootstrap);
+    free(endpoints);
     return code;
 }

@@ -36,7 +36,7 @@ static const struct train_config common = {
     .seed = 1,
     .rate = 1e-4,
     .floor_share = 1,
-    .optimiser = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
+    .optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
     .clip = 1,
     .gradients = WEFT_F32,
     .bucket_bytes = 1 << 20,
@@ -131,8 +131,8 @@ static void what_is_taken_was_predicted(void **state)
     expect_prediction("bf16, all recomputed", "gpt-small", config, 1, 0);
     config = common;
     config.micro_batch = 1;
-    config.optimiser.kind = OPTIMISER_SGD;
-    config.optimiser.momentum = 0.9;
+    config.optimizer.kind = OPTIMIZER_SGD;
+    config.optimizer.momentum = 0.9;
     expect_prediction("sgd, partial sums", "gpt-small", config, 1, 0);
     config = common;
     config.rules.freeze = "wte,wpe,h.0-3";

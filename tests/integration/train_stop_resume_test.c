@@ -36,7 +36,7 @@ static const struct train_config common = {
     .sequence = SEQUENCE,
     .seed = 3,
     .floor_share = 1,
-    .optimiser = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
+    .optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
     .clip = 1,
     .evaluate_every = 3,
     .evaluate_sequences = 7, /* no multiple of the ranks: some evaluate one less */
@@ -87,7 +87,7 @@ static int body(weft_context *context, int rank, void *argument)
     config.checkpoint_dir = test->directory;
     config.checkpoint_every = test->checkpoint_every;
     config.rate = test->rate;
-    config.optimiser.weight_decay = test->decay;
+    config.optimizer.weight_decay = test->decay;
     config.observe = tell;
     for (; stopped_by && attempts < ATTEMPTS; attempts++) {
         struct ear ear = {.is_told = test->stops && rank == test->ranks - 1};

@@ -26,7 +26,7 @@ struct rank {
     int number, ranks, per_node;
     char address[64];
     struct control *control;
-    struct card *cards;
+    struct endpoint_info *endpoints;
     atomic_bool stop;
     pthread_t thread, helper;
     void (*body)(struct rank *rank);
@@ -50,7 +50,7 @@ static inline void *rank_help(void *argument)
 static inline weft_status rank_meet(struct rank *rank, struct error *error)
 {
     int first = rank->number / rank->per_node * rank->per_node;
-    const struct meeting_config config = {
+    const struct bootstrap_config config = {
         .rank = rank->number,
         .ranks = rank->ranks,
         .address = rank->address,
@@ -62,20 +62,20 @@ static inline weft_status rank_meet(struct rank *rank, struct error *error)
     };
     const struct control_config settings = {
         .rank = (uint32_t)rank->number, .ranks = (uint32_t)rank->ranks, .connect_limit = CONTROL_RANKS_SECONDS};
-    struct meeting *meeting = NULL;
-    struct card card;
+    struct bootstrap *bootstrap = NULL;
+    struct endpoint_info endpoint;
     char node[16];
     snprintf(node, sizeof node, "n%d", rank->number / rank->per_node);
-    weft_status status = meeting_open(&config, &meeting, error);
+    weft_status status = bootstrap_open(&config, &bootstrap, error);
     if (status == WEFT_OK)
-        status = card_begin(&card, (uint32_t)rank->number, node, error);
+        status = endpoint_info_begin(&endpoint, (uint32_t)rank->number, node, error);
     if (status == WEFT_OK)
-        status = control_open(&settings, meeting_interface_hint(meeting), &rank->control, &card, error);
+        status = control_open(&settings, bootstrap_interface_hint(bootstrap), &rank->control, &endpoint, error);
     if (status == WEFT_OK)
-        status = meeting_exchange(meeting, &card, &rank->cards, error);
+        status = bootstrap_exchange(bootstrap, &endpoint, &rank->endpoints, error);
     if (status == WEFT_OK)
-        status = control_connect(rank->control, rank->cards, meeting_secret(meeting), error);
-    meeting_close(meeting);
+        status = control_connect(rank->control, rank->endpoints, bootstrap_secret(bootstrap), error);
+    bootstrap_close(bootstrap);
     return status;
 }
 
@@ -93,7 +93,7 @@ static inline void *rank_live(void *argument)
         snprintf(rank->message, sizeof rank->message, "%s", error.text);
     }
     control_close(rank->control);
-    free(rank->cards);
+    free(rank->endpoints);
     return NULL;
 }
 

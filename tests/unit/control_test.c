@@ -229,19 +229,19 @@ static void *connect_by_hand(void *argument)
     static const uint8_t secret[SECRET_BYTES] = {7};
     struct rank *rank = argument;
     struct error error = {0};
-    if (control_connect(rank->control, rank->cards, secret, &error) != WEFT_OK)
+    if (control_connect(rank->control, rank->endpoints, secret, &error) != WEFT_OK)
         snprintf(rank->message, sizeof rank->message, "rank %d: %.400s", rank->number, error.text);
     return NULL;
 }
 
 /* Open the control planes of two ranks that have not connected. */
-static void open_by_hand(struct rank ranks[2], struct card cards[2])
+static void open_by_hand(struct rank ranks[2], struct endpoint_info endpoints[2])
 {
     for (uint32_t i = 0; i < 2; i++) {
         struct control_config settings = {.rank = i, .ranks = 2, .connect_limit = 10};
-        assert_int_equal(card_begin(&cards[i], i, i ? "b" : "a", NULL), WEFT_OK);
-        assert_int_equal(control_open(&settings, "127.0.0.1", &ranks[i].control, &cards[i], NULL), WEFT_OK);
-        ranks[i].cards = cards;
+        assert_int_equal(endpoint_info_begin(&endpoints[i], i, i ? "b" : "a", NULL), WEFT_OK);
+        assert_int_equal(control_open(&settings, "127.0.0.1", &ranks[i].control, &endpoints[i], NULL), WEFT_OK);
+        ranks[i].endpoints = endpoints;
     }
 }
 
@@ -261,12 +261,12 @@ static void half_open_connections_block_nobody(void **state)
 {
     enum { STRANGERS = 200 };
     static int strangers[STRANGERS];
-    struct card cards[2];
+    struct endpoint_info endpoints[2];
     struct rank ranks[2] = {{.number = 0}, {.number = 1}};
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port;
-    open_by_hand(ranks, cards);
-    assert_int_equal(address_parse(cards[0].control, host, &port, NULL), WEFT_OK);
+    open_by_hand(ranks, endpoints);
+    assert_int_equal(address_parse(endpoints[0].control, host, &port, NULL), WEFT_OK);
     for (int i = 0; i < STRANGERS; i++) {
         assert_int_equal(address_connect(host, port, 5, &strangers[i], NULL, NULL), WEFT_OK);
         const char *words = i % 3 == 0 ? "" : i % 3 == 1 ? "WEFT\r\n" : "GET / HTTP/1.1\r\n\r\n";
@@ -289,11 +289,11 @@ static void a_malformed_frame_ends_the_connection_with_a_message(void **state)
                                           {0, CONTROL_GIVE},      {0, CONTROL_ASK},
                                           {0, CONTROL_ANSWER}};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        struct card cards[2];
+        struct endpoint_info endpoints[2];
         struct rank ranks[2] = {{.number = 0}, {.number = 1}};
         struct error error = {0};
         char byte;
-        open_by_hand(ranks, cards);
+        open_by_hand(ranks, endpoints);
         run_by_hand(ranks, connect_by_hand);
         int line = ranks[1].control->links[0].stream.descriptor;
         assert_int_equal(send(line, headers[i], sizeof headers[i], MSG_NOSIGNAL), sizeof headers[i]);
@@ -327,11 +327,11 @@ static void a_death_tells_what_the_last_heartbeat_told(void **state)
         {"", " s before, it had not begun any operation; what it did after that is not known"},
         {"blocked in barrier()", " s before, it was blocked in barrier()"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct card cards[2];
+        struct endpoint_info endpoints[2];
         struct rank ranks[2] = {{.number = 0}, {.number = 1}};
         struct error error = {0};
         doing = cases[i][0];
-        open_by_hand(ranks, cards);
+        open_by_hand(ranks, endpoints);
         control_publish_log(ranks[1].control, &ranks[1].log, describe);
         run_by_hand(ranks, connect_by_hand);
         for (int k = 0; k < 20000 && !ranks[0].control->links[0].told; k++) {

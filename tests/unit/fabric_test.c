@@ -45,9 +45,9 @@ static int pair_open(struct pair *pair, const char *provider, uint64_t shuffle_s
             pair->shuffles[rank] = fabric_shuffle_open(pair->fabrics[rank], shuffle_seed + rank);
     }
     for (uint32_t rank = 0; rank < 2; rank++) {
-        struct fabric_endpoint card;
-        fabric_endpoint_info(pair->fabrics[!rank], &card);
-        assert_int_equal(fabric_connect(pair->fabrics[rank], !rank, &card, &error), WEFT_OK);
+        struct fabric_endpoint endpoint;
+        fabric_endpoint_info(pair->fabrics[!rank], &endpoint);
+        assert_int_equal(fabric_connect(pair->fabrics[rank], !rank, &endpoint, &error), WEFT_OK);
     }
     return 0;
 }

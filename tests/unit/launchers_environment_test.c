@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is read from launchers: the variables of weft run, Slurm and torchrun, Slurm's host lists, PMI-1 and PMI-2 on
  * the wire. */
+#include "core/control/rendezvous/bootstrap.h"
 #include "core/control/rendezvous/internal/kvs.h"
-#include "core/control/rendezvous/meeting.h"
 #include "core/control/wire/environment.h"
 
 #include <pthread.h>
@@ -20,11 +20,11 @@
 static const char *const names[] = {
     "WEFT_RANK",
     "WEFT_RANKS",
-    "WEFT_MEETING",
+    "WEFT_RENDEZVOUS",
     "WEFT_SECRET",
-    "WEFT_MEETING_SERVED",
-    "WEFT_MEETING_HOST",
-    "WEFT_MEETING_PORT",
+    "WEFT_RENDEZVOUS_SERVED",
+    "WEFT_RENDEZVOUS_HOST",
+    "WEFT_RENDEZVOUS_PORT",
     "SLURM_PROCID",
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
@@ -106,7 +106,7 @@ static void torchrun(void **state)
     assert_string_equal(second.addresses, "node-1:29501");
     assert_string_equal(second.secret, "mine");
     assert_string_not_equal(first.secret, second.secret);
-    set("WEFT_MEETING_PORT", "4000");
+    set("WEFT_RENDEZVOUS_PORT", "4000");
     assert_true(environment_torchrun(&second, &status, &error));
     assert_string_equal(second.addresses, "node-1:4000");
     set("RANK", "8");
@@ -143,7 +143,7 @@ static void slurm(void **state)
     set("SLURM_STEP_NUM_NODES", "1"); /* n2 need not be a name that hosts resolve */
     assert_true(environment_slurm(&second, &status, &error));
     assert_memory_equal(second.addresses, "127.0.0.1:2", 11);
-    set("WEFT_MEETING_HOST", "fd00::7");
+    set("WEFT_RENDEZVOUS_HOST", "fd00::7");
     assert_true(environment_slurm(&second, &status, &error));
     assert_memory_equal(second.addresses, "[fd00::7]:2", 11);
     unsetenv("SLURM_STEP_NODELIST");
@@ -162,13 +162,13 @@ static void weft_run(void **state)
     set("WEFT_RANKS", "2");
     error_clear(&error);
     assert_true(environment_weft(&environment, &status, &error));
-    assert_non_null(strstr(error.text, "WEFT_RANK and WEFT_RANKS are set but WEFT_MEETING is not"));
-    set("WEFT_MEETING", "h:1");
+    assert_non_null(strstr(error.text, "WEFT_RANK and WEFT_RANKS are set but WEFT_RENDEZVOUS is not"));
+    set("WEFT_RENDEZVOUS", "h:1");
     set("WEFT_SECRET", "s");
     assert_true(environment_weft(&environment, &status, &error));
     assert_int_equal(status, WEFT_OK);
     assert_false(environment.served);
-    set("WEFT_MEETING_SERVED", "1");
+    set("WEFT_RENDEZVOUS_SERVED", "1");
     assert_true(environment_weft(&environment, &status, &error));
     assert_true(environment.served);
 }
@@ -186,7 +186,7 @@ static void places_in_nodes(void **state)
     struct error error = {0};
     set("WEFT_RANK", "5");
     set("WEFT_RANKS", "8");
-    set("WEFT_MEETING", "h:1");
+    set("WEFT_RENDEZVOUS", "h:1");
     set("WEFT_SECRET", "s");
     set("RANK", "5");
     set("WORLD_SIZE", "8");
@@ -383,20 +383,20 @@ static void exchange_through(bool second, bool fails)
     pthread_t thread;
     const int descriptor = start_manager(&manager, second, &thread);
     struct error error = {0};
-    struct meeting *meeting = NULL;
-    struct meeting_config config = {0};
-    struct card card, *cards = NULL;
-    assert_int_equal(card_begin(&card, 0, NULL, NULL), WEFT_OK);
-    memset(card.extra, 0x5a, sizeof card.extra);
-    assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_OK);
-    assert_string_equal(meeting_launcher(meeting), second ? "PMI-2" : "PMI-1");
-    assert_int_equal(meeting_exchange(meeting, &card, &cards, &error), WEFT_OK);
-    assert_memory_equal(&cards[0], &card, sizeof card);
+    struct bootstrap *bootstrap = NULL;
+    struct bootstrap_config config = {0};
+    struct endpoint_info endpoint, *endpoints = NULL;
+    assert_int_equal(endpoint_info_begin(&endpoint, 0, NULL, NULL), WEFT_OK);
+    memset(endpoint.extra, 0x5a, sizeof endpoint.extra);
+    assert_int_equal(bootstrap_open(&config, &bootstrap, &error), WEFT_OK);
+    assert_string_equal(bootstrap_launcher(bootstrap), second ? "PMI-2" : "PMI-1");
+    assert_int_equal(bootstrap_exchange(bootstrap, &endpoint, &endpoints, &error), WEFT_OK);
+    assert_memory_equal(&endpoints[0], &endpoint, sizeof endpoint);
     assert_int_equal(manager.count, 1); /* the secret: nobody is below who would ask where this rank is */
     if (fails)
-        meeting_abandon(meeting);
-    meeting_close(meeting);
-    free(cards);
+        bootstrap_abandon(bootstrap);
+    bootstrap_close(bootstrap);
+    free(endpoints);
     stop_manager(&manager, descriptor, thread);
     assert_int_equal(manager.finished, !fails); /* a launcher that is ending the job may never answer a farewell */
 }
@@ -423,14 +423,14 @@ static void pmi_refusals_keep_the_secret(void **state)
         pthread_t thread;
         const int descriptor = start_manager(&manager, second, &thread);
         struct error error = {0};
-        struct meeting *meeting = NULL;
-        struct meeting_config config = {0};
-        struct card card, *cards = NULL;
-        assert_int_equal(card_begin(&card, 0, NULL, NULL), WEFT_OK);
-        assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_OK);
-        assert_int_equal(meeting_exchange(meeting, &card, &cards, &error), WEFT_ERROR_RENDEZVOUS);
-        meeting_abandon(meeting);
-        meeting_close(meeting);
+        struct bootstrap *bootstrap = NULL;
+        struct bootstrap_config config = {0};
+        struct endpoint_info endpoint, *endpoints = NULL;
+        assert_int_equal(endpoint_info_begin(&endpoint, 0, NULL, NULL), WEFT_OK);
+        assert_int_equal(bootstrap_open(&config, &bootstrap, &error), WEFT_OK);
+        assert_int_equal(bootstrap_exchange(bootstrap, &endpoint, &endpoints, &error), WEFT_ERROR_RENDEZVOUS);
+        bootstrap_abandon(bootstrap);
+        bootstrap_close(bootstrap);
         stop_manager(&manager, descriptor, thread);
         assert_int_equal(manager.count, 1);
         assert_true(strlen(manager.values[0]) >= 16);
@@ -443,37 +443,37 @@ static void pmi_refusals_keep_the_secret(void **state)
 static void pmi_that_is_wrong(void **state)
 {
     struct error error = {0};
-    struct meeting *meeting = NULL;
-    struct meeting_config config = {0};
+    struct bootstrap *bootstrap = NULL;
+    struct bootstrap_config config = {0};
     set("PMI_FD", "999");
     set("PMI_RANK", "2");
     set("PMI_SIZE", "2");
-    assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_ERROR_RENDEZVOUS);
+    assert_int_equal(bootstrap_open(&config, &bootstrap, &error), WEFT_ERROR_RENDEZVOUS);
     assert_string_equal(error.text, "PMI_RANK is 2, but PMI_SIZE is 2");
     error_clear(&error);
     set("PMI_RANK", "1");
-    assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_ERROR_RENDEZVOUS);
+    assert_int_equal(bootstrap_open(&config, &bootstrap, &error), WEFT_ERROR_RENDEZVOUS);
     assert_non_null(strstr(error.text, "PMI_FD"));
 }
 
 static void alone(void **state)
 {
-    struct meeting *meeting = NULL;
-    struct meeting_config config = {0};
-    struct card card, *cards = NULL;
-    assert_int_equal(card_begin(&card, 0, "x", NULL), WEFT_OK);
-    assert_int_equal(meeting_open(&config, &meeting, NULL), WEFT_OK);
-    assert_string_equal(meeting_launcher(meeting), "alone");
-    assert_int_equal(meeting_exchange(meeting, &card, &cards, NULL), WEFT_OK);
-    assert_memory_equal(cards, &card, sizeof card);
-    free(cards);
-    meeting_close(meeting);
+    struct bootstrap *bootstrap = NULL;
+    struct bootstrap_config config = {0};
+    struct endpoint_info endpoint, *endpoints = NULL;
+    assert_int_equal(endpoint_info_begin(&endpoint, 0, "x", NULL), WEFT_OK);
+    assert_int_equal(bootstrap_open(&config, &bootstrap, NULL), WEFT_OK);
+    assert_string_equal(bootstrap_launcher(bootstrap), "alone");
+    assert_int_equal(bootstrap_exchange(bootstrap, &endpoint, &endpoints, NULL), WEFT_OK);
+    assert_memory_equal(endpoints, &endpoint, sizeof endpoint);
+    free(endpoints);
+    bootstrap_close(bootstrap);
 }
 
 static void configurations_that_are_wrong(void **state)
 {
     static const struct {
-        struct meeting_config config;
+        struct bootstrap_config config;
         const char *words;
     } cases[] = {
         {{.rank = 2, .ranks = 2, .address = "h:1", .secret = "s"}, "rank 2 of 2 ranks"},
@@ -484,20 +484,20 @@ static void configurations_that_are_wrong(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error error = {0};
-        struct meeting *meeting = NULL;
-        assert_int_equal(meeting_open(&cases[i].config, &meeting, &error), WEFT_ERROR_ARGUMENT);
+        struct bootstrap *bootstrap = NULL;
+        assert_int_equal(bootstrap_open(&cases[i].config, &bootstrap, &error), WEFT_ERROR_ARGUMENT);
         assert_non_null(strstr(error.text, cases[i].words));
     }
     char text[2000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    const struct meeting_config longs[] = {{.rank = 0, .ranks = 2, .address = text, .secret = "s"},
-                                           {.rank = 0, .ranks = 2, .address = "h:1", .secret = text}};
+    const struct bootstrap_config longs[] = {{.rank = 0, .ranks = 2, .address = text, .secret = "s"},
+                                             {.rank = 0, .ranks = 2, .address = "h:1", .secret = text}};
     for (size_t i = 0; i < sizeof longs / sizeof *longs; i++) {
         struct error error = {0};
-        struct meeting *meeting = NULL;
-        assert_int_equal(meeting_open(&longs[i], &meeting, &error), WEFT_ERROR_ARGUMENT);
-        assert_non_null(strstr(error.text, i ? "secret is longer than" : "address of the meeting is longer than"));
+        struct bootstrap *bootstrap = NULL;
+        assert_int_equal(bootstrap_open(&longs[i], &bootstrap, &error), WEFT_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.text, i ? "secret is longer than" : "address of the rendezvous is longer than"));
     }
 }
 

@@ -370,9 +370,9 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
     struct fixture *fixture = *state;
     struct device *device = fixture->device;
     size_t elements = fixture->description->elements;
-    const struct optimiser optimiser = {
-        .kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.5};
-    const struct optimiser_step step = {.number = 1, .rate = 1e-2, .gradient_scale = 1};
+    const struct optimizer optimizer = {
+        .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.5};
+    const struct optimizer_step step = {.number = 1, .rate = 1e-2, .gradient_scale = 1};
     float *arrays[2][3];
     forward(fixture);
     assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
@@ -384,11 +384,11 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
         for (size_t first = 0, i = 0; first < elements; i++) {
             size_t count = run == 0 ? elements : 1 + random_below(7, i, 500);
             count = count < elements - first ? count : elements - first;
-            const struct optimiser_arrays range = {.parameters = arrays[run][0] + first,
+            const struct optimizer_arrays range = {.parameters = arrays[run][0] + first,
                                                    .gradients = fixture->gradients + first,
                                                    .first_moments = arrays[run][1] + first,
                                                    .second_moments = arrays[run][2] + first};
-            model_update(fixture->description, device, &optimiser, &step, first, count, &range);
+            model_update(fixture->description, device, &optimizer, &step, first, count, &range);
             first += count;
         }
     }
@@ -407,11 +407,11 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
     device->fill(device, elements, 0, fixture->gradients);
     device->fill(device, elements, 0, arrays[0][1]);
     device->fill(device, elements, 0, arrays[0][2]);
-    const struct optimiser_arrays whole = {.parameters = arrays[0][0],
+    const struct optimizer_arrays whole = {.parameters = arrays[0][0],
                                            .gradients = fixture->gradients,
                                            .first_moments = arrays[0][1],
                                            .second_moments = arrays[0][2]};
-    model_update(fixture->description, device, &optimiser, &step, 0, elements, &whole);
+    model_update(fixture->description, device, &optimizer, &step, 0, elements, &whole);
     assert_true(*gain == gain_before);
     assert_true(fabsf(*matrix - matrix_before * (float)(1 - 1e-2 * 0.5)) <= fabsf(matrix_before) * 1e-6f);
     for (int run = 0; run < 2; run++)

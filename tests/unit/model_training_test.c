@@ -24,7 +24,7 @@ struct training {
     struct model_description *description;
     struct model *model;
     void *parameters, *gradients, *first_moments, *second_moments;
-    struct optimiser optimiser;
+    struct optimizer optimizer;
     double rate;
     double first_loss, last_loss;
 };
@@ -32,8 +32,8 @@ struct training {
 static void training_open(struct training *training, const char *device, int threads)
 {
     struct error error = {0};
-    training->optimiser =
-        (struct optimiser){.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.01};
+    training->optimizer =
+        (struct optimizer){.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.01};
     training->rate = 3e-3;
     training->device = open_device(device, threads);
     if (model_describe(shape, &training->description, &error) != WEFT_OK ||
@@ -80,15 +80,15 @@ static void training_run(struct training *training, int steps)
         if (i == 0)
             training->first_loss = training->last_loss;
         double norm = model_gradient_norm(training->device, elements, training->gradients, sums);
-        const struct optimiser_step step = {
+        const struct optimizer_step step = {
             .number = (uint64_t)i + 1, .rate = training->rate, .gradient_scale = norm > 1 ? 1 / norm : 1};
-        const struct optimiser_arrays arrays = {.parameters = training->parameters,
+        const struct optimizer_arrays arrays = {.parameters = training->parameters,
                                                 .gradients = training->gradients,
                                                 .first_moments = training->first_moments,
                                                 .second_moments = training->second_moments,
                                                 .narrowed = model_narrowed_weights(training->model),
                                                 .sums = sums};
-        model_update(training->description, training->device, &training->optimiser, &step, 0, elements, &arrays);
+        model_update(training->description, training->device, &training->optimizer, &step, 0, elements, &arrays);
     }
     free(sums);
 }
@@ -171,23 +171,23 @@ static void mixed_precision_learns_as_well(void **state)
     training_close(&training);
 }
 
-static void every_optimiser_learns(void **state)
+static void every_optimizer_learns(void **state)
 {
     static const struct {
-        enum optimiser_kind kind;
+        enum optimizer_kind kind;
         double rate, at_most;
     } all[] = {
-        {OPTIMISER_ADAMW, 3e-3, 0.05}, {OPTIMISER_SGD, 0.3, 3}, {OPTIMISER_LAMB, 1e-2, 0.1}, {OPTIMISER_LARS, 10, 3}};
+        {OPTIMIZER_ADAMW, 3e-3, 0.05}, {OPTIMIZER_SGD, 0.3, 3}, {OPTIMIZER_LAMB, 1e-2, 0.1}, {OPTIMIZER_LARS, 10, 3}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct training training;
         training_open(&training, "cpu", 1);
-        training.optimiser.kind = all[i].kind;
-        training.optimiser.momentum = 0.9;
-        training.optimiser.trust = 1e-3;
+        training.optimizer.kind = all[i].kind;
+        training.optimizer.momentum = 0.9;
+        training.optimizer.trust = 1e-3;
         training.rate = all[i].rate;
         training_run(&training, STEPS);
         if (!(training.last_loss < all[i].at_most))
-            fail_msg("%s: the loss stayed at %g", optimiser_names[all[i].kind], training.last_loss);
+            fail_msg("%s: the loss stayed at %g", optimizer_names[all[i].kind], training.last_loss);
         training_close(&training);
     }
 }
@@ -195,12 +195,12 @@ static void every_optimiser_learns(void **state)
 static void fast_and_reference_devices_learn_alike(void **state)
 {
     struct training fast, exact;
-    for (enum optimiser_kind kind = OPTIMISER_ADAMW; kind <= OPTIMISER_LARS; kind++) {
+    for (enum optimizer_kind kind = OPTIMIZER_ADAMW; kind <= OPTIMIZER_LARS; kind++) {
         training_open(&fast, "cpu", 1);
         training_open(&exact, "reference", 1);
-        fast.optimiser.kind = exact.optimiser.kind = kind;
-        fast.optimiser.momentum = exact.optimiser.momentum = 0.9;
-        fast.optimiser.trust = exact.optimiser.trust = 1e-3;
+        fast.optimizer.kind = exact.optimizer.kind = kind;
+        fast.optimizer.momentum = exact.optimizer.momentum = 0.9;
+        fast.optimizer.trust = exact.optimizer.trust = 1e-3;
         training_run(&fast, 2);
         training_run(&exact, 2);
         assert_true(fabs(fast.first_loss - exact.first_loss) < 1e-5);
@@ -216,7 +216,7 @@ int main(void)
         cmocka_unit_test(a_small_text_is_learned_by_heart_and_said_back),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(mixed_precision_learns_as_well),
-        cmocka_unit_test(every_optimiser_learns),
+        cmocka_unit_test(every_optimizer_learns),
         cmocka_unit_test(fast_and_reference_devices_learn_alike),
     };
     static const struct model_shape *const shapes[] = {&gpt, &llama, &mlp};

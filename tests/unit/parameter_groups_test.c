@@ -145,16 +145,16 @@ static void fill(float *arrays[ARRAYS])
     }
 }
 
-static void update(const struct optimiser *optimiser, double rate, float *arrays[ARRAYS], size_t first, size_t count,
+static void update(const struct optimizer *optimizer, double rate, float *arrays[ARRAYS], size_t first, size_t count,
                    double *sums)
 {
-    const struct optimiser_step step = {.number = 3, .rate = rate, .gradient_scale = 0.5};
-    const struct optimiser_arrays range = {.parameters = arrays[PARAMETERS] + first,
+    const struct optimizer_step step = {.number = 3, .rate = rate, .gradient_scale = 0.5};
+    const struct optimizer_arrays range = {.parameters = arrays[PARAMETERS] + first,
                                            .gradients = arrays[GRADIENTS] + first,
                                            .first_moments = arrays[FIRST] + first,
                                            .second_moments = arrays[SECOND] + first,
                                            .sums = sums};
-    model_update(description, device, optimiser, &step, first, count, &range);
+    model_update(description, device, optimizer, &step, first, count, &range);
     finish_device(device);
 }
 
@@ -174,8 +174,8 @@ static void every_group_takes_its_own_step(void **state)
         expected[i] = make_array(device, elements);
     }
     fill(before);
-    for (enum optimiser_kind kind = OPTIMISER_ADAMW; kind <= OPTIMISER_LARS; kind++) {
-        struct optimiser optimiser = {.kind = kind,
+    for (enum optimizer_kind kind = OPTIMIZER_ADAMW; kind <= OPTIMIZER_LARS; kind++) {
+        struct optimizer optimizer = {.kind = kind,
                                       .beta1 = 0.9,
                                       .beta2 = 0.95,
                                       .epsilon = 1e-8,
@@ -183,17 +183,17 @@ static void every_group_takes_its_own_step(void **state)
                                       .trust = 0.01,
                                       .weight_decay = 0.1,
                                       .groups = &groups};
-        const bool elementwise = kind == OPTIMISER_ADAMW || kind == OPTIMISER_SGD;
+        const bool elementwise = kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_SGD;
         fill(found);
         for (size_t first = 0, count; first < elements; first += count) {
             count = elementwise && elements - first > 1008 ? 1008 : elements - first;
-            update(&optimiser, 0.02, found, first, count, sums);
+            update(&optimizer, 0.02, found, first, count, sums);
         }
-        optimiser.groups = NULL;
+        optimizer.groups = NULL;
         for (size_t j = 0; j < description->parameter_count; j++) {
             const struct model_parameter *parameter = &description->parameters[j];
             const struct parameter_group *group = &groups.of[j];
-            const struct optimiser without_decay = {
+            const struct optimizer without_decay = {
                 .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .momentum = 0.8, .trust = 0.01};
             fill(expected);
             /* lamb and lars do not scale by norms where a tensor has no decay, so they are told by a rule alone. */
@@ -201,13 +201,13 @@ static void every_group_takes_its_own_step(void **state)
             if (decay_taken_away && !elementwise)
                 continue;
             if (!group->frozen)
-                update(decay_taken_away ? &without_decay : &optimiser, 0.02 * group->rate, expected, parameter->offset,
+                update(decay_taken_away ? &without_decay : &optimizer, 0.02 * group->rate, expected, parameter->offset,
                        parameter->count, sums);
             static const size_t compared[] = {PARAMETERS, FIRST, SECOND};
             for (size_t i = 0; i < 3; i++)
                 if (memcmp(found[compared[i]] + parameter->offset, expected[compared[i]] + parameter->offset,
                            parameter->count * sizeof(float)) != 0)
-                    fail_msg("%s: array %zu of '%s' differs", optimiser_names[kind], compared[i], parameter->name);
+                    fail_msg("%s: array %zu of '%s' differs", optimizer_names[kind], compared[i], parameter->name);
             if (group->frozen)
                 assert_memory_equal(found[PARAMETERS] + parameter->offset, before[PARAMETERS] + parameter->offset,
                                     parameter->count * sizeof(float));

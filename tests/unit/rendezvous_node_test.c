@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of a node come to the meeting as one; what is wrong with one of them disturbs no more than it must. */
-#include "meeting_guests.h"
+/* Ranks of a node come to the rendezvous as one; what is wrong with one of them disturbs no more than it must. */
+#include "rendezvous_joiners.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,15 +9,15 @@
 /* The server hears of each node once: three messages of a greeting, who comes, and the place. */
 static void a_node_comes_as_one(void **state)
 {
-    static struct guest guests[GUESTS_MOST];
+    static struct joiner joined[GUESTS_MOST];
     static const uint32_t per_node[] = {2, 5, 10, 40};
     for (size_t i = 0; i < sizeof per_node / sizeof *per_node; i++) {
-        struct meeting_place place;
+        struct rendezvous_point place;
         struct stream_counts counts = {0};
         place_open_counted(&place, GUESTS_MOST, 20, &counts);
         for (uint32_t rank = 0; rank < GUESTS_MOST; rank++)
-            guest_start_in_node(&guests[rank], &place, rank, GUESTS_MOST, per_node[i], 20);
-        expect_all(guests, GUESTS_MOST);
+            guest_start_in_node(&joined[rank], &place, rank, GUESTS_MOST, per_node[i], 20);
+        expect_all(joined, GUESTS_MOST);
         place_close(&place, false);
         assert_int_equal(place.status, WEFT_OK);
         assert_int_equal(counts.sent + counts.received, 5 * (GUESTS_MOST / per_node[i]));
@@ -27,45 +27,45 @@ static void a_node_comes_as_one(void **state)
 /* Last of a node to start is the one that all others of it come through. */
 static void a_late_leader_is_waited_for(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[6];
+    struct rendezvous_point place;
+    struct joiner joined[6];
     place_open(&place, 6, 20, false);
     for (uint32_t rank = 6; rank-- > 0;) {
-        guest_start_in_node(&guests[rank], &place, rank, 6, 6, 20);
+        guest_start_in_node(&joined[rank], &place, rank, 6, 6, 20);
         usleep(20000);
     }
-    expect_all(guests, 6);
+    expect_all(joined, 6);
     place_close(&place, false);
 }
 
 static void who_does_not_come_from_a_node_is_named(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[6];
+    struct rendezvous_point place;
+    struct joiner joined[6];
     place_open(&place, 6, 1.5, false);
     place.server.host_of = host_of;
     for (uint32_t rank = 0; rank < 6; rank++)
         if (rank != 2 && rank != 3) /* a leaf of the first node; the leader of the second */
-            guest_start_in_node(&guests[rank], &place, rank, 6, 3, 1.5);
+            guest_start_in_node(&joined[rank], &place, rank, 6, 3, 1.5);
     for (uint32_t rank = 0; rank < 6; rank++) {
         if (rank == 2 || rank == 3)
             continue;
-        assert_int_equal(guest_end(&guests[rank]), WEFT_ERROR_TIMEOUT);
-        assert_non_null(strstr(guests[rank].error.text,
+        assert_int_equal(guest_end(&joined[rank]), WEFT_ERROR_TIMEOUT);
+        assert_non_null(strstr(joined[rank].error.text,
                                "ranks 2 (host hostb), 3 (host hostb) of 6 have not come to the "
-                               "meeting within 1.5 s"));
+                               "rendezvous within 1.5 s"));
     }
     place_close(&place, false);
     assert_int_equal(place.status, WEFT_ERROR_TIMEOUT);
 }
 
-/* A rank below another, dead after it has brought its card. */
+/* A rank below another, dead after it has brought its endpoint info. */
 static void who_goes_away_from_a_node_may_come_again(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[3], dead;
+    struct rendezvous_point place;
+    struct joiner joined[3], dead;
     place_open(&place, 3, 20, false);
-    guest_start_in_node(&guests[0], &place, 0, 3, 3, 20);
+    guest_start_in_node(&joined[0], &place, 0, 3, 3, 20);
     guest_prepare(&dead, &place, 2, 3, "right", 20);
     dead.client.local_rank = 2;
     dead.client.local_ranks = 3;
@@ -75,11 +75,11 @@ static void who_goes_away_from_a_node_may_come_again(void **state)
     eventfd_write(dead.client.stop, 1);
     assert_int_equal(guest_end(&dead), WEFT_ERROR_STATE);
     close(dead.client.stop);
-    guest_start_in_node(&guests[1], &place, 1, 3, 3, 20);
+    guest_start_in_node(&joined[1], &place, 1, 3, 3, 20);
     usleep(100000);
     assert_int_equal(place.status, WEFT_OK); /* two of three are there */
-    guest_start_in_node(&guests[2], &place, 2, 3, 3, 20);
-    expect_all(guests, 3);
+    guest_start_in_node(&joined[2], &place, 2, 3, 3, 20);
+    expect_all(joined, 3);
     place_close(&place, false);
 }
 
@@ -87,13 +87,13 @@ static void who_goes_away_from_a_node_may_come_again(void **state)
  */
 static void a_node_that_is_none_meets_at_the_server(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[3];
+    struct rendezvous_point place;
+    struct joiner joined[3];
     place_open(&place, 3, 20, false);
-    guest_start(&guests[0], &place, 0, 3, "right", 4); /* it knows of no node */
-    guest_start_in_node(&guests[1], &place, 1, 3, 3, 4);
-    guest_start_in_node(&guests[2], &place, 2, 3, 3, 4);
-    expect_all(guests, 3);
+    guest_start(&joined[0], &place, 0, 3, "right", 4); /* it knows of no node */
+    guest_start_in_node(&joined[1], &place, 1, 3, 3, 4);
+    guest_start_in_node(&joined[2], &place, 2, 3, 3, 4);
+    expect_all(joined, 3);
     place_close(&place, false);
 }
 
@@ -108,7 +108,7 @@ static void find_near_name(char *name, size_t room)
             if (getsockname(descriptor, (struct sockaddr *)&address, &length) != 0 || address.sun_family != AF_UNIX)
                 continue;
             const char *text = address.sun_path + 1, *end = strrchr(text, '-');
-            if (strncmp(text, "weft-meeting-", 13) == 0 && end && strcmp(end, "-0") == 0)
+            if (strncmp(text, "weft-rendezvous-", 13) == 0 && end && strcmp(end, "-0") == 0)
                 snprintf(name, room, "%s", text);
         }
         usleep(10000);
@@ -120,21 +120,21 @@ static void find_near_name(char *name, size_t room)
 static void strangers_in_a_node_disturb_nothing(void **state)
 {
     static const char *const words[] = {"GET / HTTP/1.1\r\n\r\n", "WEFT\r\n\x1a\n", "", "\x16\x03"};
-    struct meeting_place place;
-    struct guest guests[3];
+    struct rendezvous_point place;
+    struct joiner joined[3];
     int strangers[40];
     char name[128];
     place_open(&place, 3, 20, false);
-    guest_start_in_node(&guests[0], &place, 0, 3, 3, 20);
+    guest_start_in_node(&joined[0], &place, 0, 3, 3, 20);
     find_near_name(name, sizeof name);
     for (int i = 0; i < 40; i++) {
         strangers[i] = address_connect_near(name);
         assert_true(strangers[i] >= 0);
         (void)!send(strangers[i], words[i % 4], strlen(words[i % 4]), MSG_NOSIGNAL);
     }
-    guest_start_in_node(&guests[1], &place, 1, 3, 3, 20);
-    guest_start_in_node(&guests[2], &place, 2, 3, 3, 20);
-    expect_all(guests, 3);
+    guest_start_in_node(&joined[1], &place, 1, 3, 3, 20);
+    guest_start_in_node(&joined[2], &place, 2, 3, 3, 20);
+    expect_all(joined, 3);
     place_close(&place, false);
     for (int i = 0; i < 40; i++)
         close(strangers[i]);
@@ -143,8 +143,8 @@ static void strangers_in_a_node_disturb_nothing(void **state)
 /* The name of a rank's listener is taken, by somebody who answers with something else: the ranks meet at the server. */
 static void a_taken_name_keeps_nobody_out(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[3], first;
+    struct rendezvous_point place;
+    struct joiner joined[3], first;
     char name[128];
     place_open(&place, 3, 20, false);
     guest_prepare(&first, &place, 0, 3, "right", 20);
@@ -158,7 +158,7 @@ static void a_taken_name_keeps_nobody_out(void **state)
     int taken = address_listen_near(name);
     assert_true(taken >= 0);
     for (uint32_t rank = 0; rank < 3; rank++)
-        guest_start_in_node(&guests[rank], &place, rank, 3, 3, 20);
+        guest_start_in_node(&joined[rank], &place, rank, 3, 3, 20);
     for (int i = 0; i < 2; i++) { /* ranks 1 and 2 */
         struct pollfd wait = {taken, POLLIN, 0};
         assert_int_equal(poll(&wait, 1, 5000), 1);
@@ -166,7 +166,7 @@ static void a_taken_name_keeps_nobody_out(void **state)
         (void)!send(caller, "220 smtp ready\r\n", 16, MSG_NOSIGNAL);
         shutdown(caller, SHUT_WR);
     }
-    expect_all(guests, 3);
+    expect_all(joined, 3);
     place_close(&place, false);
     close(taken);
 }
@@ -179,8 +179,8 @@ static void contradictions_in_a_node_fail_the_round_for_all(void **state)
     } cases[] = {{1, 5, "was told that the job has 5 ranks, but it has 4"},
                  {0, 4, "two processes say they are rank 0 of 4"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct meeting_place place;
-        struct guest first, other, second;
+        struct rendezvous_point place;
+        struct joiner first, other, second;
         place_open(&place, 4, 20, false);
         guest_start(&other, &place, 3, 4, "right", 20);
         guest_start_in_node(&first, &place, 0, 4, 3, 20);
@@ -203,24 +203,24 @@ static void contradictions_in_a_node_fail_the_round_for_all(void **state)
 /* A leader that proves itself and then goes: those who came through it are told. */
 static void the_end_of_who_is_above_is_told(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[3];
+    struct rendezvous_point place;
+    struct joiner joined[3];
     place_open(&place, 3, 20, true);
-    guest_prepare(&guests[0], &place, 0, 3, "right", 20);
-    guests[0].client.local_ranks = 2;
-    guests[0].client.stop = eventfd(0, EFD_CLOEXEC);
-    pthread_create(&guests[0].thread, NULL, come, &guests[0]);
-    guest_start_in_node(&guests[1], &place, 1, 3, 2, 20);
+    guest_prepare(&joined[0], &place, 0, 3, "right", 20);
+    joined[0].client.local_ranks = 2;
+    joined[0].client.stop = eventfd(0, EFD_CLOEXEC);
+    pthread_create(&joined[0].thread, NULL, come, &joined[0]);
+    guest_start_in_node(&joined[1], &place, 1, 3, 2, 20);
     usleep(300000);
-    eventfd_write(guests[0].client.stop, 1);
-    assert_int_equal(guest_end(&guests[0]), WEFT_ERROR_STATE);
-    close(guests[0].client.stop);
-    assert_int_equal(guest_end(&guests[1]), WEFT_ERROR_PEER);
+    eventfd_write(joined[0].client.stop, 1);
+    assert_int_equal(guest_end(&joined[0]), WEFT_ERROR_STATE);
+    close(joined[0].client.stop);
+    assert_int_equal(guest_end(&joined[1]), WEFT_ERROR_PEER);
     assert_non_null(
-        strstr(guests[1].error.text, "through which rank 1 meets the others ended before all 3 ranks had met"));
+        strstr(joined[1].error.text, "through which rank 1 meets the others ended before all 3 ranks had met"));
     for (uint32_t rank = 0; rank < 3; rank++) /* and all may come anew */
-        guest_start_in_node(&guests[rank], &place, rank, 3, 2, 20);
-    expect_all(guests, 3);
+        guest_start_in_node(&joined[rank], &place, rank, 3, 2, 20);
+    expect_all(joined, 3);
     place_close(&place, true);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who does not belong to the meeting: strangers, wrong secrets, other versions, what was recorded and what is no card
+ * Who does not belong to the rendezvous: strangers, wrong secrets, other versions, what was recorded and what is no endpoint info
  * are told in messages, at both ends, and disturb no more than they must.
  */
-#include "meeting_guests.h"
+#include "rendezvous_joiners.h"
 
 #include "core/control/rendezvous/internal/wire.h"
 
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 /* The same, but recv() waits. */
-static int patient_connection(const struct meeting_place *place)
+static int patient_connection(const struct rendezvous_point *place)
 {
     int descriptor = raw_connection(place);
     assert_int_equal(fcntl(descriptor, F_SETFL, 0), 0);
@@ -36,20 +36,20 @@ static bool closes(int descriptor)
 static void strangers_disturb_nothing(void **state)
 {
     static const char *const words[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "WEFT", "\x16\x03\x01\x02", ""};
-    struct meeting_place place;
-    struct guest guests[2];
+    struct rendezvous_point place;
+    struct joiner joined[2];
     int strangers[4];
     place_open(&place, 2, 20, false);
-    guest_start(&guests[0], &place, 0, 2, "right", 20);
+    guest_start(&joined[0], &place, 0, 2, "right", 20);
     for (int i = 0; i < 4; i++) {
         strangers[i] = raw_connection(&place);
         assert_int_equal(send(strangers[i], words[i], strlen(words[i]), MSG_NOSIGNAL), (ssize_t)strlen(words[i]));
     }
     assert_true(closes(strangers[0]));
     assert_true(closes(strangers[2]));
-    guest_start(&guests[1], &place, 1, 2, "right", 20);
-    assert_int_equal(guest_end(&guests[0]), WEFT_OK);
-    assert_int_equal(guest_end(&guests[1]), WEFT_OK);
+    guest_start(&joined[1], &place, 1, 2, "right", 20);
+    assert_int_equal(guest_end(&joined[0]), WEFT_OK);
+    assert_int_equal(guest_end(&joined[1]), WEFT_OK);
     place_close(&place, false);
     assert_string_equal(place.reports, "");
     for (int i = 0; i < 4; i++)
@@ -60,8 +60,8 @@ static void strangers_disturb_nothing(void **state)
 static void half_open_connections_block_nobody(void **state)
 {
     enum { STRANGERS = 300 };
-    struct meeting_place place;
-    struct guest guests[2];
+    struct rendezvous_point place;
+    struct joiner joined[2];
     static int strangers[STRANGERS];
     place_open(&place, 2, 20, false);
     for (int i = 0; i < STRANGERS; i++) {
@@ -70,19 +70,19 @@ static void half_open_connections_block_nobody(void **state)
             assert_int_equal(send(strangers[i], "WEFT\r\n", 6, MSG_NOSIGNAL), 6);
     }
     for (uint32_t i = 0; i < 2; i++)
-        guest_start(&guests[i], &place, i, 2, "right", 5); /* less than a greeting may take */
+        guest_start(&joined[i], &place, i, 2, "right", 5); /* less than a greeting may take */
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(guest_end(&guests[i]), WEFT_OK);
-        assert_string_equal(guests[i].error.text, "");
+        assert_int_equal(guest_end(&joined[i]), WEFT_OK);
+        assert_string_equal(joined[i].error.text, "");
     }
     place_close(&place, false);
     for (int i = 0; i < STRANGERS; i++)
         close(strangers[i]);
 }
 
-/* What a guest said, recorded by somebody on the way. */
+/* What a joiner said, recorded by somebody on the way. */
 struct wiretap {
-    const struct meeting_place *place;
+    const struct rendezvous_point *place;
     int listener, socket, server;
     uint16_t port;
     uint8_t said[4096];
@@ -119,18 +119,18 @@ static void *tap(void *argument)
 /* A whole visit, played again word for word, and a server's own proof sent back to it, seat nobody. */
 static void a_recorded_visit_cannot_be_replayed(void **state)
 {
-    struct meeting_place place;
+    struct rendezvous_point place;
     struct wiretap wire = {.place = &place};
-    struct guest guest;
+    struct joiner joiner;
     char tapped[64];
     place_open(&place, 1, 20, true);
     assert_int_equal(address_listen("127.0.0.1", 0, &wire.listener, &wire.port, NULL), WEFT_OK);
     pthread_create(&wire.thread, NULL, tap, &wire);
-    struct meeting_place by_wire = place;
+    struct rendezvous_point by_wire = place;
     snprintf(tapped, sizeof tapped, "127.0.0.1:%u", wire.port);
     snprintf(by_wire.address, sizeof by_wire.address, "%s", tapped);
-    guest_start(&guest, &by_wire, 0, 1, "right", 20);
-    assert_int_equal(guest_end(&guest), WEFT_OK);
+    guest_start(&joiner, &by_wire, 0, 1, "right", 20);
+    assert_int_equal(guest_end(&joiner), WEFT_OK);
     pthread_join(wire.thread, NULL);
     assert_true(wire.size > STREAM_HELLO_BYTES + SECRET_BYTES);
 
@@ -157,13 +157,13 @@ static void a_recorded_visit_cannot_be_replayed(void **state)
     close(wire.server);
 }
 
-/* A rank that holds the secret and then sends something that is no card is named; the others meet without it. */
+/* A rank that holds the secret and then sends something that is no endpoint info is named; the others meet without it. */
 static void a_malformed_card_is_told(void **state)
 {
     static const struct {
         uint32_t size, kind;
     } headers[] = {{8, 77},
-                   {8, RENDEZVOUS_CARDS},
+                   {8, RENDEZVOUS_ENDPOINTS},
                    {0, RENDEZVOUS_COME},
                    {8, RENDEZVOUS_COME},
                    {20, RENDEZVOUS_COME},
@@ -173,12 +173,12 @@ static void a_malformed_card_is_told(void **state)
                    {8, 1u << 20},
                    {STREAM_FRAME_MOST, RENDEZVOUS_COME} /* which is not waited for */};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        struct meeting_place place;
-        struct guest guest;
+        struct rendezvous_point place;
+        struct joiner joiner;
         struct stream stream;
         uint8_t bytes[8];
         place_open(&place, 1, 20, true);
-        const struct stream_identity identity = {place.secret, STREAM_MEETING, 0, 1};
+        const struct stream_identity identity = {place.secret, STREAM_RENDEZVOUS, 0, 1};
         assert_int_equal(stream_begin(&stream, raw_connection(&place), false, &identity, NULL), WEFT_OK);
         while (stream.state != STREAM_OPEN) {
             assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
@@ -193,23 +193,23 @@ static void a_malformed_card_is_told(void **state)
         }
         while (stream_wants_write(&stream))
             assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
-        assert_true(reported(&place, "sent something that is no card: its connection was ended"));
+        assert_true(reported(&place, "sent something that is no endpoint info: its connection was ended"));
         assert_true(closes(stream.descriptor));
         stream_end(&stream);
-        guest_start(&guest, &place, 0, 1, "right", 20);
-        assert_int_equal(guest_end(&guest), WEFT_OK);
+        guest_start(&joiner, &place, 0, 1, "right", 20);
+        assert_int_equal(guest_end(&joiner), WEFT_OK);
         place_close(&place, true);
     }
 }
 
 static void another_secret_is_told_at_both_ends(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[2], wrong;
+    struct rendezvous_point place;
+    struct joiner joined[2], wrong;
     char host[64], words[256];
     address_host_name(host, sizeof host);
     place_open(&place, 2, 20, false);
-    guest_start(&guests[0], &place, 0, 2, "right", 20);
+    guest_start(&joined[0], &place, 0, 2, "right", 20);
     guest_start(&wrong, &place, 1, 2, "wrong", 20);
     assert_int_equal(guest_end(&wrong), WEFT_ERROR_RENDEZVOUS);
     snprintf(words, sizeof words, "host %s (127.0.0.1:%u) has another job secret than rank 1 on host %s", host,
@@ -218,9 +218,9 @@ static void another_secret_is_told_at_both_ends(void **state)
     snprintf(words, sizeof words, "a process on host %s", host);
     assert_true(reported(&place, words));
     assert_true(reported(&place, "says it is rank 1 was refused: its job secret is another one"));
-    guest_start(&guests[1], &place, 1, 2, "right", 20);
-    assert_int_equal(guest_end(&guests[0]), WEFT_OK);
-    assert_int_equal(guest_end(&guests[1]), WEFT_OK);
+    guest_start(&joined[1], &place, 1, 2, "right", 20);
+    assert_int_equal(guest_end(&joined[0]), WEFT_OK);
+    assert_int_equal(guest_end(&joined[1]), WEFT_OK);
     place_close(&place, false);
 }
 
@@ -237,7 +237,7 @@ static void make_old_hello(uint8_t hello[STREAM_HELLO_BYTES])
 
 static void another_version_is_told_at_both_ends(void **state)
 {
-    struct meeting_place place;
+    struct rendezvous_point place;
     uint8_t hello[STREAM_HELLO_BYTES], answer[STREAM_PREFIX_BYTES];
     place_open(&place, 2, 20, true);
     /* The server's end. */
@@ -255,7 +255,7 @@ static void another_version_is_told_at_both_ends(void **state)
     struct stream stream;
     struct error error = {0};
     uint8_t secret[SECRET_BYTES] = {0};
-    const struct stream_identity identity = {secret, STREAM_MEETING, 1, 2};
+    const struct stream_identity identity = {secret, STREAM_RENDEZVOUS, 1, 2};
     assert_int_equal(stream_begin(&stream, -1, false, &identity, NULL), WEFT_OK);
     assert_int_equal(stream_feed(&stream, hello, STREAM_PREFIX_BYTES, &error), WEFT_ERROR_RENDEZVOUS);
     assert_non_null(strstr(error.text, "host elder runs Weft 9.9.9 (protocol 7) but host "));
@@ -265,18 +265,18 @@ static void another_version_is_told_at_both_ends(void **state)
 
 static void what_is_no_weft_is_told(void **state)
 {
-    struct meeting_place place;
-    struct guest guest;
+    struct rendezvous_point place;
+    struct joiner joiner;
     memset(&place, 0, sizeof place);
     assert_int_equal(address_listen("127.0.0.1", 0, &place.listener, &place.port, NULL), WEFT_OK);
     snprintf(place.address, sizeof place.address, "127.0.0.1:%u", place.port);
-    guest_start(&guest, &place, 1, 2, "right", 20);
+    guest_start(&joiner, &place, 1, 2, "right", 20);
     struct pollfd wait = {place.listener, POLLIN, 0};
     assert_int_equal(poll(&wait, 1, 5000), 1);
     int descriptor = accept(place.listener, NULL, NULL);
     assert_int_equal(send(descriptor, "220 smtp ready\r\n", 16, MSG_NOSIGNAL), 16);
-    assert_int_equal(guest_end(&guest), WEFT_ERROR_RENDEZVOUS);
-    assert_non_null(strstr(guest.error.text, "is no Weft process"));
+    assert_int_equal(guest_end(&joiner), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(joiner.error.text, "is no Weft process"));
     close(descriptor);
     close(place.listener);
 }

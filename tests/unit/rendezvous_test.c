@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The meeting by TCP, and the gathering without a server: who comes gets all cards; contradictions and absences are
+ * The rendezvous by TCP, and the gathering without a server: who comes gets all endpoint infos; contradictions and absences are
  * told in messages.
  */
-#include "meeting_guests.h"
+#include "rendezvous_joiners.h"
 
 #include "core/control/rendezvous/internal/wire.h"
 #include "core/control/wire/tree.h"
@@ -12,18 +12,18 @@
 
 static void all_get_all_cards(void **state)
 {
-    static struct guest guests[GUESTS_MOST];
-    struct meeting_place place;
+    static struct joiner joined[GUESTS_MOST];
+    struct rendezvous_point place;
     uint8_t first[SECRET_BYTES];
     place_open(&place, GUESTS_MOST, 20, true);
     for (int round = 0; round < 2; round++) {
         for (uint32_t rank = 0; rank < GUESTS_MOST; rank++)
-            guest_start(&guests[rank], &place, rank, GUESTS_MOST, "right", 20);
-        expect_all(guests, GUESTS_MOST);
+            guest_start(&joined[rank], &place, rank, GUESTS_MOST, "right", 20);
+        expect_all(joined, GUESTS_MOST);
         if (round == 0)
-            memcpy(first, guests[0].result.session, SECRET_BYTES);
+            memcpy(first, joined[0].result.session, SECRET_BYTES);
     }
-    assert_memory_not_equal(first, guests[0].result.session, SECRET_BYTES);
+    assert_memory_not_equal(first, joined[0].result.session, SECRET_BYTES);
     place_close(&place, true);
 }
 
@@ -38,8 +38,8 @@ static void contradictions_fail_the_round_for_all(void **state)
         {0, 3, "two processes say they are rank 0 of 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct meeting_place place;
-        struct guest first, second;
+        struct rendezvous_point place;
+        struct joiner first, second;
         place_open(&place, 3, 20, false);
         guest_start(&first, &place, 0, 3, "right", 20);
         usleep(100000);
@@ -56,22 +56,23 @@ static void contradictions_fail_the_round_for_all(void **state)
 
 static void who_does_not_come_is_named(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[2];
+    struct rendezvous_point place;
+    struct joiner joined[2];
     place_open(&place, 4, 0.4, false);
     place.server.host_of = host_of; /* nobody has come yet: it is read when the limit passes */
-    guest_start(&guests[0], &place, 0, 4, "right", 20);
-    guest_start(&guests[1], &place, 2, 4, "right", 20);
+    guest_start(&joined[0], &place, 0, 4, "right", 20);
+    guest_start(&joined[1], &place, 2, 4, "right", 20);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(guest_end(&guests[i]), WEFT_ERROR_TIMEOUT);
-        assert_non_null(strstr(guests[i].error.text,
-                               "ranks 1 (host hosta), 3 (host hostb) of 4 have not come to the meeting within 0.4 s"));
+        assert_int_equal(guest_end(&joined[i]), WEFT_ERROR_TIMEOUT);
+        assert_non_null(
+            strstr(joined[i].error.text,
+                   "ranks 1 (host hosta), 3 (host hostb) of 4 have not come to the rendezvous within 0.4 s"));
     }
     place_close(&place, false);
     assert_int_equal(place.status, WEFT_ERROR_TIMEOUT);
 }
 
-/* What a leader says that brings some ranks with cards of 8 bytes. */
+/* What a leader says that brings some ranks with endpoint infos of 8 bytes. */
 static void put_come(struct stream *stream, uint32_t first, uint32_t count)
 {
     struct buffer payload = {0};
@@ -86,11 +87,11 @@ static void put_come(struct stream *stream, uint32_t first, uint32_t count)
 
 static void who_goes_away_may_come_again(void **state)
 {
-    struct meeting_place place;
-    struct guest guests[2];
+    struct rendezvous_point place;
+    struct joiner joined[2];
     struct stream stream;
     place_open(&place, 2, 20, false);
-    const struct stream_identity identity = {place.secret, STREAM_MEETING, 1, 2};
+    const struct stream_identity identity = {place.secret, STREAM_RENDEZVOUS, 1, 2};
     assert_int_equal(stream_begin(&stream, raw_connection(&place), false, &identity, NULL), WEFT_OK);
     while (stream.state != STREAM_OPEN) {
         struct pollfd wait = {stream.descriptor, POLLIN, 0};
@@ -103,13 +104,13 @@ static void who_goes_away_may_come_again(void **state)
     usleep(50000);
     stream_end(&stream); /* and it dies */
     usleep(50000);
-    guest_start(&guests[1], &place, 1, 2, "right", 20);
-    guest_start(&guests[0], &place, 0, 2, "right", 20);
-    pthread_join(guests[0].thread, NULL);
-    assert_string_equal(guests[0].error.text, "");
-    assert_int_equal(((uint64_t *)guests[0].result.blobs)[1], 101);
-    free(guests[0].result.blobs);
-    assert_int_equal(guest_end(&guests[1]), WEFT_OK);
+    guest_start(&joined[1], &place, 1, 2, "right", 20);
+    guest_start(&joined[0], &place, 0, 2, "right", 20);
+    pthread_join(joined[0].thread, NULL);
+    assert_string_equal(joined[0].error.text, "");
+    assert_int_equal(((uint64_t *)joined[0].result.blobs)[1], 101);
+    free(joined[0].result.blobs);
+    assert_int_equal(guest_end(&joined[1]), WEFT_OK);
     place_close(&place, false);
 }
 
@@ -128,10 +129,10 @@ struct placed {
 static void *gather(void *argument)
 {
     struct placed *placed = argument;
-    uint64_t card = 100 + placed->rank;
+    uint64_t endpoint = 100 + placed->rank;
     placed->status = rendezvous_gather(placed->rendezvous, placed->secret,
-                                       placed->parent ? rendezvous_place(placed->parent->rendezvous) : NULL, &card,
-                                       sizeof card, &placed->result, &placed->error);
+                                       placed->parent ? rendezvous_place(placed->parent->rendezvous) : NULL, &endpoint,
+                                       sizeof endpoint, &placed->result, &placed->error);
     return NULL;
 }
 
@@ -183,7 +184,8 @@ static void who_does_not_gather_is_named(void **state)
             continue;
         pthread_join(all[rank].thread, NULL);
         assert_int_equal(all[rank].status, WEFT_ERROR_TIMEOUT);
-        assert_non_null(strstr(all[rank].error.text, "rank 4 has not brought its cards to rank 1 within 0.5 s"));
+        assert_non_null(
+            strstr(all[rank].error.text, "rank 4 has not brought its endpoint infos to rank 1 within 0.5 s"));
     }
     for (uint32_t rank = 0; rank < 9; rank++)
         rendezvous_close(all[rank].rendezvous);
@@ -191,16 +193,16 @@ static void who_does_not_gather_is_named(void **state)
 
 static void nobody_there_is_told(void **state)
 {
-    struct meeting_place place;
-    struct guest guest;
+    struct rendezvous_point place;
+    struct joiner joiner;
     memset(&place, 0, sizeof place);
     assert_int_equal(address_listen("127.0.0.1", 0, &place.listener, &place.port, NULL), WEFT_OK);
     close(place.listener);
     snprintf(place.address, sizeof place.address, "127.0.0.1:%u", place.port);
-    guest_start(&guest, &place, 1, 2, "right", 0.3);
-    assert_int_equal(guest_end(&guest), WEFT_ERROR_RENDEZVOUS);
-    assert_non_null(strstr(guest.error.text, "found nobody at the meeting point within 0.3 s"));
-    assert_non_null(strstr(guest.error.text, "Connection refused"));
+    guest_start(&joiner, &place, 1, 2, "right", 0.3);
+    assert_int_equal(guest_end(&joiner), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(joiner.error.text, "found nobody at the rendezvous point within 0.3 s"));
+    assert_non_null(strstr(joiner.error.text, "Connection refused"));
 }
 
 static void a_port_in_use_is_told(void **state)

@@ -33,11 +33,11 @@ struct rank {
     struct heap *heap;
     struct shm *shm;
     struct transport *transport;
-    struct ranks_board *board;
+    struct ranks_status_page *status_page;
 };
 
 /* In memory that all ranks share, whatever they are: what a rendezvous would do. */
-struct ranks_board {
+struct ranks_status_page {
     _Atomic uint32_t arrived;
     struct shm_endpoint endpoints[RANKS_MOST];
     _Atomic uint64_t words[16]; /* for the test */
@@ -50,16 +50,16 @@ typedef void rank_function(struct rank *rank);
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
             fprintf(stderr, "rank %u, %s:%d: %s does not hold\n", (rank)->number, __FILE__, __LINE__, #condition);     \
-            atomic_fetch_add(&(rank)->board->failed, 1);                                                               \
+            atomic_fetch_add(&(rank)->status_page->failed, 1);                                                         \
         }                                                                                                              \
     } while (0)
 
 /* Wait until all ranks have called it as often as this one. */
 static inline void ranks_barrier(struct rank *rank)
 {
-    uint32_t mine = atomic_fetch_add(&rank->board->arrived, 1);
+    uint32_t mine = atomic_fetch_add(&rank->status_page->arrived, 1);
     uint32_t round_end = (mine / rank->count + 1) * rank->count;
-    while (atomic_load(&rank->board->arrived) < round_end)
+    while (atomic_load(&rank->status_page->arrived) < round_end)
         sched_yield();
 }
 
@@ -79,10 +79,10 @@ static inline void rank_run(struct rank *rank, rank_function *function)
         goto failed;
     if (shm_create(rank->heap, rank->number, rank->count, 77, &rank->shm, &error) != WEFT_OK)
         goto failed;
-    shm_endpoint_info(rank->shm, &rank->board->endpoints[rank->number]);
+    shm_endpoint_info(rank->shm, &rank->status_page->endpoints[rank->number]);
     ranks_barrier(rank);
     uint32_t list[RANKS_MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
-    if (shm_connect(rank->shm, list, rank->board->endpoints, rank->count, 20, &error) != WEFT_OK)
+    if (shm_connect(rank->shm, list, rank->status_page->endpoints, rank->count, 20, &error) != WEFT_OK)
         goto failed;
     rank->transport = shm_transport(rank->shm);
     if (rank->apart)
@@ -97,7 +97,7 @@ static inline void rank_run(struct rank *rank, rank_function *function)
     return;
 failed:
     fprintf(stderr, "rank %u: %s\n", rank->number, error.text);
-    atomic_fetch_add(&rank->board->failed, 1);
+    atomic_fetch_add(&rank->status_page->failed, 1);
     if (rank->shm)
         shm_destroy(rank->shm);
 }
@@ -117,7 +117,8 @@ static inline void *rank_thread_main(void *argument)
 /* Run `function` on `count` ranks; true when none of them complained. */
 static inline bool ranks_run(enum ranks_mode mode, uint32_t count, rank_function *function)
 {
-    struct ranks_board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct ranks_status_page *status_page =
+        mmap(NULL, sizeof *status_page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct heap *heap = NULL;
     struct rank_thread ranks[RANKS_MOST];
     pthread_t threads[RANKS_MOST];
@@ -126,7 +127,8 @@ static inline bool ranks_run(enum ranks_mode mode, uint32_t count, rank_function
         return false;
     for (uint32_t i = 0; i < count; i++) {
         ranks[i] = (struct rank_thread){
-            {.number = i, .count = count, .apart = mode == AS_THREADS_APART, .heap = heap, .board = board}, function};
+            {.number = i, .count = count, .apart = mode == AS_THREADS_APART, .heap = heap, .status_page = status_page},
+            function};
         if (mode != AS_PROCESSES) {
             pthread_create(&threads[i], NULL, rank_thread_main, &ranks[i]);
         } else if ((children[i] = fork()) == 0) {
@@ -143,7 +145,7 @@ static inline bool ranks_run(enum ranks_mode mode, uint32_t count, rank_function
         else if (waitpid(children[i], &outcome, 0) != children[i] || outcome != 0)
             well = false;
     }
-    well &= atomic_load(&board->failed) == 0;
+    well &= atomic_load(&status_page->failed) == 0;
     if (heap) {
         if (heap_in_use(heap) != 0) {
             fprintf(stderr, "%llu bytes of the shared heap were not given back\n",
@@ -152,7 +154,7 @@ static inline bool ranks_run(enum ranks_mode mode, uint32_t count, rank_function
         }
         heap_close(heap);
     }
-    munmap(board, sizeof *board);
+    munmap(status_page, sizeof *status_page);
     return well;
 }
 

@@ -19,13 +19,13 @@ static void share_memory(struct rank *rank)
 {
     void *place = NULL;
     RANK_CHECK(rank, heap_alloc(rank->heap, 4096, &place, NULL) == WEFT_OK);
-    atomic_store(&rank->board->words[rank->number], heap_offset(rank->heap, place, 4096));
+    atomic_store(&rank->status_page->words[rank->number], heap_offset(rank->heap, place, 4096));
     _Atomic uint64_t *mine = place;
     atomic_store(mine, 1000 + rank->number);
     ranks_barrier(rank);
     for (uint32_t i = 0; i < rank->count; i++) {
         RANK_CHECK(rank, shm_reaches(rank->shm, i));
-        _Atomic uint64_t *theirs = (_Atomic uint64_t *)(shm_peer_base(rank->shm, i) + rank->board->words[i]);
+        _Atomic uint64_t *theirs = (_Atomic uint64_t *)(shm_peer_base(rank->shm, i) + rank->status_page->words[i]);
         RANK_CHECK(rank, atomic_load(theirs) == 1000 + i);
         atomic_fetch_add(theirs + 1, 1);
     }
@@ -52,7 +52,7 @@ static void threads_share_memory(void **state)
 
 static bool counter_reached(struct rank *rank, const void *what)
 {
-    return atomic_load(&rank->board->words[rank->number]) >= *(const uint64_t *)what;
+    return atomic_load(&rank->status_page->words[rank->number]) >= *(const uint64_t *)what;
 }
 
 /* A token goes round; whoever waits for it sleeps at once. A lost wake-up would last 30 s and fail the test. */
@@ -62,13 +62,13 @@ static void pass_token_asleep(struct rank *rank)
     uint64_t started = clock_now();
     for (uint64_t round = 1; round <= 2000; round++) {
         if (rank->number == 0) {
-            atomic_store_explicit(&rank->board->words[next], round, memory_order_release);
+            atomic_store_explicit(&rank->status_page->words[next], round, memory_order_release);
             shm_ring(rank->shm, next);
         }
         while (!counter_reached(rank, &round))
             rank_sleep(rank, counter_reached, &round);
         if (rank->number != 0) {
-            atomic_store_explicit(&rank->board->words[next], round, memory_order_release);
+            atomic_store_explicit(&rank->status_page->words[next], round, memory_order_release);
             shm_ring_all(rank->shm, &next, 1);
         }
     }
@@ -86,7 +86,7 @@ static void no_wake_up_is_lost(void **state)
 static void *ring_self(void *argument)
 {
     struct rank *rank = argument;
-    atomic_store_explicit(&rank->board->words[0], 1, memory_order_release);
+    atomic_store_explicit(&rank->status_page->words[0], 1, memory_order_release);
     shm_ring(rank->shm, 0);
     return NULL;
 }
@@ -236,13 +236,13 @@ static void outlive_a_peer(struct rank *rank)
 {
     uint64_t one = 1;
     if (rank->number == 1) {
-        atomic_store(&rank->board->words[2], (uint64_t)getpid());
+        atomic_store(&rank->status_page->words[2], (uint64_t)getpid());
         ranks_barrier(rank);
         for (;;)
             rank_sleep(rank, NULL, NULL);
     }
     ranks_barrier(rank);
-    kill((pid_t)rank->board->words[2], SIGKILL);
+    kill((pid_t)rank->status_page->words[2], SIGKILL);
     usleep(50000);
     char *base = shm_peer_base(rank->shm, 1);
     RANK_CHECK(rank, base && *(volatile char *)base >= -128);
@@ -254,7 +254,7 @@ static void outlive_a_peer(struct rank *rank)
     RANK_CHECK(rank, rank->transport->progress(rank->transport, NULL) == WEFT_OK);
     rank->transport->cancel(rank->transport, &send);
     RANK_CHECK(rank, send.state == TRANSFER_IDLE);
-    atomic_fetch_add(&rank->board->arrived, 1); /* for the dead one */
+    atomic_fetch_add(&rank->status_page->arrived, 1); /* for the dead one */
 }
 
 static void a_killed_rank_leaves_nothing_behind(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What starting a job costs in messages. The meeting, then an exchange among all ranks, are counted on up to 64 of
+ * What starting a job costs in messages. The rendezvous, then an exchange among all ranks, are counted on up to 64 of
  * them, for real, and on up to 10,000 by the shape of their trees. No rank handles more than a few messages, and the
  * longest chain of messages that wait for one another grows with the logarithm of the number of ranks; but for the
- * meeting's server, which hears of each node once.
+ * rendezvous's server, which hears of each node once.
  */
 #include "control_ranks.h"
 
@@ -17,7 +17,7 @@
 #define EXCHANGES       3
 #define NEIGHBOURS_MOST 5 /* a parent, two leaders below, two ranks of the same node below */
 
-/* ---- the meeting ---- */
+/* ---- the rendezvous ---- */
 
 /* What it costs: the server, whoever of the ranks has most to do, and the longest chain of messages. */
 struct cost {
@@ -34,7 +34,7 @@ struct cost {
  */
 struct simulated {
     uint32_t ranks, nodes, per_node;
-    uint32_t *up, *down; /* of a place: messages until its cards have gone up, and until it has the table */
+    uint32_t *up, *down; /* of a place: messages until its endpoint infos have gone up, and until it has the table */
 };
 
 static uint32_t ranks_of(const struct simulated *job, uint32_t node)
@@ -52,12 +52,12 @@ static uint32_t children_of(uint32_t place, uint32_t count)
 
 static uint64_t table_bytes(const struct simulated *job)
 {
-    return FRAME_HEADER_BYTES + 12 + SECRET_BYTES + (uint64_t)job->ranks * sizeof(struct card);
+    return FRAME_HEADER_BYTES + 12 + SECRET_BYTES + (uint64_t)job->ranks * sizeof(struct endpoint_info);
 }
 
 static uint64_t cards_bytes(uint32_t ranks)
 {
-    return FRAME_HEADER_BYTES + 8 + (uint64_t)ranks * (4 + sizeof(struct card));
+    return FRAME_HEADER_BYTES + 8 + (uint64_t)ranks * (4 + sizeof(struct endpoint_info));
 }
 
 /* Over a leader's connection to the server: a greeting, the ranks' numbers, and the place with two children's names. */
@@ -80,7 +80,7 @@ static uint64_t near_bytes(const struct simulated *job, uint32_t below)
     return GREETING_BYTES + FRAME_HEADER_BYTES + 4 + strlen(HOST) + cards_bytes(below) + table_bytes(job);
 }
 
-/* In a node of so many ranks: messages until its leader, at place 0, has all cards. */
+/* In a node of so many ranks: messages until its leader, at place 0, has all endpoint infos. */
 static uint32_t climb(struct simulated *job, uint32_t ranks)
 {
     for (uint32_t place = ranks; place-- > 0;) {
@@ -89,7 +89,7 @@ static uint32_t climb(struct simulated *job, uint32_t ranks)
             uint32_t up = job->up[tree_place_child(place, k)];
             longest = up > longest ? up : longest;
         }
-        /* Of each child a greeting, the address told and its cards; of its own greeting, the leader's is the server's.
+        /* Of each child a greeting, the address told and its endpoint infos; of its own greeting, the leader's is the server's.
          */
         job->up[place] = longest + 5 * children + (place ? 4 + 1 : 0);
     }
@@ -160,7 +160,7 @@ static struct cost simulate(uint32_t ranks, uint32_t per_node)
     return cost;
 }
 
-/* Where each rank is told by a launcher's store whom to go to: of each child a greeting and cards, then the table. */
+/* Where each rank is told by a launcher's store whom to go to: of each child a greeting and endpoint infos, then the table. */
 static uint32_t simulate_gathering(uint32_t ranks)
 {
     uint32_t *up = calloc(ranks, sizeof *up), *down = calloc(ranks, sizeof *down), chain = 0;
@@ -195,9 +195,9 @@ static void *come(void *argument)
 {
     struct visitor *visitor = argument;
     struct rendezvous *rendezvous = NULL;
-    struct card card = {.rank = visitor->client.rank};
+    struct endpoint_info endpoint = {.rank = visitor->client.rank};
     if (rendezvous_open(&visitor->client, &rendezvous, &visitor->error) == WEFT_OK)
-        (void)rendezvous_join(rendezvous, NULL, &card, sizeof card, &visitor->result, &visitor->error);
+        (void)rendezvous_join(rendezvous, NULL, &endpoint, sizeof endpoint, &visitor->result, &visitor->error);
     rendezvous_close(rendezvous);
     return NULL;
 }
@@ -216,7 +216,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* A meeting for real. */
+/* A rendezvous for real. */
 static struct cost meet(uint32_t ranks, uint32_t per_node)
 {
     static struct visitor all[RANKS_MOST];
@@ -251,7 +251,7 @@ static struct cost meet(uint32_t ranks, uint32_t per_node)
         pthread_join(all[rank].thread, NULL);
         assert_string_equal(all[rank].error.text, "");
         for (uint32_t i = 0; i < ranks; i++)
-            assert_int_equal(((struct card *)result->blobs)[i].rank, i);
+            assert_int_equal(((struct endpoint_info *)result->blobs)[i].rank, i);
         note_busiest(&cost, result->counts.sent + result->counts.received, result->counts.bytes);
         cost.chain = result->chain > cost.chain ? result->chain : cost.chain;
         free(result->blobs);
@@ -301,7 +301,7 @@ static void a_meeting_grows_with_the_logarithm(void **state)
             print_cost("simulated", ranks[k], width, &said);
             assert_true(said.busiest <= 10 + 5 * TREE_ARITY + 6 * TREE_ARITY);
             assert_true(said.chain <= 5 * nodes + 20 * (log2(ranks[k]) + 2));
-            assert_true(said.busiest_bytes <= 8 * (uint64_t)ranks[k] * (sizeof(struct card) + 4) + 10000);
+            assert_true(said.busiest_bytes <= 8 * (uint64_t)ranks[k] * (sizeof(struct endpoint_info) + 4) + 10000);
         }
 }
 
@@ -319,9 +319,9 @@ static void *gather(void *argument)
 {
     static const uint8_t secret[SECRET_BYTES] = {1};
     struct gatherer *one = argument;
-    struct card card = {.rank = one->rank};
+    struct endpoint_info endpoint = {.rank = one->rank};
     (void)rendezvous_gather(one->rendezvous, secret, one->parent ? rendezvous_place(one->parent->rendezvous) : NULL,
-                            &card, sizeof card, &one->result, &one->error);
+                            &endpoint, sizeof endpoint, &one->result, &one->error);
     return NULL;
 }
 
@@ -422,11 +422,11 @@ static void a_rank_handles_no_more_frames_than_it_has_neighbours(void **state)
  */
 static uint32_t longest_chain(uint32_t ranks, uint32_t per_node)
 {
-    struct card *cards = calloc(ranks, sizeof *cards);
+    struct endpoint_info *endpoints = calloc(ranks, sizeof *endpoints);
     uint32_t longest = 0;
-    assert_non_null(cards);
+    assert_non_null(endpoints);
     for (uint32_t i = 0; i < ranks; i++)
-        snprintf(cards[i].machine, sizeof cards[i].machine, "machine-%u", i / per_node);
+        snprintf(endpoints[i].machine, sizeof endpoints[i].machine, "machine-%u", i / per_node);
     /* Of large trees a sample of the ranks, the last one included, and all their ancestors. */
     uint32_t step = ranks > 256 ? ranks / 128 : 1;
     for (uint32_t i = 0; i < ranks; i += step) {
@@ -434,7 +434,7 @@ static uint32_t longest_chain(uint32_t ranks, uint32_t per_node)
         for (uint32_t rank = ranks - 1 - i; rank != TREE_NONE;) {
             struct tree tree;
             struct error error = {0};
-            assert_int_equal(tree_build(cards, ranks, rank, &tree, &error), WEFT_OK);
+            assert_int_equal(tree_build(endpoints, ranks, rank, &tree, &error), WEFT_OK);
             if (tree.count + 1 > NEIGHBOURS_MOST)
                 fail_msg("rank %u of %u, %u to a node, has %u children", rank, ranks, per_node, tree.count);
             frames += 2 * tree.count;
@@ -443,7 +443,7 @@ static uint32_t longest_chain(uint32_t ranks, uint32_t per_node)
         }
         longest = frames > longest ? frames : longest;
     }
-    free(cards);
+    free(endpoints);
     return longest;
 }
 
@@ -465,13 +465,13 @@ static void the_longest_chain_grows_with_the_logarithm(void **state)
 static void all_ranks_find_the_same_tree(void **state)
 {
     enum { RANKS = 60 };
-    struct card cards[RANKS] = {0};
+    struct endpoint_info endpoints[RANKS] = {0};
     struct tree trees[RANKS];
     struct error error = {0};
     for (uint32_t i = 0; i < RANKS; i++)
-        snprintf(cards[i].machine, sizeof cards[i].machine, "machine-%u", i * i % 7);
+        snprintf(endpoints[i].machine, sizeof endpoints[i].machine, "machine-%u", i * i % 7);
     for (uint32_t i = 0; i < RANKS; i++)
-        assert_int_equal(tree_build(cards, RANKS, i, &trees[i], &error), WEFT_OK);
+        assert_int_equal(tree_build(endpoints, RANKS, i, &trees[i], &error), WEFT_OK);
     for (uint32_t i = 0; i < RANKS; i++) {
         uint32_t below = 1;
         for (uint32_t c = 0; c < trees[i].count; c++) {

@@ -101,7 +101,7 @@ static void adamw(void **state)
     }
 }
 
-static void other_optimisers(void **state)
+static void other_optimizers(void **state)
 {
     for (size_t i = 0; i < WIDTHS; i++) {
         size_t n = widths[i];
@@ -410,7 +410,7 @@ int main(void)
         cmocka_unit_test(vectors),
         cmocka_unit_test(gelu_of_extreme_values),
         cmocka_unit_test(adamw),
-        cmocka_unit_test(other_optimisers),
+        cmocka_unit_test(other_optimizers),
         cmocka_unit_test(sums),
         cmocka_unit_test(matrix_products),
         cmocka_unit_test(layer_norm),

@@ -120,22 +120,22 @@ static float *train(struct device *device, const struct model_description *descr
     double sums[64];
     assert_true(elements <= 64 * DEVICE_SQUARES_BLOCK);
     assert_int_equal(model_initialise(description, device, weights, 5, &error), WEFT_OK);
-    const struct optimiser optimiser = {
-        .kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
+    const struct optimizer optimizer = {
+        .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
     for (uint64_t number = 1; number <= 2; number++) {
         double loss;
         assert_int_equal(
             model_forward(model, weights, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, &error),
             WEFT_OK);
         assert_int_equal(model_backward(model, weights, gradients, NULL, NULL, &error), WEFT_OK);
-        const struct optimiser_step step = {.number = number, .rate = 1e-2, .gradient_scale = 1};
-        const struct optimiser_arrays arrays = {.parameters = weights,
+        const struct optimizer_step step = {.number = number, .rate = 1e-2, .gradient_scale = 1};
+        const struct optimizer_arrays arrays = {.parameters = weights,
                                                 .gradients = gradients,
                                                 .first_moments = first,
                                                 .second_moments = second,
                                                 .narrowed = model_narrowed_weights(model),
                                                 .sums = sums};
-        model_update(description, device, &optimiser, &step, 0, elements, &arrays);
+        model_update(description, device, &optimizer, &step, 0, elements, &arrays);
         finish_device(device);
     }
     model_close(model);

@@ -27,18 +27,18 @@ for network in "gpt", "llama":
     weights = make_weights(shapes, 0.1, 1.0, torch.float32)
     matrices = [weight for weight in weights.values() if weight.dim() > 1]
     others = [weight for weight in weights.values() if weight.dim() == 1]
-    optimiser = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
                                   betas=(0.9, 0.95), eps=1e-8)
     print(f"static const double {network}_losses[STEPS] = {{")
     for step in range(STEPS):
         tokens = make_tokens(200 + step % BATCHES, BATCH * SEQUENCE + 1)
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate_at(step)
         logits = forward(weights, tokens[:-1].view(BATCH, SEQUENCE))
         loss = F.cross_entropy(logits.view(-1, VOCABULARY), tokens[1:])
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(list(weights.values()), CLIP)
-        optimiser.step()
+        optimizer.step()
         print(f"    {loss.item():.8g},")
     print("};")

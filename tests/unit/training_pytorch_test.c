@@ -32,8 +32,8 @@ static const struct model_shape llama = {.kind = "llama",
                                          .untied = true};
 static const struct learning_rate schedule = {
     .shape = LEARNING_RATE_COSINE, .peak = 1e-2, .floor = 1e-3, .warmup = 5, .steps = STEPS};
-static const struct optimiser adamw = {
-    .kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
+static const struct optimizer adamw = {
+    .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
 
 static const double gpt_losses[STEPS] = {
     3.4402032, 3.4119787, 3.4191899, 3.5407529, 3.2521698, 3.226557,  3.1963673, 3.2871554, 3.0794892, 3.0750749,
@@ -116,17 +116,17 @@ static double take_step(struct run *run, uint64_t number, double decay)
     const double mean = 1.0 / MICRO_BATCHES, loss = mean * add_up(run, number);
     const size_t elements = run->description->elements;
     const double norm = mean * model_gradient_norm(run->device, elements, run->sum, run->squares);
-    const struct optimiser_step step = {.number = number + 1,
+    const struct optimizer_step step = {.number = number + 1,
                                         .rate = learning_rate_at(&schedule, number),
                                         .gradient_scale = mean * (norm > CLIP ? CLIP / norm : 1)};
-    const struct optimiser_arrays arrays = {.parameters = run->parameters,
+    const struct optimizer_arrays arrays = {.parameters = run->parameters,
                                             .gradients = run->sum,
                                             .first_moments = run->first_moments,
                                             .second_moments = run->second_moments,
                                             .narrowed = model_narrowed_weights(run->model)};
-    struct optimiser optimiser = adamw;
-    optimiser.weight_decay = decay;
-    model_update(run->description, run->device, &optimiser, &step, 0, elements, &arrays);
+    struct optimizer optimizer = adamw;
+    optimizer.weight_decay = decay;
+    model_update(run->description, run->device, &optimizer, &step, 0, elements, &arrays);
     finish_device(run->device);
     return loss;
 }
@@ -170,7 +170,7 @@ static void the_networks_learn_what_they_are_shown(void **state)
 }
 
 /* A weight decay a tenth off is seen. */
-static void a_wrong_optimiser_is_caught(void **state)
+static void a_wrong_optimizer_is_caught(void **state)
 {
     assert_true(distance_from(&gpt, "cpu", gpt_losses, 0.9 * adamw.weight_decay) > 3 * TOLERANCE);
     assert_true(distance_from(&llama, "cpu", llama_losses, 0.9 * adamw.weight_decay) > 3 * TOLERANCE);
@@ -182,7 +182,7 @@ int main(void)
         cmocka_unit_test(fifty_steps_agree_with_pytorch),
         cmocka_unit_test(fifty_steps_in_mixed_precision_stay_near),
         cmocka_unit_test(the_networks_learn_what_they_are_shown),
-        cmocka_unit_test(a_wrong_optimiser_is_caught),
+        cmocka_unit_test(a_wrong_optimizer_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static const char *const failures[] = {"stop", "continue", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
-    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *kernels, *gradients, *recompute, *failure, *from;
+    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *gradients, *recompute, *failure, *from;
     struct cli_list rates;
     double grace;
     bool quiet, fresh;
@@ -66,8 +66,8 @@ static const struct cli_option options[] = {
     NUMBER("learning-rate", config.rate, "1e-3", 0, 100, "peak learning rate"),
     INTEGER("warmup", 0, "N", config.warmup, "0", 0, 1e12, "steps over which the learning rate rises",
             .default_text = "none"),
-    CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimiser, "adamw", optimiser_names, "the optimizer"),
-    NUMBER("weight-decay", config.optimiser.weight_decay, "0.1", 0, 100,
+    CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimizer, "adamw", optimizer_names, "the optimizer"),
+    NUMBER("weight-decay", config.optimizer.weight_decay, "0.1", 0, 100,
            "pulls matrices toward 0; gains and biases are left alone"),
     CLI_CHOICE("rate-shape", 0, "SHAPE", &chosen.rate_shape, "cosine", learning_rate_shapes,
                "how the learning rate falls after warm-up; wsd: only at the end", .advanced = true),
@@ -82,15 +82,15 @@ static const struct cli_option options[] = {
     CLI_TEXT("no-decay", 0, "PATTERNS", &chosen.config.rules.no_decay, NULL,
              "no weight decay for these tensors, besides gains and biases", .advanced = true),
     NUMBER("clip", config.clip, "1", 0, 1e30, "largest norm of the gradient; 0: no clipping", .advanced = true),
-    NUMBER("beta1", config.optimiser.beta1, "0.9", 0, 0.999999, "adamw, lamb: decay of the first moment",
+    NUMBER("beta1", config.optimizer.beta1, "0.9", 0, 0.999999, "adamw, lamb: decay of the first moment",
            .advanced = true),
-    NUMBER("beta2", config.optimiser.beta2, "0.99", 0, 0.999999, "adamw, lamb: decay of the second moment",
+    NUMBER("beta2", config.optimizer.beta2, "0.99", 0, 0.999999, "adamw, lamb: decay of the second moment",
            .advanced = true),
-    NUMBER("epsilon", config.optimiser.epsilon, "1e-8", 1e-30, 1, "adamw, lamb: added to the root of the second moment",
+    NUMBER("epsilon", config.optimizer.epsilon, "1e-8", 1e-30, 1, "adamw, lamb: added to the root of the second moment",
            .advanced = true),
-    NUMBER("momentum", config.optimiser.momentum, "0.9", 0, 0.999999, "sgd, lars: decay of the moment",
+    NUMBER("momentum", config.optimizer.momentum, "0.9", 0, 0.999999, "sgd, lars: decay of the moment",
            .advanced = true),
-    NUMBER("trust", config.optimiser.trust, "1e-3", 1e-12, 1,
+    NUMBER("trust", config.optimizer.trust, "1e-3", 1e-12, 1,
            "lars: largest change of a tensor, as a share of its norm", .advanced = true),
     NUMBER("label-smoothing", config.label_smoothing, "0", 0, 0.99, "share of a target that is spread over all tokens",
            .default_text = "none", .advanced = true),
@@ -185,7 +185,7 @@ static weft_status train_resolve(struct error *error)
     memcpy(config->rules.rates, chosen.rates.items, chosen.rates.count * sizeof *chosen.rates.items);
     config->rules.rate_count = chosen.rates.count;
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
-    config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
+    config->optimizer.kind = (enum optimizer_kind)cli_choice_index(chosen.optimizer, optimizer_names);
     config->mixed = training_is_mixed(chosen.precision);
     config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;

@@ -31,7 +31,7 @@ weft_status training_measure_config(const struct training_measure *measure, int 
         .seed = 1,
         .rate = 1e-4,
         .floor_share = 1,
-        .optimiser = {.kind = OPTIMISER_ADAMW,
+        .optimizer = {.kind = OPTIMIZER_ADAMW,
                       .beta1 = 0.9,
                       .beta2 = 0.95,
                       .epsilon = 1e-8,

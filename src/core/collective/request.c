@@ -15,7 +15,7 @@ static weft_status request_refuse(weft_context *context, const struct error *err
     return context_note(context, error);
 }
 
-/* With the baton: check, prepare, and put into order unless a group is open. */
+/* With the progress_lock: check, prepare, and put into order unless a group is open. */
 static weft_status request_begin(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request)
 {
     weft_context *context = comm->context;
@@ -35,7 +35,7 @@ static weft_status request_begin(weft_comm *comm, const struct call *call, bool 
     return WEFT_OK;
 }
 
-/* With the baton: drive everything until this is done; gives the request back. */
+/* With the progress_lock: drive everything until this is done; gives the request back. */
 static weft_status request_finish(struct weft_request *request)
 {
     struct progress_idle idle = {0};
@@ -47,7 +47,7 @@ static weft_status request_finish(struct weft_request *request)
     return status;
 }
 
-/* With the baton: a blocking call. */
+/* With the progress_lock: a blocking call. */
 static weft_status collective_request_run(weft_comm *comm, const struct call *call)
 {
     weft_context *context = comm->context;
@@ -172,7 +172,7 @@ weft_status weft_test(weft_request **request, bool *done)
     return *done ? weft_wait(request) : status;
 }
 
-/* The first of requests[first..count) that has ended; `count`: none. With the baton. */
+/* The first of requests[first..count) that has ended; `count`: none. With the progress_lock. */
 static int next_done(weft_request *const *requests, int first, int count)
 {
     while (first < count && !(requests[first] && requests[first]->state == EXECUTION_DONE))

@@ -25,7 +25,7 @@
 
 /* ---- opening ---- */
 
-static weft_status open_descriptors(struct control *control, const char *interface, struct card *card,
+static weft_status open_descriptors(struct control *control, const char *interface, struct endpoint_info *endpoint,
                                     struct error *error)
 {
     control->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -42,9 +42,10 @@ static weft_status open_descriptors(struct control *control, const char *interfa
     weft_status status = address_of_interface(interface, address, sizeof address, error);
     if (status == WEFT_OK)
         status = address_listen(address, 0, &control->listener, &port, error);
-    if (status == WEFT_OK && snprintf(card->control, sizeof card->control, strchr(address, ':') ? "[%s]:%u" : "%s:%u",
-                                      address, port) >= (int)sizeof card->control)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "the address %s is too long for a card", address);
+    if (status == WEFT_OK &&
+        snprintf(endpoint->control, sizeof endpoint->control, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address,
+                 port) >= (int)sizeof endpoint->control)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "the address %s is too long for a endpoint info", address);
     return status;
 }
 
@@ -78,7 +79,7 @@ static void destroy(struct control *control)
 }
 
 weft_status control_open(const struct control_config *config, const char *interface, struct control **result,
-                         struct card *card, struct error *error)
+                         struct endpoint_info *endpoint, struct error *error)
 {
     struct control *control = calloc(1, sizeof *control);
     if (!control)
@@ -97,7 +98,7 @@ weft_status control_open(const struct control_config *config, const char *interf
     pthread_mutex_init(&control->lock, NULL);
     pthread_cond_init(&control->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    weft_status status = open_descriptors(control, interface, card, error);
+    weft_status status = open_descriptors(control, interface, endpoint, error);
     if (status != WEFT_OK) {
         destroy(control);
         return status;
@@ -279,15 +280,15 @@ bool control_left(struct control *control, uint32_t rank)
 /* A neighbour is dead: the message names the victim alone, so that all its neighbours find the same. */
 static void fail_dead(struct control *control, const struct link *link, const char *how)
 {
-    const struct card *card = &control->cards[link->rank];
+    const struct endpoint_info *endpoint = &control->endpoints[link->rank];
     char message[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 128] = "";
     if (link->told)
         snprintf(doing, sizeof doing, "; by its last heartbeat, %.2f s before, it %s%s",
                  (double)(clock_now() - link->told) * 1e-9,
                  *link->doing ? "was " : "had not begun any operation; what it did after that is not known",
                  link->doing);
-    snprintf(message, sizeof message, "rank %u on host %s (process %d) %s%s", link->rank, card->host, card->process,
-             how, doing);
+    snprintf(message, sizeof message, "rank %u on host %s (process %d) %s%s", link->rank, endpoint->host,
+             endpoint->process, how, doing);
     plane_fail(control, WEFT_ERROR_PEER, message, NULL);
 }
 
@@ -460,9 +461,10 @@ static void handle_events(struct control *control)
  */
 static double patience_with(const struct control *control, const struct link *link)
 {
-    const struct card *card = &control->cards[link->rank], *own = &control->cards[control->config.rank];
+    const struct endpoint_info *endpoint = &control->endpoints[link->rank],
+                               *own = &control->endpoints[control->config.rank];
     double limit = control->config.liveness_limit;
-    if (limit < CROWDED_LIVENESS && strcmp(card->host, own->host) == 0 && process_is_well(card->process))
+    if (limit < CROWDED_LIVENESS && strcmp(endpoint->host, own->host) == 0 && process_is_well(endpoint->process))
         return CROWDED_LIVENESS;
     return limit;
 }

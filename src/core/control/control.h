@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/control/rendezvous/meeting.h"
-#include "core/control/wire/card.h"
+#include "core/control/rendezvous/bootstrap.h"
+#include "core/control/wire/endpoint_info.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,10 +32,10 @@ struct control_config {
     double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 1.5 */
 };
 
-/** Open the listener, before the meeting, so that its address can go into the card ("address:port" into card->control).
+/** Open the listener, before the rendezvous, so that its address can go into the endpoint info ("address:port" into endpoint info->control).
  */
 weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
-                         struct card *card, struct error *error);
+                         struct endpoint_info *endpoint, struct error *error);
 
 /** The ranks are others than control_open() was told, and quick to connect; before control_connect(). */
 void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, double connect_limit);
@@ -44,8 +44,8 @@ void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, do
  */
 int control_take_listener(struct control *control);
 
-/** Build the tree; `cards` (borrowed for the life of control) and the meeting's secret authenticate both ends. */
-weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
+/** Build the tree; `endpoint infos` (borrowed for the life of control) and the rendezvous's secret authenticate both ends. */
+weft_status control_connect(struct control *control, const struct endpoint_info *endpoints, const uint8_t *secret,
                             struct error *error);
 
 /**

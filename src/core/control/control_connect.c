@@ -53,25 +53,26 @@ static weft_status open_link(struct building *building, struct link *link, struc
 static weft_status connect_parent(struct building *building, struct error *error)
 {
     struct control *control = building->control;
-    const struct card *card = &control->cards[control->tree.parent];
+    const struct endpoint_info *endpoint = &control->endpoints[control->tree.parent];
     struct link *link = &control->links[0];
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port = 0;
     int descriptor = -1, reason = 0;
     struct error why = {0};
-    weft_status status = address_parse(card->control, host, &port, error);
+    weft_status status = address_parse(endpoint->control, host, &port, error);
     if (status != WEFT_OK)
         return status;
     status = address_connect(host, port, control->config.connect_limit, &descriptor, &reason, &why);
     if (status != WEFT_OK && reason == ECONNREFUSED)
         return error_set(error, WEFT_ERROR_PEER, "rank %u on host %s (process %d) died before the ranks had connected",
-                         card->rank, card->host, card->process);
+                         endpoint->rank, endpoint->host, endpoint->process);
     if (status != WEFT_OK)
         return error_set(
             error, WEFT_ERROR_PEER,
             "rank %u on host %s cannot reach rank %u on host %s: %s; choose the network with the interface "
             "setting",
-            control->config.rank, control->cards[control->config.rank].host, card->rank, card->host, why.text);
+            control->config.rank, control->endpoints[control->config.rank].host, endpoint->rank, endpoint->host,
+            why.text);
     return stream_begin(&link->stream, descriptor, false, &building->identity, error);
 }
 
@@ -134,7 +135,7 @@ static void control_connect_give_up(struct building *building, struct link *link
 static weft_status greet_parent(struct building *building, struct error *error)
 {
     struct link *link = &building->control->links[0];
-    const struct card *card = &building->control->cards[link->rank];
+    const struct endpoint_info *endpoint = &building->control->endpoints[link->rank];
     struct error reason = {0};
     weft_status status = stream_write(&link->stream, &reason);
     if (status == WEFT_OK)
@@ -155,7 +156,7 @@ static weft_status greet_parent(struct building *building, struct error *error)
     control_connect_give_up(building, link);
     if (link->stream.state == STREAM_ENDED)
         return error_set(error, WEFT_ERROR_PEER, "rank %u on host %s (process %d) died before the ranks had connected",
-                         card->rank, card->host, card->process);
+                         endpoint->rank, endpoint->host, endpoint->process);
     return error_set(error, status, "%s", reason.text);
 }
 
@@ -198,12 +199,12 @@ static weft_status control_connect_too_late(struct building *building, struct er
     for (uint32_t i = 0; i < control->link_count; i++)
         if (!control->links[i].open)
             link = &control->links[i];
-    const struct card *here = &control->cards[control->config.rank];
+    const struct endpoint_info *here = &control->endpoints[control->config.rank];
     return error_set(
         error, WEFT_ERROR_TIMEOUT,
         "rank %u on host %s and rank %u on host %s have not connected within %g s; is there a network or a "
         "firewall between them?",
-        link->rank, control->cards[link->rank].host, here->rank, here->host, control->config.connect_limit);
+        link->rank, control->endpoints[link->rank].host, here->rank, here->host, control->config.connect_limit);
 }
 
 /* Neighbours learn why this rank gives up, those who are only just connecting as well. */
@@ -215,12 +216,12 @@ static void tell_failure(struct building *building, weft_status status, const st
         (void)build_a_little(building, deadline, NULL);
 }
 
-weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
+weft_status control_connect(struct control *control, const struct endpoint_info *endpoints, const uint8_t *secret,
                             struct error *error)
 {
     memcpy(control->secret, secret, sizeof control->secret);
-    control->cards = cards;
-    weft_status status = tree_build(cards, control->config.ranks, control->config.rank, &control->tree, error);
+    control->endpoints = endpoints;
+    weft_status status = tree_build(endpoints, control->config.ranks, control->config.rank, &control->tree, error);
     if (status != WEFT_OK)
         return status;
     bool parent = control->tree.parent != TREE_NONE;

@@ -118,11 +118,11 @@ static void conclude_missing(struct control *control, struct exchange *exchange,
         if (control->left[rank])
             error_set(&exchange->outcome, WEFT_ERROR_PEER,
                       "rank %u on host %s has left while %u ranks wait for it; it called weft_finalize() too early",
-                      rank, control->cards[rank].host, exchange->count);
+                      rank, control->endpoints[rank].host, exchange->count);
         else
             error_set(&exchange->outcome, WEFT_ERROR_TIMEOUT,
                       "rank %u on host %s has not come within %g s to what %u ranks do together", rank,
-                      control->cards[rank].host, limit_seconds, exchange->count);
+                      control->endpoints[rank].host, limit_seconds, exchange->count);
         control_exchange_conclude(control, exchange);
     }
 }
@@ -264,7 +264,7 @@ static weft_status control_exchange_take_part(struct control *control, struct ex
         uint32_t first = exchange->members[0];
         return error_set(error, WEFT_ERROR_TIMEOUT,
                          "rank %u on host %s has not come within %g s to what %u ranks do together", first,
-                         control->cards[first].host, limit_seconds, exchange->count);
+                         control->endpoints[first].host, limit_seconds, exchange->count);
     }
     if (!exchange->ended)
         return plane_failure(control, error);

@@ -180,7 +180,7 @@ weft_status control_fetch_log(struct control *control, uint32_t rank, struct ope
         if (!plane_wait(control, deadline) && !question->answered)
             status =
                 error_set(error, WEFT_ERROR_TIMEOUT, "rank %u on host %s did not tell within %g s what it is doing",
-                          rank, control->cards[rank].host, limit_seconds);
+                          rank, control->endpoints[rank].host, limit_seconds);
     if (question && status == WEFT_OK)
         memcpy(log, &question->log, sizeof *log);
     if (question)

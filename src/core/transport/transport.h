@@ -12,7 +12,7 @@
  * system.
  *
  * Threads: all functions of one transport are called by one thread at a time (whoever holds the context's progress
- * baton).
+ * progress_lock).
  */
 #ifndef WEFT_CORE_TRANSPORT_TRANSPORT_H
 #define WEFT_CORE_TRANSPORT_TRANSPORT_H

@@ -69,8 +69,8 @@ static int64_t moment_here(const struct reference *reference, uint64_t ticks)
 struct timing {
     const struct reference *reference;
     const struct operation_log *log;
-    const struct board *asker; /* NULL: a log of this machine */
-    int64_t offset;            /* of the log's clock_now() against the asker's */
+    const struct status_page *asker; /* NULL: a log of this machine */
+    int64_t offset;                  /* of the log's clock_now() against the asker's */
 };
 
 static int64_t inspection_moment_of(const struct timing *timing, uint64_t ticks)
@@ -177,7 +177,7 @@ static void read_command(int32_t process, char *text, size_t size)
 
 /* ---- jobs ---- */
 
-/* Texts in a board are whatever its process has written. */
+/* Texts in a status page are whatever its process has written. */
 static void inspection_copy_text(char *to, size_t size, const char *from, size_t most)
 {
     size_t length = most < size ? most : size - 1;
@@ -186,15 +186,15 @@ static void inspection_copy_text(char *to, size_t size, const char *from, size_t
     text_printable(to);
 }
 
-static weft_status job_begin(const struct board_view *view, struct inspected_job *job, struct error *error)
+static weft_status job_begin(const struct status_page_view *view, struct inspected_job *job, struct error *error)
 {
-    const struct board *board = view->board;
-    *job = (struct inspected_job){.number = view->job, .started = board->started, .rank_count = view->ranks};
+    const struct status_page *status_page = view->status_page;
+    *job = (struct inspected_job){.number = view->job, .started = status_page->started, .rank_count = view->ranks};
     job->ranks = calloc(view->ranks, sizeof *job->ranks);
     if (!job->ranks)
         return error_memory(error, view->ranks * sizeof *job->ranks, "the ranks of a job");
-    inspection_copy_text(job->launcher, sizeof job->launcher, board->launcher, sizeof board->launcher);
-    inspection_copy_text(job->name, sizeof job->name, board->run, sizeof board->run);
+    inspection_copy_text(job->launcher, sizeof job->launcher, status_page->launcher, sizeof status_page->launcher);
+    inspection_copy_text(job->name, sizeof job->name, status_page->run, sizeof status_page->run);
     if (!*job->name)
         snprintf(job->name, sizeof job->name, "job-%08" PRIx64, job->number >> 32);
     const struct passwd *user = getpwuid(view->owner);
@@ -204,30 +204,30 @@ static weft_status job_begin(const struct board_view *view, struct inspected_job
         snprintf(job->user, sizeof job->user, "%u", view->owner);
     for (uint32_t r = 0; r < job->rank_count; r++) {
         job->ranks[r].rank = r;
-        job->ranks[r].process = board->who[r].process;
+        job->ranks[r].process = status_page->who[r].process;
         job->ranks[r].state = INSPECTED_SILENT;
-        inspection_copy_text(job->ranks[r].host, sizeof job->ranks[r].host, board->who[r].host,
-                             sizeof board->who[r].host);
+        inspection_copy_text(job->ranks[r].host, sizeof job->ranks[r].host, status_page->who[r].host,
+                             sizeof status_page->who[r].host);
     }
     return WEFT_OK;
 }
 
-/* Whether boards are of one job. Nobody can claim to be of another user's, nor say that a job has other ranks than its
- * other boards do. */
-static bool same_job(const struct board_view *a, const struct board_view *b)
+/* Whether status pages are of one job. Nobody can claim to be of another user's, nor say that a job has other ranks than its
+ * other status pages do. */
+static bool same_job(const struct status_page_view *a, const struct status_page_view *b)
 {
     return a->job == b->job && a->owner == b->owner && a->ranks == b->ranks;
 }
 
-/* A rank of this machine: what its board shows. */
-static weft_status read_here(const struct board_view *view, const struct reference *reference,
+/* A rank of this machine: what its status page shows. */
+static weft_status read_here(const struct status_page_view *view, const struct reference *reference,
                              struct inspected_job *job, struct error *error)
 {
     struct operation_log log;
     struct inspected_rank *rank = &job->ranks[view->rank];
     if (rank->operations)
         return WEFT_OK;
-    operation_log_copy(&view->board->log, &log);
+    operation_log_copy(&view->status_page->log, &log);
     struct timing timing = {.reference = reference, .log = &log};
     rank->process = view->process;
     weft_status status = inspection_read_log(&timing, rank, error);
@@ -238,37 +238,37 @@ static weft_status read_here(const struct board_view *view, const struct referen
 }
 
 /* Ranks that the asker's machine does not show: what they have told it. */
-static weft_status read_elsewhere(const struct board_view *asker, uint64_t number, const struct reference *reference,
-                                  struct inspected_job *job, struct error *error)
+static weft_status read_elsewhere(const struct status_page_view *asker, uint64_t number,
+                                  const struct reference *reference, struct inspected_job *job, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (uint32_t r = 0; status == WEFT_OK && r < job->rank_count; r++) {
-        const struct board_answer *answer = &board_answers(asker->board, asker->ranks)[r];
+        const struct status_page_answer *answer = &status_page_answers(asker->status_page, asker->ranks)[r];
         struct operation_log log;
         if (job->ranks[r].operations ||
             atomic_load_explicit((_Atomic uint64_t *)&answer->number, memory_order_acquire) < number)
             continue;
         operation_log_copy(&answer->log, &log);
-        struct timing timing = {reference, &log, asker->board, answer->offset};
+        struct timing timing = {reference, &log, asker->status_page, answer->offset};
         job->ranks[r].uncertainty = (double)answer->round_trip * 0.5e-9;
         status = inspection_read_log(&timing, &job->ranks[r], error);
     }
     return status;
 }
 
-/* Whether a rank that shows no board should be on the machine of one that does. */
-static void find_gone(const struct board_view *view, struct inspected_job *job)
+/* Whether a rank that shows no status page should be on the machine of one that does. */
+static void find_gone(const struct status_page_view *view, struct inspected_job *job)
 {
-    const struct board_rank *who = view->board->who, *own = &who[view->rank];
+    const struct status_page_rank *who = view->status_page->who, *own = &who[view->rank];
     for (uint32_t r = 0; r < job->rank_count; r++)
         if (!job->ranks[r].operations && strncmp(who[r].machine, own->machine, sizeof own->machine) == 0 &&
             kill(job->ranks[r].process, 0) != 0 && errno == ESRCH)
             job->ranks[r].state = INSPECTED_GONE;
 }
 
-/* The boards of one job, of those of all. */
+/* The status pages of one job, of those of all. */
 struct job_views {
-    const struct board_view *views; /* the first is of this job, others may be */
+    const struct status_page_view *views; /* the first is of this job, others may be */
     uint32_t count;
 };
 
@@ -281,7 +281,7 @@ static uint32_t next_view(const struct job_views *of, uint32_t i)
 }
 
 /* Have a rank of this machine ask those of others; the number of the question, 0 if none is needed or can be put. */
-static uint64_t ask_elsewhere(const struct job_views *of, const struct board_view **asker)
+static uint64_t ask_elsewhere(const struct job_views *of, const struct status_page_view **asker)
 {
     uint32_t shown = 0, asked = 0;
     uint64_t question = 0;
@@ -292,7 +292,7 @@ static uint64_t ask_elsewhere(const struct job_views *of, const struct board_vie
         if (!process_is_well(of->views[i].process))
             continue;
         *asker = &of->views[i];
-        question = board_ring(*asker);
+        question = status_page_ring(*asker);
         asked++;
     }
     return question;
@@ -305,7 +305,7 @@ static weft_status read_job(const struct job_views *of, bool elsewhere, double t
     weft_status status = job_begin(&of->views[0], job, error);
     if (status != WEFT_OK)
         return status;
-    const struct board_view *asker = NULL;
+    const struct status_page_view *asker = NULL;
     uint64_t question = elsewhere ? ask_elsewhere(of, &asker) : 0;
     struct reference reference = {clock_moment(), tick};
     for (uint32_t i = 0; status == WEFT_OK && i < of->count; i = next_view(of, i))
@@ -329,7 +329,7 @@ static int compare_jobs(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-weft_status inspection_read(const struct board_view *views, uint32_t count, bool elsewhere,
+weft_status inspection_read(const struct status_page_view *views, uint32_t count, bool elsewhere,
                             struct inspection *inspection, struct error *error)
 {
     struct inspection made = {.jobs = calloc(count ? count : 1, sizeof *made.jobs)};
@@ -358,13 +358,13 @@ weft_status inspection_read(const struct board_view *views, uint32_t count, bool
 
 weft_status inspection_open(bool elsewhere, struct inspection *inspection, struct error *error)
 {
-    struct board_view *views;
+    struct status_page_view *views;
     uint32_t count;
-    weft_status status = board_views_list(&views, &count, error);
+    weft_status status = status_page_views_list(&views, &count, error);
     if (status != WEFT_OK)
         return status;
     status = inspection_read(views, count, elsewhere, inspection, error);
-    board_views_free(views, count);
+    status_page_views_free(views, count);
     return status;
 }
 

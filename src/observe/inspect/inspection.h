@@ -3,7 +3,7 @@
  * Inspection: the jobs that run here, looked at from outside: what every rank does and has done, how long it has waited
  * and for whom, who is late, and who holds up the others.
  *
- * Ranks of this machine are read from their boards (core/control/status/status_page.h), whatever state they are in; those of other
+ * Ranks of this machine are read from their status pages (core/control/status/status_page.h), whatever state they are in; those of other
  * machines are asked for by a rank of this one, as far as the job's control plane reaches them. Nothing of the job
  * waits for it, and nothing of what it shows is believed beyond being shown. Moments are nanoseconds relative to when
  * the inspection was made, by this machine's clock: negative, the past. Not thread-safe.
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct board_view;
+struct status_page_view;
 
 #define INSPECTION_TEXT_BYTES 768
 #define INSPECTION_NOBODY     UINT32_MAX
@@ -58,7 +58,7 @@ struct inspected_skew {
 struct inspected_rank {
     uint32_t rank;
     int32_t process;
-    char host[CARD_HOST_BYTES];
+    char host[ENDPOINT_HOST_BYTES];
     enum inspected_state state;
     char main_thread;   /**< state of the process's main thread as /proc tells it (R, S, D, T, Z); 0: not known */
     char where[64];     /**< the kernel function that it sleeps in; "" */
@@ -99,8 +99,8 @@ struct inspection {
  */
 weft_status inspection_open(bool elsewhere, struct inspection *inspection, struct error *error);
 
-/** The same from boards that have been found: those of several jobs, in any order. */
-weft_status inspection_read(const struct board_view *views, uint32_t count, bool elsewhere,
+/** The same from status pages that have been found: those of several jobs, in any order. */
+weft_status inspection_read(const struct status_page_view *views, uint32_t count, bool elsewhere,
                             struct inspection *inspection, struct error *error);
 void inspection_close(struct inspection *inspection);
 

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-const char *const optimiser_names[] = {"adamw", "sgd", "lamb", "lars", NULL};
+const char *const optimizer_names[] = {"adamw", "sgd", "lamb", "lars", NULL};
 
-bool optimiser_has_second_moments(enum optimiser_kind kind)
+bool optimizer_has_second_moments(enum optimizer_kind kind)
 {
-    return kind == OPTIMISER_ADAMW || kind == OPTIMISER_LAMB;
+    return kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_LAMB;
 }
 
 double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
@@ -22,24 +22,24 @@ double model_gradient_norm(struct device *device, size_t count, const void *grad
  * tensor. */
 struct piece {
     struct device *device;
-    const struct optimiser *optimiser;
-    const struct optimiser_step *step;
+    const struct optimizer *optimizer;
+    const struct optimizer_step *step;
     size_t count;
-    struct optimiser_arrays arrays;
+    struct optimizer_arrays arrays;
     double rate;
     bool decays;
 };
 
 static struct adamw adamw_of(const struct piece *piece)
 {
-    const struct optimiser *optimiser = piece->optimiser;
-    return adamw_step(piece->step->number, piece->rate, optimiser->beta1, optimiser->beta2, optimiser->epsilon,
-                      piece->decays ? optimiser->weight_decay : 0, piece->step->gradient_scale);
+    const struct optimizer *optimizer = piece->optimizer;
+    return adamw_step(piece->step->number, piece->rate, optimizer->beta1, optimizer->beta2, optimizer->epsilon,
+                      piece->decays ? optimizer->weight_decay : 0, piece->step->gradient_scale);
 }
 
 static double decay_of(const struct piece *piece)
 {
-    return piece->decays ? piece->optimiser->weight_decay : 0;
+    return piece->decays ? piece->optimizer->weight_decay : 0;
 }
 
 /* How far the parameters may go, by how large they and their direction are. */
@@ -47,7 +47,7 @@ static double trust_ratio(const struct piece *piece, double trust)
 {
     if (!piece->decays)
         return 1;
-    const struct optimiser_arrays *arrays = &piece->arrays;
+    const struct optimizer_arrays *arrays = &piece->arrays;
     double of_parameters = model_gradient_norm(piece->device, piece->count, arrays->parameters, arrays->sums);
     double of_direction = model_gradient_norm(piece->device, piece->count, arrays->gradients, arrays->sums);
     return of_parameters > 0 && of_direction > 0 ? trust * of_parameters / of_direction : 1;
@@ -62,7 +62,7 @@ static void narrow(const struct piece *piece)
 static void update_adamw(const struct piece *piece)
 {
     const struct adamw step = adamw_of(piece);
-    const struct optimiser_arrays *arrays = &piece->arrays;
+    const struct optimizer_arrays *arrays = &piece->arrays;
     piece->device->adamw(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
                          arrays->first_moments, arrays->second_moments, arrays->narrowed);
 }
@@ -70,10 +70,10 @@ static void update_adamw(const struct piece *piece)
 static void update_sgd(const struct piece *piece)
 {
     const struct sgd step = {.rate = piece->rate,
-                             .momentum = piece->optimiser->momentum,
+                             .momentum = piece->optimizer->momentum,
                              .weight_decay = decay_of(piece),
                              .gradient_scale = piece->step->gradient_scale};
-    const struct optimiser_arrays *arrays = &piece->arrays;
+    const struct optimizer_arrays *arrays = &piece->arrays;
     piece->device->sgd(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
                        arrays->first_moments);
     narrow(piece);
@@ -82,7 +82,7 @@ static void update_sgd(const struct piece *piece)
 static void update_lamb(const struct piece *piece)
 {
     const struct adamw step = adamw_of(piece);
-    const struct optimiser_arrays *arrays = &piece->arrays;
+    const struct optimizer_arrays *arrays = &piece->arrays;
     struct device *device = piece->device;
     device->adamw_direction(device, &step, piece->count, arrays->parameters, arrays->gradients, arrays->first_moments,
                             arrays->second_moments);
@@ -93,12 +93,12 @@ static void update_lamb(const struct piece *piece)
 
 static void update_lars(const struct piece *piece)
 {
-    const struct optimiser_arrays *arrays = &piece->arrays;
+    const struct optimizer_arrays *arrays = &piece->arrays;
     struct device *device = piece->device;
     device->combine(device, piece->count, piece->step->gradient_scale, arrays->gradients, decay_of(piece),
                     arrays->parameters, arrays->gradients);
-    device->combine(device, piece->count, piece->optimiser->momentum, arrays->first_moments,
-                    piece->rate * trust_ratio(piece, piece->optimiser->trust), arrays->gradients,
+    device->combine(device, piece->count, piece->optimizer->momentum, arrays->first_moments,
+                    piece->rate * trust_ratio(piece, piece->optimizer->trust), arrays->gradients,
                     arrays->first_moments);
     device->combine(device, piece->count, 1, arrays->parameters, -1, arrays->first_moments, arrays->parameters);
     narrow(piece);
@@ -141,24 +141,24 @@ static void *at(void *array, size_t element, weft_type type)
     return array ? (char *)array + element * weft_type_size(type) : NULL;
 }
 
-void model_update(const struct model_description *description, struct device *device, const struct optimiser *optimiser,
-                  const struct optimiser_step *step, size_t first, size_t count, const struct optimiser_arrays *arrays)
+void model_update(const struct model_description *description, struct device *device, const struct optimizer *optimizer,
+                  const struct optimizer_step *step, size_t first, size_t count, const struct optimizer_arrays *arrays)
 {
-    static void (*const updates[])(const struct piece *) = {[OPTIMISER_ADAMW] = update_adamw,
-                                                            [OPTIMISER_SGD] = update_sgd,
-                                                            [OPTIMISER_LAMB] = update_lamb,
-                                                            [OPTIMISER_LARS] = update_lars};
-    const bool one_tensor = optimiser->kind == OPTIMISER_LAMB || optimiser->kind == OPTIMISER_LARS;
+    static void (*const updates[])(const struct piece *) = {[OPTIMIZER_ADAMW] = update_adamw,
+                                                            [OPTIMIZER_SGD] = update_sgd,
+                                                            [OPTIMIZER_LAMB] = update_lamb,
+                                                            [OPTIMIZER_LARS] = update_lars};
+    const bool one_tensor = optimizer->kind == OPTIMIZER_LAMB || optimizer->kind == OPTIMIZER_LARS;
     for (size_t done = 0; done < count;) {
         const size_t i = parameter_at(description, first + done);
-        const size_t end = end_of_piece(description, optimiser->groups, i, one_tensor);
+        const size_t end = end_of_piece(description, optimizer->groups, i, one_tensor);
         const struct parameter_group group =
-            optimiser->groups ? optimiser->groups->of[i]
+            optimizer->groups ? optimizer->groups->of[i]
                               : (struct parameter_group){.rate = 1, .decays = description->parameters[i].decay};
         const size_t length = (end < first + count ? end : first + count) - (first + done);
         const struct piece piece = {
             .device = device,
-            .optimiser = optimiser,
+            .optimizer = optimizer,
             .step = step,
             .count = length,
             .rate = step->rate * group.rate,
@@ -171,7 +171,7 @@ void model_update(const struct model_description *description, struct device *de
                        .sums = arrays->sums},
         };
         if (!group.frozen)
-            updates[optimiser->kind](&piece);
+            updates[optimizer->kind](&piece);
         done += length;
     }
 }

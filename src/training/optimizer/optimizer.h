@@ -24,18 +24,18 @@
 #include "training/tensor/adamw.h"
 #include "training/tensor/tree.h"
 
-enum optimiser_kind {
-    OPTIMISER_ADAMW,
-    OPTIMISER_SGD,
-    OPTIMISER_LAMB,
-    OPTIMISER_LARS,
+enum optimizer_kind {
+    OPTIMIZER_ADAMW,
+    OPTIMIZER_SGD,
+    OPTIMIZER_LAMB,
+    OPTIMIZER_LARS,
 };
 
 /** "adamw", "sgd", "lamb", "lars", in the enumeration's order; ends with NULL. */
-extern const char *const optimiser_names[];
+extern const char *const optimizer_names[];
 
-struct optimiser {
-    enum optimiser_kind kind;
+struct optimizer {
+    enum optimizer_kind kind;
     double beta1;    /**< adamw, lamb: decay of the first moment */
     double beta2;    /**< adamw, lamb: decay of the second moment */
     double epsilon;  /**< adamw, lamb: added to the root of the second moment */
@@ -46,16 +46,16 @@ struct optimiser {
 };
 
 /** Whether there are second moments. */
-bool optimiser_has_second_moments(enum optimiser_kind kind);
+bool optimizer_has_second_moments(enum optimizer_kind kind);
 
-struct optimiser_step {
+struct optimizer_step {
     uint64_t number; /**< from 1 */
     double rate;
     double gradient_scale; /**< averaging and clipping in one */
 };
 
 /** A range of the arrays: each pointer addresses its first element. */
-struct optimiser_arrays {
+struct optimizer_arrays {
     void *parameters;
     void *gradients; /**< lamb and lars overwrite them */
     void *first_moments;
@@ -65,8 +65,8 @@ struct optimiser_arrays {
 };
 
 /** One step on elements [first, first + count) of the flat array. Gaps stay 0. */
-void model_update(const struct model_description *description, struct device *device, const struct optimiser *optimiser,
-                  const struct optimiser_step *step, size_t first, size_t count, const struct optimiser_arrays *arrays);
+void model_update(const struct model_description *description, struct device *device, const struct optimizer *optimizer,
+                  const struct optimizer_step *step, size_t first, size_t count, const struct optimizer_arrays *arrays);
 
 /**
  * The Euclidean norm of `count` elements of a gradient on one rank; `sums` is the caller's scratch of

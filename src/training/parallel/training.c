@@ -50,13 +50,13 @@ static weft_status parallel_training_check_config(const weft_training_config *co
     return WEFT_OK;
 }
 
-static struct optimiser optimiser_of(const weft_training_config *config)
+static struct optimizer optimizer_of(const weft_training_config *config)
 {
-    static const enum optimiser_kind kinds[] = {[WEFT_OPTIMIZER_ADAMW] = OPTIMISER_ADAMW,
-                                                [WEFT_OPTIMIZER_SGD] = OPTIMISER_SGD,
-                                                [WEFT_OPTIMIZER_LAMB] = OPTIMISER_LAMB,
-                                                [WEFT_OPTIMIZER_LARS] = OPTIMISER_LARS};
-    return (struct optimiser){.kind = kinds[config->optimizer],
+    static const enum optimizer_kind kinds[] = {[WEFT_OPTIMIZER_ADAMW] = OPTIMIZER_ADAMW,
+                                                [WEFT_OPTIMIZER_SGD] = OPTIMIZER_SGD,
+                                                [WEFT_OPTIMIZER_LAMB] = OPTIMIZER_LAMB,
+                                                [WEFT_OPTIMIZER_LARS] = OPTIMIZER_LARS};
+    return (struct optimizer){.kind = kinds[config->optimizer],
                               .beta1 = config->beta1,
                               .beta2 = config->beta2,
                               .epsilon = config->epsilon,
@@ -85,7 +85,7 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
                              : error_set(&error, WEFT_ERROR_ARGUMENT,
                                          "weft_training_open() needs a communicator and a place for the result");
     if (status == WEFT_OK) {
-        training->optimiser = optimiser_of(&training->config);
+        training->optimizer = optimizer_of(&training->config);
         /* Its kernels for f32 are those of "cpu"; it can also round. */
         status = device_open("cpu-bf16", training->config.threads, &training->device, &error);
     }
@@ -217,7 +217,7 @@ static weft_status agree_names(weft_training *training, struct error *error)
         tensor_names_agree(training->context, training->comm, training->names, count, training->numbers, error);
     for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
         parallel_training_append(training, &training->names[i]);
-    training->optimiser.groups = &training->groups;
+    training->optimizer.groups = &training->groups;
     return status;
 }
 
@@ -251,7 +251,7 @@ static weft_status parallel_training_open_moments(weft_training *training, struc
         return WEFT_OK;
     if (!(training->first_moments = device->allocate(device, bytes, "an optimizer's moments", error)))
         return WEFT_ERROR_MEMORY;
-    if (!optimiser_has_second_moments(training->optimiser.kind))
+    if (!optimizer_has_second_moments(training->optimizer.kind))
         return WEFT_OK;
     if (!(training->second_moments = device->allocate(device, bytes, "an optimizer's second moments", error)))
         return WEFT_ERROR_MEMORY;

@@ -24,7 +24,7 @@ struct weft_training {
     weft_context *context;
     weft_comm *comm;
     weft_training_config config;
-    struct optimiser optimiser;
+    struct optimizer optimizer;
     struct device *device;
     bool started;
 

@@ -29,9 +29,9 @@ static struct state_arrays training_checkpoint_arrays_of(const weft_training *tr
                                  .second_moments = moments->whole.second};
 }
 
-static const char *optimiser_name(const weft_training *training)
+static const char *optimizer_name(const weft_training *training)
 {
-    return training->config.optimizer == WEFT_OPTIMIZER_OWN ? "own" : optimiser_names[training->optimiser.kind];
+    return training->config.optimizer == WEFT_OPTIMIZER_OWN ? "own" : optimizer_names[training->optimizer.kind];
 }
 
 /* ---- writing ---- */
@@ -43,7 +43,7 @@ static weft_status write_checkpoint(weft_training *training, const struct whole_
     const struct state_arrays arrays = training_checkpoint_arrays_of(training, moments);
     cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
     cJSON_AddStringToObject(model, "kind", SHAPE_KIND_PROGRAM);
-    cJSON_AddStringToObject(settings, "optimizer", optimiser_name(training));
+    cJSON_AddStringToObject(settings, "optimizer", optimizer_name(training));
     weft_status status = tensor_lists_open(&of_values, &of_moments, &arrays, error);
     if (status == WEFT_OK)
         status =
@@ -82,11 +82,11 @@ weft_status weft_training_save(weft_training *training, const char *directory, u
 
 /* ---- reading ---- */
 
-static weft_status check_optimiser(const weft_training *training, const struct checkpoint *checkpoint,
+static weft_status check_optimizer(const weft_training *training, const struct checkpoint *checkpoint,
                                    struct error *error)
 {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(checkpoint_get_state(checkpoint)->training, "optimizer");
-    const char *name = cJSON_GetStringValue(found), *wanted = optimiser_name(training);
+    const char *name = cJSON_GetStringValue(found), *wanted = optimizer_name(training);
     if (name && strcmp(name, wanted) == 0)
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' holds the state of the optimizer %s, not of %s",
@@ -103,7 +103,7 @@ static weft_status training_checkpoint_read_checkpoint(weft_training *training, 
     weft_status status = checkpoint_open(directory, &checkpoint, error);
     if (status != WEFT_OK)
         return status;
-    status = check_optimiser(training, checkpoint, error);
+    status = check_optimizer(training, checkpoint, error);
     if (status == WEFT_OK)
         status = tensor_lists_open(&of_values, &of_moments, &arrays, error);
     if (status == WEFT_OK)

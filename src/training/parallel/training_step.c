@@ -116,10 +116,10 @@ static weft_status measure_gradient(weft_training *training, double *norm, struc
 }
 
 /* Take the optimizer's step on this rank's shard. */
-static void update(weft_training *training, const struct optimiser_step *step)
+static void update(weft_training *training, const struct optimizer_step *step)
 {
     const struct shards *shards = &training->shards;
-    const struct optimiser_arrays arrays = {
+    const struct optimizer_arrays arrays = {
         .parameters = training->values + shards->first,
         .gradients = training->parallel.gradients + shards->first,
         .first_moments = training->first_moments,
@@ -127,7 +127,7 @@ static void update(weft_training *training, const struct optimiser_step *step)
         .narrowed = training->narrowed ? training->narrowed + shards->first : NULL,
         .sums = training->square_sums,
     };
-    model_update(&training->tensors, training->device, &training->optimiser, step, shards->first, shards->count,
+    model_update(&training->tensors, training->device, &training->optimizer, step, shards->first, shards->count,
                  &arrays);
 }
 
@@ -157,7 +157,7 @@ weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy)
 }
 
 /* With the optimizer's own rule, or, for the program's, the gradient alone. */
-static weft_status training_step_apply(weft_training *training, const struct optimiser_step *step, double *wait_seconds,
+static weft_status training_step_apply(weft_training *training, const struct optimizer_step *step, double *wait_seconds,
                                        struct error *error)
 {
     struct device *device = training->device;
@@ -237,7 +237,7 @@ static weft_status training_step_take_step(weft_training *training, double rate,
     result->wait_seconds = training->parallel.buckets.wait_seconds - waited;
     status = training_step_apply(
         training,
-        &(struct optimiser_step){.number = training->steps + 1, .rate = result->rate, .gradient_scale = mean * clip},
+        &(struct optimizer_step){.number = training->steps + 1, .rate = result->rate, .gradient_scale = mean * clip},
         &result->wait_seconds, error);
     if (status == WEFT_OK) {
         result->step = ++training->steps;

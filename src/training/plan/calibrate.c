@@ -83,15 +83,15 @@ double calibration_update(struct calibration *calibration)
     double *sums = malloc(tree_blocks(elements) * sizeof *sums), best = 0;
     for (int i = 0; moments && sums && i <= REPETITIONS; i++) {
         uint64_t begin = clock_now();
-        const struct optimiser optimiser = {
-            .kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
-        const struct optimiser_step step = {.number = 1, .rate = 1e-3, .gradient_scale = 1};
-        const struct optimiser_arrays arrays = {.parameters = calibration->parameters,
+        const struct optimizer optimizer = {
+            .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
+        const struct optimizer_step step = {.number = 1, .rate = 1e-3, .gradient_scale = 1};
+        const struct optimizer_arrays arrays = {.parameters = calibration->parameters,
                                                 .gradients = calibration->gradients,
                                                 .first_moments = moments,
                                                 .second_moments = moments + elements};
         model_gradient_norm(device, elements, calibration->gradients, sums);
-        model_update(description, device, &optimiser, &step, 0, elements, &arrays);
+        model_update(description, device, &optimizer, &step, 0, elements, &arrays);
         double seconds = (double)(clock_now() - begin) * 1e-9;
         if (i == 1 || (i > 1 && seconds < best))
             best = seconds;

@@ -19,7 +19,7 @@ static uint64_t strategy_memory_of(const struct strategy_problem *problem, const
     const struct train_config config = {.batch = problem->batch,
                                         .micro_batch = strategy->micro_batch,
                                         .sequence = problem->sequence,
-                                        .optimiser = {.kind = OPTIMISER_ADAMW},
+                                        .optimizer = {.kind = OPTIMIZER_ADAMW},
                                         .gradients = WEFT_F32};
     const struct memory_plan first = memory_plan_of(&config, problem->description, 0, strategy->ranks, strategy->nodes),
                              other = memory_plan_of(&config, problem->description, 1, strategy->ranks, strategy->nodes);

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 static struct {
-    int64_t ranks, threads, meeting_port;
-    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_directory, *project, *binding, *input,
-        *trace;
-    double meeting_limit, start_limit, grace, stop_grace;
+    int64_t ranks, threads, bootstrap_port;
+    const char *hosts, *hostfile, *agent, *executable, *bootstrap_address, *output_directory, *project, *binding,
+        *input, *trace;
+    double rendezvous_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
     bool no_prefix, no_record, verbose, node, survive;
 } chosen;
@@ -65,12 +65,12 @@ static const struct cli_option options[] = {
     CLI_GROUP("Start and rendezvous"),
     CLI_NUMBER("start-timeout", 0, "SECONDS", &chosen.start_limit, "30", 0.1, 86400, "time for a host to answer",
                .advanced = true),
-    CLI_NUMBER("timeout", 0, "SECONDS", &chosen.meeting_limit, "60", 0.1, 86400,
+    CLI_NUMBER("timeout", 0, "SECONDS", &chosen.rendezvous_limit, "60", 0.1, 86400,
                "time for all ranks to meet after the first one arrives", .advanced = true),
-    CLI_INTEGER("meeting-port", 0, "PORT", &chosen.meeting_port, "0", 0, 65535, "TCP port of the rendezvous",
+    CLI_INTEGER("rendezvous-port", 0, "PORT", &chosen.bootstrap_port, "0", 0, 65535, "TCP port of the rendezvous",
                 .default_text = "a free one", .advanced = true),
-    CLI_TEXT("meeting-address", 0, "ADDRESS", &chosen.meeting_address, NULL, "address of this host for the rendezvous",
-             .default_text = "any that the ranks reach", .advanced = true),
+    CLI_TEXT("rendezvous-address", 0, "ADDRESS", &chosen.bootstrap_address, NULL,
+             "address of this host for the rendezvous", .default_text = "any that the ranks reach", .advanced = true),
     CLI_FLAG("node", 0, &chosen.node, "internal: the part that runs on every host", .advanced = true),
 };
 
@@ -124,9 +124,9 @@ static weft_status configure(const struct command_call *call, struct launch_conf
                          "-n 4 -- ./program");
     config->agent = chosen.agent ? chosen.agent : agent && *agent ? agent : NULL;
     config->executable = chosen.executable;
-    config->meeting_address = chosen.meeting_address;
-    config->meeting_port = (uint16_t)chosen.meeting_port;
-    config->meeting_limit = chosen.meeting_limit;
+    config->bootstrap_address = chosen.bootstrap_address;
+    config->bootstrap_port = (uint16_t)chosen.bootstrap_port;
+    config->rendezvous_limit = chosen.rendezvous_limit;
     config->start_limit = chosen.start_limit;
     config->grace = chosen.grace;
     weft_status status = preemption_grace(chosen.stop_grace, &config->stop_grace, error);
@@ -209,8 +209,8 @@ const struct command command_run = {
     .description =
         "Starts the program once for each rank, lets the ranks find each other, writes their output line by line with "
         "the rank before it, passes signals on, and leaves no process behind, however it ends.\n\n"
-        "A rank finds in its environment WEFT_RANK, WEFT_RANKS, WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS, WEFT_MEETING, "
-        "WEFT_MEETING_SERVED, WEFT_MEETING_LIMIT and WEFT_SECRET (drawn for each job unless it is set), which "
+        "A rank finds in its environment WEFT_RANK, WEFT_RANKS, WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS, WEFT_RENDEZVOUS, "
+        "WEFT_RENDEZVOUS_SERVED, WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (drawn for each job unless it is set), which "
         "weft_init() reads, OMP_NUM_THREADS unless that is set, and the launcher's variables that begin with WEFT_, "
         "OMP_ or FI_, on every host.\n\n"
         "Other hosts must have weft and the program at the same paths. The working directory is the same "

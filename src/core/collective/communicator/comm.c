@@ -113,7 +113,7 @@ int weft_comm_node_of(const weft_comm *comm, int rank)
 const char *weft_comm_host(const weft_comm *comm, int rank)
 {
     return rank < 0 || (uint32_t)rank >= comm->size || comm->retired ? NULL
-                                                                     : comm->context->cards[comm->world[rank]].host;
+                                                                     : comm->context->endpoints[comm->world[rank]].host;
 }
 
 weft_status comm_check_present(const weft_comm *comm, struct error *error)

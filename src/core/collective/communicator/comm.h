@@ -2,8 +2,8 @@
 /**
  * A communicator: some ranks in an order, with a life, an order of operations, schedules and control lines of their own.
  *
- * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the
- * context was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h);
+ * Who is near whom is agreed from the ranks' endpoint infos: equal machine identities have come near one another when the
+ * context was opened. Everything here that changes is touched only by whoever holds the context's progress_lock (progress.h);
  * making and freeing communicators happens while no other call is under way (weft.h).
  *
  * Making is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of its
@@ -121,7 +121,7 @@ weft_status comm_check_present(const struct weft_comm *comm, struct error *error
 void comm_discard(struct weft_comm *comm);
 
 /**
- * Free those of context.released whose near ranks have released them, too. With the baton; the helper thread calls it
+ * Free those of context.released whose near ranks have released them, too. With the progress_lock; the helper thread calls it
  * at every turn.
  */
 void comm_reclaim(weft_context *context);

@@ -138,13 +138,14 @@ static weft_status comm_make_allocate(weft_context *context, uint32_t size, stru
 /* Number the nodes of these world ranks in order of first appearance. */
 static weft_status number_nodes(struct weft_comm *comm, struct error *error)
 {
-    const struct card *cards = comm->context->cards;
+    const struct endpoint_info *endpoints = comm->context->endpoints;
     uint32_t *first = malloc(comm->size * sizeof *first); /* a world rank of each node */
     if (!first)
         return error_memory(error, comm->size * sizeof *first, "the nodes of a communicator");
     for (uint32_t r = 0; r < comm->size; r++) {
         uint32_t node = 0;
-        while (node < comm->node_count && strcmp(cards[first[node]].machine, cards[comm->world[r]].machine) != 0)
+        while (node < comm->node_count &&
+               strcmp(endpoints[first[node]].machine, endpoints[comm->world[r]].machine) != 0)
             node++;
         if (node == comm->node_count)
             first[comm->node_count++] = comm->world[r];
@@ -237,7 +238,7 @@ static weft_status introduce(weft_context *context, const struct founders *found
 {
     if (!founders->parent)
         return control_exchange(context->control, hash_text("world", 0), founders->members, founders->count, mine,
-                                sizeof *mine, all, context->meeting_limit, error);
+                                sizeof *mine, all, context->rendezvous_limit, error);
     weft_status status;
     if (founders->purpose == CALL_SUBSET) {
         all[founders->index] = *mine;
@@ -501,7 +502,7 @@ static void log_departure(weft_comm *comm, enum call_purpose purpose)
     operation_log_end(operation_log_add(comm->context->log, comm, &call, comm->sequence, comm->tag));
 }
 
-/* Free what is this rank's alone, and the rest as soon as all near ranks have come as far. With the baton. */
+/* Free what is this rank's alone, and the rest as soon as all near ranks have come as far. With the progress_lock. */
 static void comm_make_release(weft_comm *comm)
 {
     weft_context *context = comm->context;

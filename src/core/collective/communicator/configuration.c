@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEETING_LIMIT_DEFAULT 60.0
-#define TIME_LIMIT_DEFAULT    600.0
-#define LATE_DEFAULT          10.0
-#define LIVENESS_DEFAULT      1.5
-#define LIMIT_LEAST           0.001
-#define LIMIT_MOST            1e9
+#define BOOTSTRAP_LIMIT_DEFAULT 60.0
+#define TIME_LIMIT_DEFAULT      600.0
+#define LATE_DEFAULT            10.0
+#define LIVENESS_DEFAULT        1.5
+#define LIMIT_LEAST             0.001
+#define LIMIT_MOST              1e9
 
 /* Sorted by name; tests/policy/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
@@ -36,13 +36,13 @@ static const struct configuration_variable variables[] = {
      "name a rank on stderr when another has waited so long for it in an operation"},
     {"WEFT_LIVENESS_LIMIT", "seconds, from 0.001", "1.5",
      "take a rank for dead after so long without a sign of life; raise it to stop a rank in a debugger"},
-    {"WEFT_MEETING", "host:port, several with commas between", "set by weft run", "where the ranks meet"},
-    {"WEFT_MEETING_HOST", "a host or address", "the step's first node, or MASTER_ADDR",
+    {"WEFT_RENDEZVOUS", "host:port, several with commas between", "set by weft run", "where the ranks meet"},
+    {"WEFT_RENDEZVOUS_HOST", "a host or address", "the step's first node, or MASTER_ADDR",
      "where the ranks meet under srun or torchrun: at this host"},
-    {"WEFT_MEETING_LIMIT", "seconds, from 0.001", "60", "longest wait for all ranks to arrive"},
-    {"WEFT_MEETING_PORT", "1 to 65535", "from job and step, or MASTER_PORT",
+    {"WEFT_RENDEZVOUS_LIMIT", "seconds, from 0.001", "60", "longest wait for all ranks to arrive"},
+    {"WEFT_RENDEZVOUS_PORT", "1 to 65535", "from job and step, or MASTER_PORT",
      "where the ranks meet under srun or torchrun: at this port"},
-    {"WEFT_MEETING_SERVED", "any text", "set by weft run", "the launcher serves the meeting, rank 0 need not"},
+    {"WEFT_RENDEZVOUS_SERVED", "any text", "set by weft run", "the launcher serves the rendezvous, rank 0 need not"},
     {"WEFT_METRICS", "a file, a pipe or a directory", "none",
      "where weft_report() and weft train write metrics; in a directory, each rank writes a file of its own"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
@@ -169,8 +169,8 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
     if (status == WEFT_OK)
         status = complete_limit("time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit, error);
     if (status == WEFT_OK)
-        status =
-            complete_limit("meeting_limit", "WEFT_MEETING_LIMIT", MEETING_LIMIT_DEFAULT, &made.meeting_limit, error);
+        status = complete_limit("rendezvous_limit", "WEFT_RENDEZVOUS_LIMIT", BOOTSTRAP_LIMIT_DEFAULT,
+                                &made.rendezvous_limit, error);
     if (status == WEFT_OK)
         status = complete_limit("late_seconds", "WEFT_LATE_SECONDS", LATE_DEFAULT, &made.late_seconds, error);
     if (status == WEFT_OK)

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "core/collective/communicator/configuration.h"
 #include "core/collective/internal/execution.h"
-#include "core/control/rendezvous/meeting.h"
+#include "core/control/rendezvous/bootstrap.h"
 #include "core/topology/limits.h"
 #include "core/transport/copy.h"
 
@@ -17,7 +17,7 @@
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size)
 {
     if (world_rank < context->ranks)
-        snprintf(text, size, "rank %u on host %s", world_rank, context->cards[world_rank].host);
+        snprintf(text, size, "rank %u on host %s", world_rank, context->endpoints[world_rank].host);
     else
         snprintf(text, size, "rank %u", world_rank);
     return text;
@@ -64,7 +64,7 @@ void weft_process_close(weft_process *process)
 
 /* ---- opening ---- */
 
-/* What the collectives add to a rank's card. */
+/* What the collectives add to a rank's endpoint info. */
 struct extra {
     uint8_t fabric; /* it asked for a provider by name */
     uint8_t traces;
@@ -72,16 +72,16 @@ struct extra {
     uint64_t processor_set; /* ... and which: see struct limits */
 };
 
-static struct extra extra_of(const struct card *card)
+static struct extra extra_of(const struct endpoint_info *endpoint)
 {
     struct extra extra;
-    memcpy(&extra, card->extra, sizeof extra);
+    memcpy(&extra, endpoint->extra, sizeof extra);
     return extra;
 }
 
 bool context_rank_traces(const weft_context *context, uint32_t world_rank)
 {
-    return extra_of(&context->cards[world_rank]).traces;
+    return extra_of(&context->endpoints[world_rank]).traces;
 }
 
 /* The length of the first `fields` fields of an identity (core/topology/identity.h). */
@@ -94,27 +94,28 @@ static size_t fields_length(const char *machine, int fields)
     return length;
 }
 
-static bool same_fields(const struct card *a, const struct card *b, int fields)
+static bool same_fields(const struct endpoint_info *a, const struct endpoint_info *b, int fields)
 {
     size_t length = fields_length(a->machine, fields);
     return length == fields_length(b->machine, fields) && strncmp(a->machine, b->machine, length) == 0;
 }
 
 /* One kernel and one network of its own. */
-static bool context_same_network(const struct card *a, const struct card *b)
+static bool context_same_network(const struct endpoint_info *a, const struct endpoint_info *b)
 {
     return same_fields(a, b, 2);
 }
 
-bool context_same_kernel(const struct card *a, const struct card *b)
+bool context_same_kernel(const struct endpoint_info *a, const struct endpoint_info *b)
 {
     return same_fields(a, b, 1);
 }
 
-weft_status context_make_card(weft_context *context, struct control **control, struct card *card, struct error *error)
+weft_status context_make_card(weft_context *context, struct control **control, struct endpoint_info *endpoint,
+                              struct error *error)
 {
     const weft_config *config = &context->config;
-    weft_status status = card_begin(card, context->rank, config->node, error);
+    weft_status status = endpoint_info_begin(endpoint, context->rank, config->node, error);
     if (status != WEFT_OK)
         return status;
     struct limits limits;
@@ -130,19 +131,19 @@ weft_status context_make_card(weft_context *context, struct control **control, s
                                 .fabric = config->fabric && strcmp(config->fabric, "none") != 0,
                                 .processors = limits_processors(&limits),
                                 .processor_set = limits.processor_set};
-    memcpy(card->extra, &extra, sizeof extra);
+    memcpy(endpoint->extra, &extra, sizeof extra);
     const struct control_config settings = {
         .rank = context->rank,
         .ranks = context->ranks,
-        .connect_limit = context->meeting_limit,
+        .connect_limit = context->rendezvous_limit,
         .liveness_limit = config->liveness_limit,
     };
     /* Of several interfaces, the control plane takes the first. */
-    char first[CARD_HOST_BYTES] = "";
+    char first[ENDPOINT_HOST_BYTES] = "";
     if (config->interface)
         snprintf(first, sizeof first, "%.*s", (int)strcspn(config->interface, ","), config->interface);
-    const char *interface = *first ? first : meeting_interface_hint(context->meeting);
-    return control_open(&settings, interface, control, card, error);
+    const char *interface = *first ? first : bootstrap_interface_hint(context->bootstrap);
+    return control_open(&settings, interface, control, endpoint, error);
 }
 
 /* The listener of the control plane stays open: after a failure the survivors meet there. */
@@ -156,32 +157,32 @@ static weft_status prepare_regrouping(weft_context *context, struct error *error
     int listener = control_take_listener(context->control);
     if (listener < 0)
         return WEFT_OK;
-    return regroup_open(context->rank, context->ranks, context->cards, context->secret, listener, &context->regroup,
+    return regroup_open(context->rank, context->ranks, context->endpoints, context->secret, listener, &context->regroup,
                         error);
 }
 
 static weft_status context_meet(weft_context *context, struct error *error)
 {
     const weft_config *config = &context->config;
-    const struct meeting_config wanted = {.rank = config->rank,
-                                          .ranks = config->ranks,
-                                          .address = config->meeting,
-                                          .secret = config->secret,
-                                          .limit_seconds = config->meeting_limit};
-    struct card card = {0};
-    weft_status status = meeting_open(&wanted, &context->meeting, error);
+    const struct bootstrap_config wanted = {.rank = config->rank,
+                                            .ranks = config->ranks,
+                                            .address = config->rendezvous,
+                                            .secret = config->secret,
+                                            .limit_seconds = config->rendezvous_limit};
+    struct endpoint_info endpoint = {0};
+    weft_status status = bootstrap_open(&wanted, &context->bootstrap, error);
     if (status != WEFT_OK)
         return status;
-    context->rank = meeting_rank(context->meeting);
-    context->ranks = meeting_ranks(context->meeting);
-    status = context_make_card(context, &context->control, &card, error);
+    context->rank = bootstrap_rank(context->bootstrap);
+    context->ranks = bootstrap_ranks(context->bootstrap);
+    status = context_make_card(context, &context->control, &endpoint, error);
     if (status == WEFT_OK)
-        status = meeting_exchange(context->meeting, &card, &context->cards, error);
-    startup_end(&context->startup, STARTUP_MEETING);
+        status = bootstrap_exchange(context->bootstrap, &endpoint, &context->endpoints, error);
+    startup_end(&context->startup, STARTUP_RENDEZVOUS);
     if (status != WEFT_OK)
         return status;
-    memcpy(context->secret, meeting_secret(context->meeting), sizeof context->secret);
-    status = control_connect(context->control, context->cards, context->secret, error);
+    memcpy(context->secret, bootstrap_secret(context->bootstrap), sizeof context->secret);
+    status = control_connect(context->control, context->endpoints, context->secret, error);
     return status == WEFT_OK ? prepare_regrouping(context, error) : status;
 }
 
@@ -197,7 +198,7 @@ weft_status context_tell_all(weft_context *context, const char *what, const void
         members[r] = r;
     if (status == WEFT_OK)
         status = control_exchange(context->control, hash_text(what, 0), members, context->ranks, mine, bytes, all,
-                                  context->meeting_limit, error);
+                                  context->rendezvous_limit, error);
     free(members);
     if (status != WEFT_OK) {
         free(all);
@@ -216,17 +217,17 @@ static weft_status open_near(weft_context *context, struct error *error)
         return status;
     shm_set_control(context->shm, context->control);
     shm_endpoint_info(context->shm, &mine);
-    status = context_tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
+    status = context_tell_all(context, "near endpoint infos", &mine, sizeof mine, (void **)&all, error);
     uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
     if (status == WEFT_OK && !ranks)
         status = error_memory(error, context->ranks * sizeof *ranks, "the near ranks");
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
-        if (strcmp(context->cards[r].machine, context->cards[context->rank].machine) == 0) {
+        if (strcmp(context->endpoints[r].machine, context->endpoints[context->rank].machine) == 0) {
             all[count] = all[r];
             ranks[count++] = r;
         }
     if (status == WEFT_OK)
-        status = shm_connect(context->shm, ranks, all, count, context->meeting_limit, error);
+        status = shm_connect(context->shm, ranks, all, count, context->rendezvous_limit, error);
     free(ranks);
     free(all);
     if (status == WEFT_OK)
@@ -237,12 +238,12 @@ static weft_status open_near(weft_context *context, struct error *error)
 static weft_status open_fabric(weft_context *context, const struct fabric *former, struct error *error)
 {
     const weft_config *config = &context->config;
-    const struct card *cards = context->cards;
+    const struct endpoint_info *endpoints = context->endpoints;
     bool far = false, asked = false, loopback = true;
     for (uint32_t r = 0; r < context->ranks; r++) {
-        asked |= extra_of(&cards[r]).fabric;
-        far |= strcmp(cards[r].machine, cards[0].machine) != 0;
-        loopback &= context_same_network(&cards[r], &cards[0]);
+        asked |= extra_of(&endpoints[r]).fabric;
+        far |= strcmp(endpoints[r].machine, endpoints[0].machine) != 0;
+        loopback &= context_same_network(&endpoints[r], &endpoints[0]);
     }
     if (!far && (!asked || context->ranks == 1))
         return WEFT_OK;
@@ -251,10 +252,10 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
             error, WEFT_ERROR_NETWORK,
             "the configuration says fabric \"none\", but the ranks do not all share one machine: rank %u is on "
             "host %s",
-            context->rank, cards[context->rank].host);
+            context->rank, endpoints[context->rank].host);
     const struct fabric_config wanted = {.provider = config->fabric,
                                          .interface = config->interface,
-                                         .reachable = meeting_interface_hint(context->meeting),
+                                         .reachable = bootstrap_interface_hint(context->bootstrap),
                                          .loopback_only = loopback,
                                          .rank = context->rank,
                                          .ranks = context->ranks,
@@ -265,7 +266,7 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
     if (status != WEFT_OK)
         return status;
     fabric_endpoint_info(context->fabric, &mine);
-    status = context_tell_all(context, "fabric cards", &mine, sizeof mine, (void **)&all, error);
+    status = context_tell_all(context, "fabric endpoint infos", &mine, sizeof mine, (void **)&all, error);
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
         if (!shm_reaches(context->shm, r))
             status = fabric_connect(context->fabric, r, &all[r], error);
@@ -281,17 +282,17 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
  */
 static void count_cores(weft_context *context)
 {
-    const struct card *cards = context->cards, *own = &cards[context->rank];
+    const struct endpoint_info *endpoints = context->endpoints, *own = &endpoints[context->rank];
     uint32_t here = 0;
     context->cores = 0;
     for (uint32_t r = 0; r < context->ranks; r++) {
-        if (!context_same_kernel(&cards[r], own))
+        if (!context_same_kernel(&endpoints[r], own))
             continue;
         bool counted = false;
         for (uint32_t q = 0; q < r && !counted; q++)
-            counted = context_same_kernel(&cards[q], own) &&
-                      extra_of(&cards[q]).processor_set == extra_of(&cards[r]).processor_set;
-        context->cores += counted ? 0 : extra_of(&cards[r]).processors;
+            counted = context_same_kernel(&endpoints[q], own) &&
+                      extra_of(&endpoints[q]).processor_set == extra_of(&endpoints[r]).processor_set;
+        context->cores += counted ? 0 : extra_of(&endpoints[r]).processors;
         here++;
     }
     context->progress.crowded = here > context->cores;
@@ -306,7 +307,7 @@ static weft_status open_memory(weft_context *context, struct error *error)
     }
     uint32_t here = 0; /* ranks that will map it */
     for (uint32_t r = 0; r < context->ranks; r++)
-        here += strcmp(context->cards[r].machine, context->cards[context->rank].machine) == 0;
+        here += strcmp(context->endpoints[r].machine, context->endpoints[context->rank].machine) == 0;
     context->heap_is_own = true;
     return heap_open(config->heap_bytes ? config->heap_bytes : heap_default_bytes(here), &context->heap, error);
 }
@@ -323,11 +324,11 @@ static weft_status open_trace(weft_context *context, struct error *error)
 weft_status context_open_epoch(weft_context *context, const struct fabric *former, struct error *error)
 {
     count_cores(context);
-    weft_status status = board_open(&context->board, context->rank, context->ranks, context->cards, context->meeting,
-                                    configuration_run(), context->control, error);
+    weft_status status = status_page_open(&context->status_page, context->rank, context->ranks, context->endpoints,
+                                          context->bootstrap, configuration_run(), context->control, error);
     if (status != WEFT_OK)
         return status;
-    context->log = &context->board.board->log;
+    context->log = &context->status_page.status_page->log;
     control_publish_log(context->control, context->log, operation_log_describe);
     status = progress_open(context, error);
     if (status == WEFT_OK)
@@ -378,17 +379,17 @@ static void close_all(weft_context *context)
         fabric_close(context->fabric);
     shm_destroy(context->shm);
     if (context->epoch > 0 || (context->control && control_failed(context->control)))
-        meeting_abandon(context->meeting);
+        bootstrap_abandon(context->bootstrap);
     if (context->control)
         control_close(context->control);
-    board_close(&context->board);
+    status_page_close(&context->status_page);
     trace_close(context->trace);
     if (context->heap_is_own)
         heap_close(context->heap);
     else if (context->heap && context_status(context) == WEFT_OK)
         heap_free_assigned(context->heap, context); /* after a failure others may still look at it */
-    meeting_close(context->meeting);
-    free(context->cards);
+    bootstrap_close(context->bootstrap);
+    free(context->endpoints);
     free(context->first);
     for (int i = 0; i < 3; i++)
         free(context->config_texts[i]);
@@ -435,7 +436,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     pthread_mutex_init(&context->message_lock, NULL);
     context->progress.caller_wake = context->progress.helper_wake = context->progress.epoll = -1;
     context->group_end = &context->group;
-    context->meeting_limit = wanted.meeting_limit;
+    context->rendezvous_limit = wanted.rendezvous_limit;
     context->time_limit = wanted.time_limit;
     context->late_seconds = wanted.late_seconds;
     context->reduction = reduction_best();

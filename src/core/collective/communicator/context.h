@@ -33,9 +33,9 @@ enum { CONTEXT_NEAR, CONTEXT_FABRIC, CONTEXT_TRANSPORTS };
 struct weft_context {
     uint32_t rank, ranks;
     uint32_t cores; /**< that the ranks of this machine have together */
-    struct meeting *meeting;
+    struct bootstrap *bootstrap;
     struct control *control;
-    struct card *cards;
+    struct endpoint_info *endpoints;
     uint8_t secret[SECRET_BYTES]; /**< of this epoch */
 
     /* Across failures (shrink.c). An epoch is the time between two losses of ranks; the number says how many there
@@ -55,7 +55,7 @@ struct weft_context {
     const struct reduction *reduction;
     uint64_t streaming_bytes; /**< operations that touch more are stored past the caches */
     uint64_t kept_bytes;      /**< of staging that other cores' private caches may keep */
-    double meeting_limit, time_limit, late_seconds;
+    double rendezvous_limit, time_limit, late_seconds;
 
     struct weft_comm *world;
     struct weft_comm *comms;              /**< all of them */
@@ -66,11 +66,11 @@ struct weft_context {
     struct startup startup;
     struct progress progress;
     struct trace *trace;       /**< NULL: off */
-    struct operation_log *log; /**< on the board */
-    struct board_keeper board;
+    struct operation_log *log; /**< on the status page */
+    struct status_page_keeper status_page;
     struct diagnosis diagnosis;
 
-    /* Operations, guarded by the baton. */
+    /* Operations, guarded by the progress_lock. */
     struct weft_comm *active;                /**< communicators with a collective that is not complete */
     struct weft_request *messages;           /**< sends and receives that are not complete */
     struct weft_request *idle;               /**< free requests, kept with their scratch */
@@ -119,10 +119,11 @@ void context_break_anew(weft_context *context, const struct error *error);
 void context_mend(weft_context *context);
 
 /** What this rank tells the others of itself, with the listener of a control plane to be. */
-weft_status context_make_card(weft_context *context, struct control **control, struct card *card, struct error *error);
+weft_status context_make_card(weft_context *context, struct control **control, struct endpoint_info *endpoint,
+                              struct error *error);
 
 /**
- * With rank, ranks, cards, secret and a connected control plane: start the helper, open the transports and the world.
+ * With rank, ranks, endpoint infos, secret and a connected control plane: start the helper, open the transports and the world.
  * `former`: the network of before a failure, or NULL.
  */
 weft_status context_open_epoch(weft_context *context, const struct fabric *former, struct error *error);
@@ -132,14 +133,14 @@ char *context_rank_name(const weft_context *context, uint32_t world_rank, char *
 
 /** Whether two ranks run on one kernel, whatever else keeps them apart: containers, namespaces. They share its cores.
  */
-bool context_same_kernel(const struct card *a, const struct card *b);
+bool context_same_kernel(const struct endpoint_info *a, const struct endpoint_info *b);
 
 /** All ranks tell one another `bytes` bytes, once for each `what`; *result (ranks x bytes) is the caller's to free.
  * Collective. */
 weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
                              struct error *error);
 
-/** What the transports have moved since the context was opened. Takes the baton. */
+/** What the transports have moved since the context was opened. Takes the progress_lock. */
 void context_counters(weft_context *context, struct transport_counters counters[CONTEXT_TRANSPORTS]);
 
 #endif

@@ -57,9 +57,9 @@ static void close_epoch(weft_context *context)
     progress_close(context);
     comm_discard_released(context);
     for (struct weft_request *request = context->all; request; request = request->next_of_all)
-        request->log = NULL; /* it goes with the board */
+        request->log = NULL; /* it goes with the status page */
     context->log = NULL;
-    board_close(&context->board);
+    status_page_close(&context->status_page);
     for (struct weft_comm *comm = context->comms; comm; comm = comm->next)
         if (!comm->retired)
             comm_retire(comm);
@@ -83,9 +83,9 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
 {
     struct fabric *former = context->fabric;
     context->fabric = NULL;
-    free(context->cards);
+    free(context->endpoints);
     free(context->first);
-    context->cards = table->cards;
+    context->endpoints = table->endpoints;
     context->first = table->first;
     context->rank = table->rank;
     context->ranks = table->ranks;
@@ -93,8 +93,8 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     memcpy(context->secret, table->secret, sizeof context->secret);
     context->control = control;
     control_renumber(control, context->rank, context->ranks,
-                     CONNECT_SECONDS < context->meeting_limit ? CONNECT_SECONDS : context->meeting_limit);
-    weft_status status = control_connect(control, context->cards, context->secret, error);
+                     CONNECT_SECONDS < context->rendezvous_limit ? CONNECT_SECONDS : context->rendezvous_limit);
+    weft_status status = control_connect(control, context->endpoints, context->secret, error);
     int listener = control_take_listener(control);
     if (listener >= 0)
         close(listener);
@@ -120,17 +120,17 @@ static weft_status try_to_shrink(weft_context *context, bool *again, struct erro
 {
     struct control *control = NULL;
     struct regroup_table table = {0};
-    struct card card;
-    const struct regroup_wait wait = {context->meeting_limit, context->late_seconds, shrink_warn, context};
+    struct endpoint_info endpoint;
+    const struct regroup_wait wait = {context->rendezvous_limit, context->late_seconds, shrink_warn, context};
     *again = false;
-    weft_status status = context_make_card(context, &control, &card, error);
+    weft_status status = context_make_card(context, &control, &endpoint, error);
     if (status == WEFT_OK)
-        status = regroup_meet(context->regroup, &card, &wait, &table, error);
+        status = regroup_meet(context->regroup, &endpoint, &wait, &table, error);
     if (status == WEFT_OK)
         status = shrink_fence(context, &table, error);
     if (status != WEFT_OK) {
         control_abandon(control);
-        free(table.cards);
+        free(table.endpoints);
         free(table.first);
         return status;
     }

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "core/collective/communicator/context.h"
-#include "core/control/rendezvous/meeting.h"
+#include "core/control/rendezvous/bootstrap.h"
 
 #include <stdio.h>
 
@@ -21,7 +21,8 @@ void startup_end(struct startup *startup, enum startup_phase phase)
 
 void startup_tell(weft_context *context)
 {
-    static const char *const names[] = {"meeting", "control plane", "near ranks", "network", "communicator", "tuner"};
+    static const char *const names[] = {"rendezvous", "control plane", "near ranks",
+                                        "network",    "communicator",  "tuner"};
     const struct startup *startup = &context->startup;
     uint64_t all = 0;
     char text[512];
@@ -31,11 +32,11 @@ void startup_tell(weft_context *context)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f", i ? ", " : "", names[i],
                                  (double)startup->took[i] * 1e-6);
     }
-    const struct meeting_cost meeting = meeting_cost(context->meeting);
+    const struct bootstrap_cost bootstrap = bootstrap_cost(context->bootstrap);
     char met[128] = "";
-    if (meeting.messages)
-        snprintf(met, sizeof met, "; meeting: %u messages here, %u one after the other in all", meeting.messages,
-                 meeting.chain);
+    if (bootstrap.messages)
+        snprintf(met, sizeof met, "; rendezvous: %u messages here, %u one after the other in all", bootstrap.messages,
+                 bootstrap.chain);
     /* One write: lines of their own. */
     fprintf(stderr,
             "weft: rank %u of %u started in %.1f ms (%s)%s; %llu frames of set-up passed through it\n"

@@ -166,7 +166,7 @@ static void warn_of_late(weft_context *context, const struct operation_log *log)
     atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
 }
 
-/* ---- reporting, with the baton ---- */
+/* ---- reporting, with the progress_lock ---- */
 
 /* Describe the request as the log would, whether it is still in it or not. */
 static struct diagnosis_operation operation_of_request(const struct weft_request *request)

@@ -2,7 +2,7 @@
 /**
  * The operation log: what this rank has done last and does now, for peers who wonder (layout: core/control/control.h).
  *
- * It lies on the rank's board (core/control/status/status_page.h). Written by whoever holds the baton, with relaxed atomic stores; read
+ * It lies on the rank's status page (core/control/status/status_page.h). Written by whoever holds the progress_lock, with relaxed atomic stores; read
  * at any moment by the helper thread for a peer that asks, and from outside. An entry that is being overwritten while
  * it is read is recognised by its sequence, which is zero meanwhile.
  */

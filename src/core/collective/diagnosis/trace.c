@@ -19,7 +19,7 @@ static void compare_clocks(weft_context *context, unsigned index)
     struct trace_header *header = &context->trace->header;
     struct operation_log log;
     uint64_t best = UINT64_MAX;
-    if (strcmp(context->cards[context->rank].machine, context->cards[0].machine) == 0)
+    if (strcmp(context->endpoints[context->rank].machine, context->endpoints[0].machine) == 0)
         return;
     for (int i = 0; i < OFFSET_TRIES; i++) {
         uint64_t asked = clock_now();

@@ -197,18 +197,18 @@ static void trace_file_put_operation(struct file *file, const struct trace_event
 }
 
 /* Who the rank is. Viewers show the name; the rest is for programs (observe/inspect/timeline.h). */
-static void trace_file_put_rank(struct file *file, const struct card *card)
+static void trace_file_put_rank(struct file *file, const struct endpoint_info *endpoint)
 {
     const struct trace_header *header = file->header;
     char name[160];
     struct json_writer line;
-    snprintf(name, sizeof name, "rank %u on host %s (process %d)", file->rank, card->host, card->process);
+    snprintf(name, sizeof name, "rank %u on host %s (process %d)", file->rank, endpoint->host, endpoint->process);
     trace_file_begin_event(&line, "process_name", NULL, "M", file->rank, 0);
     json_open_object(&line, "args");
     json_put_text(&line, "name", name);
-    json_put_text(&line, "host", card->host);
-    json_put_text(&line, "machine", card->machine);
-    json_put_integer(&line, "process", card->process);
+    json_put_text(&line, "host", endpoint->host);
+    json_put_text(&line, "machine", endpoint->machine);
+    json_put_integer(&line, "process", endpoint->process);
     json_put_unsigned(&line, "events", header->count);
     json_put_unsigned(&line, "lost", header->count > header->room ? header->count - header->room : 0);
     json_put_number(&line, "clock_offset_us", file->one_machine ? 0 : (double)header->offset[1] * 1e-3);
@@ -218,7 +218,7 @@ static void trace_file_put_rank(struct file *file, const struct card *card)
     trace_file_put_line(file, &line);
 }
 
-static void put_events(struct file *file, uint32_t rank, const struct card *card, bool one_machine,
+static void put_events(struct file *file, uint32_t rank, const struct endpoint_info *endpoint, bool one_machine,
                        const struct trace_header *header, const struct trace_event *events)
 {
     file->rank = rank;
@@ -226,7 +226,7 @@ static void put_events(struct file *file, uint32_t rank, const struct card *card
     file->one_machine = one_machine;
     file->tick = clock_tick_length(header->opened, header->closed);
     file->track_count = 0;
-    trace_file_put_rank(file, card);
+    trace_file_put_rank(file, endpoint);
     uint64_t kept = header->count < header->room ? header->count : header->room;
     for (uint64_t i = 0; i < kept; i++)
         if (events[i].kind == TRACE_OPERATION)
@@ -290,7 +290,7 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct fil
     if (header.room > TRACE_EVENTS_MOST || !ends_names(&header))
         return error_set(error, WEFT_ERROR_PEER,
                          "rank %u on host %s describes its events in a way that cannot be (%lu at most)", rank,
-                         context->cards[rank].host, (unsigned long)header.room);
+                         context->endpoints[rank].host, (unsigned long)header.room);
     uint64_t bytes = ring_bytes(&header);
     struct trace_event *events = bytes ? malloc(bytes) : NULL;
     if (bytes && !events)
@@ -298,8 +298,8 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct fil
     if (bytes)
         status = weft_receive(events, bytes, WEFT_U8, (int)rank, world);
     if (status == WEFT_OK && file)
-        put_events(file, rank, &context->cards[rank],
-                   strcmp(context->cards[rank].machine, context->cards[0].machine) == 0, &header, events);
+        put_events(file, rank, &context->endpoints[rank],
+                   strcmp(context->endpoints[rank].machine, context->endpoints[0].machine) == 0, &header, events);
     free(events);
     return status;
 }
@@ -310,7 +310,7 @@ static weft_status trace_file_write_all(weft_context *context, const struct trac
     struct file file;
     weft_status opened = trace_file_begin_file(context, &file, trace->path, &trace->header, error), status = WEFT_OK;
     if (opened == WEFT_OK)
-        put_events(&file, 0, &context->cards[0], true, &trace->header, trace->ring);
+        put_events(&file, 0, &context->endpoints[0], true, &trace->header, trace->ring);
     for (uint32_t r = 1; status == WEFT_OK && r < context->ranks; r++)
         if (context_rank_traces(context, r))
             status = receive_from(context, r, opened == WEFT_OK ? &file : NULL, error);
@@ -326,7 +326,7 @@ static weft_status write_own(weft_context *context, const struct trace *trace, s
     weft_status status = trace_file_begin_file(context, &file, path, &trace->header, error);
     if (status != WEFT_OK)
         return status;
-    put_events(&file, context->rank, &context->cards[context->rank], true, &trace->header, trace->ring);
+    put_events(&file, context->rank, &context->endpoints[context->rank], true, &trace->header, trace->ring);
     return trace_file_end_file(&file, path, error);
 }
 

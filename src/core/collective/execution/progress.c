@@ -25,24 +25,24 @@
 #define HELD_TIME      2000000000u /* ns that an error of the network waits for its cause to be named */
 #define HELPER_ROUNDS  50u
 
-/* ---- the baton ---- */
+/* ---- the progress_lock ---- */
 
-static bool baton_try(struct progress *progress)
+static bool progress_lock_try(struct progress *progress)
 {
     uint32_t is_free = 0;
-    return atomic_compare_exchange_strong_explicit(&progress->baton, &is_free, 1, memory_order_acquire,
+    return atomic_compare_exchange_strong_explicit(&progress->progress_lock, &is_free, 1, memory_order_acquire,
                                                    memory_order_relaxed);
 }
 
-static void baton_give(struct progress *progress)
+static void progress_lock_give(struct progress *progress)
 {
-    atomic_store_explicit(&progress->baton, 0, memory_order_release);
+    atomic_store_explicit(&progress->progress_lock, 0, memory_order_release);
 }
 
-static void baton_take_slowly(struct progress *progress)
+static void progress_lock_take_slowly(struct progress *progress)
 {
     atomic_fetch_add(&progress->wanted, 1);
-    for (unsigned tries = 0; !baton_try(progress); tries++) {
+    for (unsigned tries = 0; !progress_lock_try(progress); tries++) {
         if (atomic_load(&progress->sleeping))
             eventfd_write(progress->caller_wake, 1);
         if (tries < 200)
@@ -53,19 +53,19 @@ static void baton_take_slowly(struct progress *progress)
     atomic_fetch_sub(&progress->wanted, 1);
 }
 
-static void baton_take(struct progress *progress)
+static void progress_lock_take(struct progress *progress)
 {
-    if (!baton_try(progress))
-        baton_take_slowly(progress);
+    if (!progress_lock_try(progress))
+        progress_lock_take_slowly(progress);
 }
 
 /* Let others have it: they are given a moment to take it. */
-static void baton_lend(struct progress *progress)
+static void progress_lock_lend(struct progress *progress)
 {
-    baton_give(progress);
+    progress_lock_give(progress);
     for (unsigned tries = 0; tries < 100 && atomic_load_explicit(&progress->wanted, memory_order_relaxed); tries++)
         sched_yield();
-    baton_take(progress);
+    progress_lock_take(progress);
 }
 
 /* ---- failure ---- */
@@ -246,7 +246,7 @@ static bool is_idle(weft_context *context, bool *network_wakes)
     return true;
 }
 
-/* Sleep with the baton in hand, until something may have come or somebody wants the baton. */
+/* Sleep with the progress_lock in hand, until something may have come or somebody wants the progress_lock. */
 static void caller_sleep(weft_context *context)
 {
     struct progress *progress = &context->progress;
@@ -290,7 +290,7 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
 {
     struct progress *progress = &context->progress;
     if (atomic_load_explicit(&progress->wanted, memory_order_relaxed))
-        baton_lend(progress);
+        progress_lock_lend(progress);
     if (progress_round(context)) {
         *idle = (struct progress_idle){0};
         return;
@@ -318,7 +318,7 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
 
 void progress_enter(weft_context *context)
 {
-    baton_take(&context->progress);
+    progress_lock_take(&context->progress);
     wake_up(context);
 }
 
@@ -353,7 +353,7 @@ void progress_leave(weft_context *context)
     bool idle = true;
     if (atomic_load_explicit(&progress->operations, memory_order_relaxed))
         idle = leave_to_doorbells(context);
-    baton_give(progress);
+    progress_lock_give(progress);
     if (!idle)
         progress_wake_helper(context);
 }
@@ -376,27 +376,27 @@ static void answer_probes(weft_context *context)
     struct transport *transport = context->transports[CONTEXT_FABRIC];
     struct error error;
     error_clear(&error);
-    if (!baton_try(progress))
+    if (!progress_lock_try(progress))
         return;
     if (atomic_load_explicit(&progress->asked, memory_order_relaxed) && !control_failed(context->control))
         (void)transport->progress(transport, &error);
-    baton_give(progress);
+    progress_lock_give(progress);
 }
 
 /* Drive what is in flight while it moves; milliseconds until the next look, or -1. */
 static int help(weft_context *context)
 {
     struct progress *progress = &context->progress;
-    if (atomic_load_explicit(&context->released, memory_order_relaxed) && baton_try(progress)) {
+    if (atomic_load_explicit(&context->released, memory_order_relaxed) && progress_lock_try(progress)) {
         comm_reclaim(context);
-        baton_give(progress);
+        progress_lock_give(progress);
     }
     if (!atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
         if (atomic_load_explicit(&progress->asked, memory_order_acquire))
             answer_probes(context);
         return -1;
     }
-    if (!baton_try(progress))
+    if (!progress_lock_try(progress))
         return SLEEP_MOST; /* somebody drives, and will leave the rest to us */
     wake_up(context);
     int timeout = -1;
@@ -419,7 +419,7 @@ static int help(weft_context *context)
         if (context->transfers[CONTEXT_FABRIC] && fabric_descriptor(context) < 0)
             timeout = timeout ? 1 : 0;
     }
-    baton_give(progress);
+    progress_lock_give(progress);
     return timeout;
 }
 
@@ -439,7 +439,7 @@ static void *helper_main(void *argument)
         int soon = diagnosis_progress(context);
         if (soon >= 0 && (timeout < 0 || soon < timeout))
             timeout = soon;
-        soon = board_progress(&context->board);
+        soon = status_page_progress(&context->status_page);
         if (soon >= 0 && (timeout < 0 || soon < timeout))
             timeout = soon;
         if (context->regroup) {
@@ -511,9 +511,9 @@ weft_status progress_attach(weft_context *context, struct error *error)
 void progress_detach(weft_context *context)
 {
     struct progress *progress = &context->progress;
-    baton_take(progress);
+    progress_lock_take(progress);
     atomic_store_explicit(&progress->asked, false, memory_order_relaxed);
-    baton_give(progress);
+    progress_lock_give(progress);
 }
 
 void progress_close(weft_context *context)

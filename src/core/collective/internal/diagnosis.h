@@ -15,7 +15,7 @@
  * Who is awaited may be waiting for another rank in the same operation: the one named is the last of that chain. Where
  * the chain bites its tail, or ends at a rank that is done, the others are asked in turn for one that has not come.
  *
- * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the message.
+ * Whoever holds the progress_lock reports a finding; the helper thread fetches the logs and ends the job with the message.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_DIAGNOSIS_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_DIAGNOSIS_H
@@ -84,10 +84,10 @@ struct diagnosis {
 };
 
 /** Rank `comm_rank` has made another call, as `transfer` has shown, a message to or from it; NULL: near memory has.
- * With the baton. */
+ * With the progress_lock. */
 void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, const struct transfer *transfer);
 
-/** `request` has not moved for so many seconds. With the baton. */
+/** `request` has not moved for so many seconds. With the progress_lock. */
 void diagnosis_watch(struct weft_request *request, double seconds);
 
 /** The helper's part; milliseconds until it wants to be called again, or -1. */

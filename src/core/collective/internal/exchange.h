@@ -5,7 +5,7 @@
  * A rank publishes its contribution in its control line, looks until those have published whose data it takes (in a
  * barrier: all), and takes its result from what they gave. Who takes nothing goes on at once. The three parts serve
  * requests (core/collective/execution/shm_step.c) and exchange_run(), which takes a whole blocking operation at once. Guarded by the
- * context's baton.
+ * context's progress_lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_EXCHANGE_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_EXCHANGE_H

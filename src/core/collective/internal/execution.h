@@ -4,7 +4,7 @@
  * weft_request points to; blocking calls have one, too.
  *
  * It is a state machine that never blocks: execution_advance() takes what steps it can and returns. Lanes move
- * independently; each remembers its step and its iteration. Everything here is guarded by the context's baton.
+ * independently; each remembers its step and its iteration. Everything here is guarded by the context's progress_lock.
  *
  * The life of a collective: prepared (schedule found, buffers bound), queued in its communicator's order, begun (when it is
  * the first in the queue and near ranks have granted it the control lines), advanced, done. A message (send, receive)
@@ -94,7 +94,7 @@ struct weft_request {
     bool is_message;
     bool is_blocking; /**< made by a blocking call in a group: freed by the end of the group */
     weft_status status;
-    _Atomic bool done;        /**< state is EXECUTION_DONE; may be looked at without the baton */
+    _Atomic bool done;        /**< state is EXECUTION_DONE; may be looked at without the progress_lock */
     uint64_t moved_at;        /**< clock_now() when it was last seen to move; 0: not looked yet */
     uint64_t moved_ticks;     /**< the same by clock_ticks() */
     uint32_t awaited;         /**< world rank that it waits for, + 1; 0: none known */

@@ -2,10 +2,10 @@
 /**
  * Progress: who drives the operations in flight, and how one waits.
  *
- * Everything that changes in a context is guarded by one *baton*. A caller takes it for the length of its call and,
+ * Everything that changes in a context is guarded by one *progress_lock*. A caller takes it for the length of its call and,
  * while it waits, drives all operations itself. The helper thread, asleep most of the time, drives the control plane
- * always and takes the baton when operations are in flight and nobody drives them, so that requests move while the
- * caller computes. A driver lets other threads have the baton between two rounds.
+ * always and takes the progress_lock when operations are in flight and nobody drives them, so that requests move while the
+ * caller computes. A driver lets other threads have the progress_lock between two rounds.
  *
  * Waiting: about a hundred pauses (none when ranks outnumber cores), then sched_yield, then sleep in poll, which a near
  * peer's doorbell, the fabric or a failure ends. A caller that leaves operations behind sets its sleeping flag, so that
@@ -24,12 +24,12 @@
 struct weft_request;
 
 struct progress {
-    _Atomic uint32_t baton;      /**< 1: held */
-    _Atomic uint32_t wanted;     /**< threads that wait for it */
-    _Atomic uint32_t sleeping;   /**< its holder sleeps in poll */
-    _Atomic uint32_t operations; /**< in flight */
-    bool asleep;                 /**< near peers ring the doorbell (guarded by the baton) */
-    bool crowded;                /**< ranks outnumber cores: never spin */
+    _Atomic uint32_t progress_lock; /**< 1: held */
+    _Atomic uint32_t wanted;        /**< threads that wait for it */
+    _Atomic uint32_t sleeping;      /**< its holder sleeps in poll */
+    _Atomic uint32_t operations;    /**< in flight */
+    bool asleep;                    /**< near peers ring the doorbell (guarded by the progress_lock) */
+    bool crowded;                   /**< ranks outnumber cores: never spin */
     uint32_t shared; /**< not 0: somebody else was seen to run on this core: spin no more for so many yields */
     int caller_wake; /**< eventfd: ends a caller's sleep */
     int helper_wake; /**< eventfd: ends the helper's */
@@ -38,7 +38,7 @@ struct progress {
     bool running;
     _Atomic bool stopping;
     _Atomic bool asked; /**< peers may ask over the network at any time: see fabric_is_asked() */
-    struct error held;  /**< an error of the network that may be the echo of a death (guarded by the baton) */
+    struct error held;  /**< an error of the network that may be the echo of a death (guarded by the progress_lock) */
     uint64_t held_since;
     uint64_t watched; /**< clock_now() of the last look at what does not move */
 };
@@ -58,7 +58,7 @@ void progress_detach(weft_context *context);
 /** End the helper thread. */
 void progress_close(weft_context *context);
 
-/** Take the baton to change or drive something; give it back, leaving what is in flight to the helper. */
+/** Take the progress_lock to change or drive something; give it back, leaving what is in flight to the helper. */
 void progress_enter(weft_context *context);
 void progress_leave(weft_context *context);
 
@@ -66,14 +66,14 @@ void progress_leave(weft_context *context);
  * NULL. */
 void progress_turn(weft_context *context, struct progress_idle *idle, struct weft_request *blocked);
 
-/** One round; whether anything moved. With the baton. */
+/** One round; whether anything moved. With the progress_lock. */
 bool progress_round(weft_context *context);
 
-/** An operation more or less is in flight. With the baton. */
+/** An operation more or less is in flight. With the progress_lock. */
 void progress_count(struct progress *progress, int change);
 
 /** The job fails with this error: all ranks are told. An error of the network waits a little for a better reason. With
- * the baton. */
+ * the progress_lock. */
 void progress_fail(weft_context *context, const struct error *error);
 
 /** Let the helper thread look at once. Any thread. */

@@ -4,7 +4,7 @@
  *
  * A schedule in the cache is one block of memory with a checksum, which is verified each time the schedule is about to run: a
  * schedule that was overwritten fails its operation, it is not executed. No collective runs without a schedule from here.
- * Guarded by the context's baton.
+ * Guarded by the context's progress_lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_SCHEDULE_CACHE_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_SCHEDULE_CACHE_H

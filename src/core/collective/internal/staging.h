@@ -9,7 +9,7 @@
  * its private cache costs five times as much to store into as one that it has dropped: 32 KiB handed over take 4.7 us
  * where the same lines come again at once, and 1.9 us where they come again after twice the size of that cache.
  *
- * Not thread-safe: for whoever holds the context's baton.
+ * Not thread-safe: for whoever holds the context's progress_lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_STAGING_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_STAGING_H

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum startup_phase {
-    STARTUP_MEETING,      /**< all ranks come, and learn of each other */
+    STARTUP_RENDEZVOUS,   /**< all ranks come, and learn of each other */
     STARTUP_CONTROL,      /**< the control plane's tree is built */
     STARTUP_NEAR,         /**< memory, and the ranks that share it */
     STARTUP_NETWORK,      /**< libfabric, where ranks are remote */

@@ -6,7 +6,7 @@
  * that trace, brings their moments to its own clock, and writes one file of Chrome's trace events (Perfetto opens it;
  * observe/inspect/timeline.h reads it). After a failure every rank writes its own events to FILE.rank-N.
  *
- * While tracing is off it costs one branch where an operation begins, advances and ends. Guarded by the baton.
+ * While tracing is off it costs one branch where an operation begins, advances and ends. Guarded by the progress_lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_TRACE_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_TRACE_H

@@ -42,7 +42,8 @@ static weft_status find_leaders(struct tuner_levels *levels, const weft_context 
     *apart = true;
     for (uint32_t a = 0; a < levels->nodes && levels->nodes <= LEAVES_NODES_MOST; a++)
         for (uint32_t b = 0; b < a; b++)
-            *apart &= strcmp(context->cards[levels->leaders[a]].host, context->cards[levels->leaders[b]].host) != 0;
+            *apart &=
+                strcmp(context->endpoints[levels->leaders[a]].host, context->endpoints[levels->leaders[b]].host) != 0;
     return WEFT_OK;
 }
 
@@ -50,7 +51,7 @@ static const char **host_names(const struct tuner_levels *levels, const weft_con
 {
     const char **names = malloc(levels->nodes * sizeof *names);
     for (uint32_t node = 0; names && node < levels->nodes; node++)
-        names[node] = context->cards[levels->leaders[node]].host;
+        names[node] = context->endpoints[levels->leaders[node]].host;
     return names;
 }
 
@@ -59,8 +60,8 @@ static uint64_t hash_of_hosts(const struct tuner_levels *levels, const weft_cont
 {
     uint64_t sum = METHOD;
     for (uint32_t node = 0; node < levels->nodes; node++) {
-        const struct card *card = &context->cards[levels->leaders[node]];
-        sum += hash_text(card->machine, hash_text(card->host, 0));
+        const struct endpoint_info *endpoint = &context->endpoints[levels->leaders[node]];
+        sum += hash_text(endpoint->machine, hash_text(endpoint->host, 0));
     }
     return hash_text(context->transports[CONTEXT_FABRIC]->name, sum);
 }
@@ -152,7 +153,8 @@ static void levels_keep(struct tuner_levels *levels, const weft_context *context
         return;
     file.host_count = levels->nodes;
     for (uint32_t node = 0; node < levels->nodes; node++) {
-        snprintf(file.hosts[node].name, sizeof file.hosts[node].name, "%s", context->cards[levels->leaders[node]].host);
+        snprintf(file.hosts[node].name, sizeof file.hosts[node].name, "%s",
+                 context->endpoints[levels->leaders[node]].host);
         file.hosts[node].units[0] = leaf ? leaf[node] : 0;
     }
     qsort(file.hosts, file.host_count, sizeof *file.hosts, by_leaf);

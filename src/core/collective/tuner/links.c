@@ -226,7 +226,7 @@ static uint32_t nodes_sharing(const weft_context *context, const struct tuner_le
 {
     uint32_t count = 0;
     for (uint32_t node = 0; node < levels->nodes; node++)
-        count += context_same_kernel(&context->cards[levels->leaders[node]], &context->cards[0]);
+        count += context_same_kernel(&context->endpoints[levels->leaders[node]], &context->endpoints[0]);
     return count;
 }
 

@@ -54,7 +54,7 @@ struct control {
     int listener, epoll, wake;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    const struct card *cards;
+    const struct endpoint_info *endpoints;
     uint8_t secret[SECRET_BYTES];
     struct tree tree;
     struct link *links; /**< the parent first, if there is one */

@@ -95,7 +95,7 @@ void line_call(struct regroup *regroup, uint32_t rank)
     uint16_t port = 0;
     int descriptor = -1;
     struct mate *mate = &regroup->mates[rank];
-    if (address_parse(regroup->cards[rank].control, host, &port, NULL) != WEFT_OK)
+    if (address_parse(regroup->endpoints[rank].control, host, &port, NULL) != WEFT_OK)
         mate->standing = STANDING_CUT;
     else if (address_call(host, port, &descriptor) != 0)
         mate->standing = errno == ECONNREFUSED ? STANDING_DEAD : STANDING_CUT;
@@ -163,7 +163,7 @@ static void say_alive(const struct regroup *regroup, struct line *line)
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
-    buffer_put_u32(&payload, (regroup->meeting ? REGROUP_WILLING : 0) | (regroup->quiet ? REGROUP_QUIET : 0));
+    buffer_put_u32(&payload, (regroup->bootstrap ? REGROUP_WILLING : 0) | (regroup->quiet ? REGROUP_QUIET : 0));
     line_send(line, REGROUP_ALIVE, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
@@ -219,14 +219,14 @@ static bool take_alive(struct regroup *regroup, struct line *line, struct reader
 static bool take_join(struct regroup *regroup, struct line *line, struct reader reader)
 {
     uint32_t epoch = reader_u32(&reader);
-    const uint8_t *bytes = reader_bytes(&reader, sizeof(struct card));
+    const uint8_t *bytes = reader_bytes(&reader, sizeof(struct endpoint_info));
     struct mate *mate = &regroup->mates[line->rank];
     if (!bytes)
         return false;
     if (epoch < regroup->epoch || !mate->member)
         return true;
-    memcpy(&mate->card, bytes, sizeof mate->card);
-    card_end_texts(&mate->card);
+    memcpy(&mate->endpoint, bytes, sizeof mate->endpoint);
+    endpoint_info_end_texts(&mate->endpoint);
     mate->joined = epoch + 1;
     mate->standing = STANDING_UNKNOWN;
     if (regroup->bound == line->rank && regroup->rank < line->rank)
@@ -244,7 +244,7 @@ static bool take_join(struct regroup *regroup, struct line *line, struct reader 
 static void take_probe(struct regroup *regroup, struct line *line)
 {
     uint32_t leader = regroup->bound;
-    if (!regroup->meeting || regroup->decided || leader == line->rank)
+    if (!regroup->bootstrap || regroup->decided || leader == line->rank)
         return;
     if (leader == REGROUP_NOBODY && regroup->led_since && regroup->rank < line->rank)
         leader = regroup->rank;
@@ -277,7 +277,7 @@ static bool regroup_line_handle(struct regroup *regroup, struct line *line, cons
         rank = reader_u32(&reader);
         if (reader.bad || rank >= regroup->ranks)
             return false;
-        if (regroup->meeting && rank != regroup->rank && regroup->mates[rank].member)
+        if (regroup->bootstrap && rank != regroup->rank && regroup->mates[rank].member)
             regroup_follow(regroup, rank);
         return true;
     case REGROUP_TABLE:
@@ -312,8 +312,8 @@ static void regroup_line_judge_silence(struct regroup *regroup, struct line *lin
     if (now < line->heard + limit)
         return;
     if (line->rank != REGROUP_NOBODY) {
-        const struct card *card = &regroup->cards[line->rank];
-        if (strcmp(card->host, regroup->cards[regroup->rank].host) == 0 && process_is_well(card->process))
+        const struct endpoint_info *endpoint = &regroup->endpoints[line->rank];
+        if (strcmp(endpoint->host, regroup->endpoints[regroup->rank].host) == 0 && process_is_well(endpoint->process))
             limit = CROWDED_SILENCE;
     }
     if (now >= line->heard + limit)

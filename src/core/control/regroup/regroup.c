@@ -20,8 +20,8 @@
 
 /* ---- opening ---- */
 
-weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct card *cards, const uint8_t *secret, int listener,
-                         struct regroup **result, struct error *error)
+weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_info *endpoints, const uint8_t *secret,
+                         int listener, struct regroup **result, struct error *error)
 {
     struct regroup *regroup = calloc(1, sizeof *regroup);
     if (!regroup) {
@@ -31,15 +31,15 @@ weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct card *cards
     *regroup = (struct regroup){.rank = rank, .ranks = ranks, .listener = listener, .bound = REGROUP_NOBODY};
     pthread_mutex_init(&regroup->lock, NULL);
     memcpy(regroup->secret, secret, sizeof regroup->secret);
-    regroup->cards = malloc(ranks * sizeof *regroup->cards);
+    regroup->endpoints = malloc(ranks * sizeof *regroup->endpoints);
     regroup->mates = calloc(ranks, sizeof *regroup->mates);
     regroup->epoll = epoll_create1(EPOLL_CLOEXEC);
     regroup->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     weft_status status = WEFT_OK;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (!regroup->cards || !regroup->mates)
-        status =
-            error_memory(error, ranks * (sizeof *regroup->cards + sizeof *regroup->mates), "what survives a failure");
+    if (!regroup->endpoints || !regroup->mates)
+        status = error_memory(error, ranks * (sizeof *regroup->endpoints + sizeof *regroup->mates),
+                              "what survives a failure");
     else if (regroup->epoll < 0 || regroup->wake < 0 ||
              epoll_ctl(regroup->epoll, EPOLL_CTL_ADD, regroup->wake, &event) != 0 ||
              epoll_ctl(regroup->epoll, EPOLL_CTL_ADD, listener, &event) != 0)
@@ -48,7 +48,7 @@ weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct card *cards
         regroup_close(regroup);
         return status;
     }
-    memcpy(regroup->cards, cards, ranks * sizeof *cards);
+    memcpy(regroup->endpoints, endpoints, ranks * sizeof *endpoints);
     for (uint32_t r = 0; r < ranks; r++)
         regroup->mates[r].member = true;
     *result = regroup;
@@ -67,7 +67,7 @@ void regroup_close(struct regroup *regroup)
         close(regroup->epoll);
     buffer_free(&regroup->table);
     pthread_mutex_destroy(&regroup->lock);
-    free(regroup->cards);
+    free(regroup->endpoints);
     free(regroup->mates);
     free(regroup);
 }
@@ -81,7 +81,7 @@ int regroup_descriptor(const struct regroup *regroup)
 
 void regroup_decide(struct regroup *regroup, weft_status status, const char *message)
 {
-    if (!regroup->meeting || regroup->decided)
+    if (!regroup->bootstrap || regroup->decided)
         return;
     regroup->decided = true;
     error_clear(&regroup->outcome);
@@ -89,9 +89,9 @@ void regroup_decide(struct regroup *regroup, weft_status status, const char *mes
         error_set(&regroup->outcome, status, "%s", message);
 }
 
-/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the cards. */
+/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the endpoint infos. */
 static bool regroup_read_table(const struct regroup *regroup, const uint8_t *bytes, size_t size, uint32_t *epoch,
-                               uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **cards)
+                               uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **endpoints)
 {
     struct reader reader = {bytes, size, false};
     *epoch = reader_u32(&reader);
@@ -100,7 +100,7 @@ static bool regroup_read_table(const struct regroup *regroup, const uint8_t *byt
         return false;
     *draw = reader_bytes(&reader, SECRET_BYTES);
     *first = reader_bytes(&reader, (size_t)*count * 4);
-    *cards = reader_bytes(&reader, *count * sizeof(struct card));
+    *endpoints = reader_bytes(&reader, *count * sizeof(struct endpoint_info));
     if (reader.bad)
         return false;
     struct reader ranks = {*first, (size_t)*count * 4, false};
@@ -116,14 +116,14 @@ static bool regroup_read_table(const struct regroup *regroup, const uint8_t *byt
 bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
 {
     uint32_t epoch, count;
-    const uint8_t *draw, *first, *cards;
+    const uint8_t *draw, *first, *endpoints;
     bool included = false;
-    if (!regroup_read_table(regroup, bytes, size, &epoch, &count, &draw, &first, &cards))
+    if (!regroup_read_table(regroup, bytes, size, &epoch, &count, &draw, &first, &endpoints))
         return false;
     struct reader ranks = {first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++)
         included |= reader_u32(&ranks) == regroup->rank;
-    if (epoch <= regroup->epoch || !included || !regroup->meeting || regroup->decided)
+    if (epoch <= regroup->epoch || !included || !regroup->bootstrap || regroup->decided)
         return true;
     regroup->epoch = epoch;
     buffer_consume(&regroup->table, buffer_size(&regroup->table));
@@ -177,7 +177,7 @@ static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
         return true;
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
-    buffer_put(&payload, &regroup->card, sizeof regroup->card);
+    buffer_put(&payload, &regroup->endpoint, sizeof regroup->endpoint);
     line->joined = true;
     line_send(line, REGROUP_JOIN, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
@@ -230,7 +230,7 @@ static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_
         message, sizeof message,
         "rank %u on host %s and %u others cannot reach %u ranks, which may live on beyond a broken network; only the "
         "larger side goes on, so that there are never two",
-        regroup->rank, regroup->cards[regroup->rank].host, here - 1, beyond);
+        regroup->rank, regroup->endpoints[regroup->rank].host, here - 1, beyond);
     struct buffer payload = {0};
     buffer_put_text(&payload, message);
     for (uint32_t r = 0; r < regroup->ranks; r++) {
@@ -266,9 +266,9 @@ static void regroup_conclude(struct regroup *regroup)
     for (uint32_t r = 0; r < regroup->ranks; r++) {
         if (r != regroup->rank && !mate_has_joined(regroup, r))
             continue;
-        struct card card = r == regroup->rank ? regroup->card : regroup->mates[r].card;
-        card.rank = number++;
-        buffer_put(&payload, &card, sizeof card);
+        struct endpoint_info endpoint = r == regroup->rank ? regroup->endpoint : regroup->mates[r].endpoint;
+        endpoint.rank = number++;
+        buffer_put(&payload, &endpoint, sizeof endpoint);
     }
     for (struct line *line = regroup->lines; line; line = line->next) {
         if (!line->open || !mate_has_joined(regroup, line->rank))
@@ -282,7 +282,7 @@ static void regroup_conclude(struct regroup *regroup)
 
 /* ---- progress ---- */
 
-/* Go on with the meeting: follow the lowest that lives, or lead. */
+/* Go on with the rendezvous: follow the lowest that lives, or lead. */
 static void regroup_seek(struct regroup *regroup, uint64_t now)
 {
     if (regroup->bound != REGROUP_NOBODY) {
@@ -331,18 +331,18 @@ int regroup_progress(struct regroup *regroup, bool quiet)
     for (struct line *line = regroup->lines; line; line = line->next)
         if (!line->ended)
             line_advance(regroup, line, now);
-    if (regroup->meeting && !regroup->decided)
+    if (regroup->bootstrap && !regroup->decided)
         regroup_seek(regroup, now);
     for (struct line *line = regroup->lines; line; line = line->next)
-        if (!regroup->meeting && regroup->began && now > regroup->began + AFTERLIFE && !line->stream.server)
-            line->ended = true; /* of a meeting that is over */
+        if (!regroup->bootstrap && regroup->began && now > regroup->began + AFTERLIFE && !line->stream.server)
+            line->ended = true; /* of a rendezvous that is over */
     line_sweep(regroup, false);
-    bool active = regroup->lines || (regroup->meeting && !regroup->decided);
+    bool active = regroup->lines || (regroup->bootstrap && !regroup->decided);
     pthread_mutex_unlock(&regroup->lock);
     return active ? TICK_MILLISECONDS : -1;
 }
 
-/* ---- meeting ---- */
+/* ---- rendezvous ---- */
 
 /* Who is still awaited, for people; false: nobody. */
 static bool name_missing(const struct regroup *regroup, char *text, size_t size)
@@ -354,15 +354,17 @@ static bool name_missing(const struct regroup *regroup, char *text, size_t size)
             here = line->open && line->rank == r && line->willing;
         if (!mate->member || here || mate->standing != STANDING_UNKNOWN)
             continue;
-        snprintf(text, size, "rank %u on host %s (process %d)", r, regroup->cards[r].host, regroup->cards[r].process);
+        snprintf(text, size, "rank %u on host %s (process %d)", r, regroup->endpoints[r].host,
+                 regroup->endpoints[r].process);
         return true;
     }
     return false;
 }
 
-static void begin_meeting(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait)
+static void begin_rendezvous(struct regroup *regroup, const struct endpoint_info *endpoint,
+                             const struct regroup_wait *wait)
 {
-    regroup->card = *card;
+    regroup->endpoint = *endpoint;
     regroup->wait = *wait;
     regroup->began = clock_now();
     regroup->led_since = 0;
@@ -373,29 +375,29 @@ static void begin_meeting(struct regroup *regroup, const struct card *card, cons
         regroup->mates[r].standing = STANDING_UNKNOWN;
     for (struct line *line = regroup->lines; line; line = line->next)
         line->joined = line->probed = false;
-    regroup->meeting = true;
+    regroup->bootstrap = true;
     eventfd_write(regroup->wake, 1);
 }
 
 static weft_status read_result(const struct regroup *regroup, struct regroup_table *table, struct error *error)
 {
     uint32_t epoch, count;
-    const uint8_t *draw, *first, *cards;
+    const uint8_t *draw, *first, *endpoints;
     if (!regroup_read_table(regroup, buffer_begin(&regroup->table), buffer_size(&regroup->table), &epoch, &count, &draw,
-                            &first, &cards))
+                            &first, &endpoints))
         return error_set(error, WEFT_ERROR_DATA, "the table of the surviving ranks is not well formed");
     struct regroup_table made = {.epoch = epoch, .ranks = count};
-    made.cards = malloc(count * sizeof *made.cards);
+    made.endpoints = malloc(count * sizeof *made.endpoints);
     made.first = malloc(count * sizeof *made.first);
-    if (!made.cards || !made.first) {
-        free(made.cards);
+    if (!made.endpoints || !made.first) {
+        free(made.endpoints);
         free(made.first);
-        return error_memory(error, count * sizeof *made.cards, "the cards of the surviving ranks");
+        return error_memory(error, count * sizeof *made.endpoints, "the endpoint infos of the surviving ranks");
     }
-    memcpy(made.cards, cards, count * sizeof *made.cards);
+    memcpy(made.endpoints, endpoints, count * sizeof *made.endpoints);
     for (uint32_t i = 0; i < count; i++) {
-        card_end_texts(&made.cards[i]);
-        made.cards[i].rank = i;
+        endpoint_info_end_texts(&made.endpoints[i]);
+        made.endpoints[i].rank = i;
     }
     struct reader ranks = {first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++) {
@@ -408,7 +410,7 @@ static weft_status read_result(const struct regroup *regroup, struct regroup_tab
     return WEFT_OK;
 }
 
-weft_status regroup_meet(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait,
+weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *endpoint, const struct regroup_wait *wait,
                          struct regroup_table *table, struct error *error)
 {
     char missing[256], message[512];
@@ -416,7 +418,7 @@ weft_status regroup_meet(struct regroup *regroup, const struct card *card, const
     /* Who follows waits for the leader, who waits for the others: each up to its limit. */
     uint64_t end = began + (uint64_t)(2 * wait->limit_seconds * 1e9) + 2 * QUIET_LIMIT;
     pthread_mutex_lock(&regroup->lock);
-    begin_meeting(regroup, card, wait);
+    begin_rendezvous(regroup, endpoint, wait);
     while (!regroup->decided && clock_now() < end) {
         struct pollfd wait_for = {regroup->epoll, POLLIN, 0};
         pthread_mutex_unlock(&regroup->lock);
@@ -432,7 +434,7 @@ weft_status regroup_meet(struct regroup *regroup, const struct card *card, const
             wait->late(wait->context, message);
         }
     }
-    regroup->meeting = false;
+    regroup->bootstrap = false;
     weft_status status = WEFT_OK;
     if (!regroup->decided)
         status =

@@ -22,7 +22,7 @@
 #define WEFT_CORE_CONTROL_REGROUP_REGROUP_H
 
 #include "base/error.h"
-#include "core/control/wire/card.h"
+#include "core/control/wire/endpoint_info.h"
 #include "core/control/wire/secret.h"
 
 #include <stdbool.h>
@@ -31,18 +31,18 @@
 struct regroup;
 
 /**
- * Be ready to regroup: take over the listener that `cards[rank].control` names (it is closed by regroup_close(), also
- * on failure). Cards and secret are copied.
+ * Be ready to regroup: take over the listener that `endpoint infos[rank].control` names (it is closed by regroup_close(), also
+ * on failure). Endpoint infos and secret are copied.
  */
-weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct card *cards, const uint8_t *secret, int listener,
-                         struct regroup **regroup, struct error *error);
+weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_info *endpoints, const uint8_t *secret,
+                         int listener, struct regroup **regroup, struct error *error);
 void regroup_close(struct regroup *regroup);
 
 /** One descriptor (an epoll) that becomes readable when regroup_progress() has something to do. */
 int regroup_descriptor(const struct regroup *regroup);
 
 /**
- * Answer who calls, go on with a meeting; milliseconds until it must be called again, or -1. `quiet`: nothing of this
+ * Answer who calls, go on with a rendezvous; milliseconds until it must be called again, or -1. `quiet`: nothing of this
  * rank is in flight, nor can be again in this epoch, so that it may be left out without harm to the memory of others.
  */
 int regroup_progress(struct regroup *regroup, bool quiet);
@@ -51,8 +51,8 @@ int regroup_progress(struct regroup *regroup, bool quiet);
 struct regroup_table {
     uint32_t epoch; /**< 1 after the first regrouping */
     uint32_t rank, ranks;
-    struct card *cards; /**< of the new epoch, by new rank; malloc'ed, the caller's */
-    uint32_t *first;    /**< first[r]: the first rank of new rank r; malloc'ed, the caller's */
+    struct endpoint_info *endpoints; /**< of the new epoch, by new rank; malloc'ed, the caller's */
+    uint32_t *first;                 /**< first[r]: the first rank of new rank r; malloc'ed, the caller's */
     uint8_t secret[SECRET_BYTES];
 };
 
@@ -64,10 +64,10 @@ struct regroup_wait {
 };
 
 /**
- * Come with this rank's card for the epoch to be. Errors: PEER, with the message that says why this rank cannot go on
+ * Come with this rank's endpoint info for the epoch to be. Errors: PEER, with the message that says why this rank cannot go on
  * (the smaller side of a partition; left out by the others); TIMEOUT.
  */
-weft_status regroup_meet(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait,
+weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *endpoint, const struct regroup_wait *wait,
                          struct regroup_table *table, struct error *error);
 
 #endif

@@ -32,13 +32,13 @@ static bool pause_for(int stop, double seconds)
 static weft_status begin_up(struct rendezvous *rendezvous, int descriptor, enum above above, struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
-    const struct stream_identity identity = {client->secret, STREAM_MEETING, client->rank, client->ranks};
-    company_count(&rendezvous->counts, &rendezvous->up.counts);
+    const struct stream_identity identity = {client->secret, STREAM_RENDEZVOUS, client->rank, client->ranks};
+    joiners_count(&rendezvous->counts, &rendezvous->up.counts);
     stream_end(&rendezvous->up);
     rendezvous->above = above;
     weft_status status = stream_begin(&rendezvous->up, descriptor, false, &identity, error);
     if (rendezvous->size)
-        rendezvous->up.frame_most = company_frame_most(client->ranks, rendezvous->size);
+        rendezvous->up.frame_most = joiners_frame_most(client->ranks, rendezvous->size);
     return status;
 }
 
@@ -50,7 +50,7 @@ static weft_status connect_any(const char *addresses, uint64_t deadline, int *de
     char list[1024], *rest = NULL;
     weft_status status = WEFT_ERROR_RENDEZVOUS;
     if (snprintf(list, sizeof list, "%s", addresses) >= (int)sizeof list)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the list of meeting addresses '%.60s...' is too long", list);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the list of rendezvous addresses '%.60s...' is too long", list);
     for (char *entry = strtok_r(list, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest)) {
         char host[ADDRESS_TEXT_BYTES];
         uint16_t port = 0;
@@ -79,7 +79,7 @@ static weft_status connect_patiently(const struct rendezvous *rendezvous, const 
         if (status != WEFT_ERROR_RENDEZVOUS)
             return error_set(error, status, "%s", reason.text);
         if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !pause_for(client->stop, nap))
-            return error_set(error, status, "rank %u of %u found nobody at the meeting point within %g s: %s",
+            return error_set(error, status, "rank %u of %u found nobody at the rendezvous point within %g s: %s",
                              client->rank, client->ranks, client->limit_seconds, reason.text);
     }
 }
@@ -107,7 +107,7 @@ weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *e
         return rendezvous_find_server(rendezvous, error);
     if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !pause_for(rendezvous->client.stop, AGAIN_NAP))
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                         "rank %u of %u found nobody at the meeting point within %g s: who listens there closes the "
+                         "rank %u of %u found nobody at the rendezvous point within %g s: who listens there closes the "
                          "connection",
                          rendezvous->client.rank, rendezvous->client.ranks, rendezvous->client.limit_seconds);
     weft_status status = rendezvous->above == ABOVE_PARENT ? rendezvous_find_parent(rendezvous, &reason)
@@ -127,7 +127,7 @@ static bool near_name(const struct rendezvous_client *client, uint32_t place, ch
     if (!secret_sign(client->secret, text, strlen(text), proof))
         return false;
     memcpy(&digits, proof, sizeof digits);
-    snprintf(name, room, "weft-meeting-%016llx-%u", (unsigned long long)digits, place);
+    snprintf(name, room, "weft-rendezvous-%016llx-%u", (unsigned long long)digits, place);
     return true;
 }
 
@@ -137,7 +137,7 @@ weft_status rendezvous_read_failure(const struct frame *frame, struct error *err
     char message[ERROR_TEXT_BYTES];
     uint32_t status = reader_u32(&reader);
     reader_text(&reader, message, sizeof message);
-    return error_set(error, stream_failure(status), "%s", *message ? message : "the meeting failed");
+    return error_set(error, stream_failure(status), "%s", *message ? message : "the rendezvous failed");
 }
 
 /* Greet who is above in this node, and wait to be told this host's address. *found: it is known. */
@@ -218,7 +218,7 @@ static struct rendezvous *find_make(const struct rendezvous_client *client, stru
 {
     struct rendezvous *rendezvous = calloc(1, sizeof *rendezvous);
     if (!rendezvous) {
-        error_memory(error, sizeof *rendezvous, "the meeting");
+        error_memory(error, sizeof *rendezvous, "the rendezvous");
         return NULL;
     }
     rendezvous->client = *client;
@@ -248,7 +248,7 @@ weft_status rendezvous_open(const struct rendezvous_client *client, struct rende
         rendezvous_close(rendezvous);
         return status;
     }
-    (void)stream_write(&rendezvous->up, NULL); /* the greeting goes on while the card is being made */
+    (void)stream_write(&rendezvous->up, NULL); /* the greeting goes on while the endpoint info is being made */
     *result = rendezvous;
     return WEFT_OK;
 }
@@ -297,13 +297,13 @@ void rendezvous_close(struct rendezvous *rendezvous)
 {
     if (!rendezvous)
         return;
-    company_close(&rendezvous->company);
+    joiners_close(&rendezvous->joiners);
     stream_end(&rendezvous->up);
     if (rendezvous->near >= 0)
         close(rendezvous->near);
     if (rendezvous->far >= 0)
         close(rendezvous->far);
-    free(rendezvous->cards);
+    free(rendezvous->endpoints);
     free(rendezvous->passed);
     free(rendezvous);
 }

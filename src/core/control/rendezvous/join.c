@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The side that comes to the rendezvous: holds the cards of those below until all are there, passes them up, passes the
+ * The side that comes to the rendezvous: holds the endpoint infos of those below until all are there, passes them up, passes the
  * table down. One loop; who is above was found before (core/control/rendezvous/find.c).
  */
 #include "base/clock.h"
@@ -21,7 +21,7 @@
 static uint32_t join_chain_here(const struct rendezvous *rendezvous)
 {
     const struct stream_counts *up = &rendezvous->up.counts, *former = &rendezvous->counts;
-    return rendezvous->chain + rendezvous->company.handled + up->sent + up->received + former->sent + former->received;
+    return rendezvous->chain + rendezvous->joiners.handled + up->sent + up->received + former->sent + former->received;
 }
 
 static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
@@ -39,7 +39,7 @@ static void join_fail(struct rendezvous *rendezvous, weft_status status, const c
         return;
     rendezvous->over = true;
     rendezvous->status = error_set(&rendezvous->error, status, "%s", message);
-    company_fail(&rendezvous->company, status, message);
+    joiners_fail(&rendezvous->joiners, status, message);
 }
 
 /* The round shall fail for all: whoever is above tells everybody, this rank included. */
@@ -53,36 +53,37 @@ static void complain(struct rendezvous *rendezvous, weft_status status, const ch
     }
 }
 
-/* The table is here: the rest of `reader` after its chain. Keep the cards, and have it passed down. */
+/* The table is here: the rest of `reader` after its chain. Keep the endpoint infos, and have it passed down. */
 static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
 {
     struct rendezvous_result *result = rendezvous->result;
-    struct buffer *answer = &rendezvous->company.answer;
+    struct buffer *answer = &rendezvous->joiners.answer;
     const uint8_t *rest = reader.bytes;
     size_t rest_size = reader.left;
     reader_bytes(&reader, 8);
     const uint8_t *draw = reader_bytes(&reader, SECRET_BYTES);
     result->blobs = malloc(reader.left);
     if (!result->blobs) {
-        join_fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the cards of all ranks");
+        join_fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the endpoint infos of all ranks");
         return;
     }
     memcpy(result->blobs, reader.bytes, reader.left);
     (void)secret_sign(rendezvous->client.secret, draw, SECRET_BYTES, result->session);
     result->chain = join_chain_here(rendezvous);
     rendezvous->over = true;
-    if (rendezvous->company.count == 0)
+    if (rendezvous->joiners.count == 0)
         return;
     frame_put(answer, RENDEZVOUS_TABLE, NULL, 4 + rest_size);
-    buffer_put_u32(answer, result->chain + rendezvous->company.count);
+    buffer_put_u32(answer, result->chain + rendezvous->joiners.count);
     buffer_put(answer, rest, rest_size);
     if (answer->failed)
-        company_fail(&rendezvous->company, WEFT_ERROR_MEMORY, "a rank had no memory to pass on the cards of all ranks");
+        joiners_fail(&rendezvous->joiners, WEFT_ERROR_MEMORY,
+                     "a rank had no memory to pass on the endpoint infos of all ranks");
     else
-        company_dismiss(&rendezvous->company, true);
+        joiners_dismiss(&rendezvous->joiners, true);
 }
 
-/* The root has the cards of all. */
+/* The root has the endpoint infos of all. */
 static void make_table(struct rendezvous *rendezvous)
 {
     struct buffer table = {0};
@@ -95,9 +96,9 @@ static void make_table(struct rendezvous *rendezvous)
     buffer_put_u32(&table, rendezvous->client.ranks);
     buffer_put_u32(&table, rendezvous->size);
     buffer_put(&table, draw, sizeof draw);
-    buffer_put(&table, rendezvous->cards, (size_t)rendezvous->client.ranks * rendezvous->size);
+    buffer_put(&table, rendezvous->endpoints, (size_t)rendezvous->client.ranks * rendezvous->size);
     if (table.failed)
-        join_fail(rendezvous, WEFT_ERROR_MEMORY, "the meeting has no memory for the cards of all ranks");
+        join_fail(rendezvous, WEFT_ERROR_MEMORY, "the rendezvous has no memory for the endpoint infos of all ranks");
     else
         join_deliver(rendezvous, (struct reader){buffer_begin(&table), buffer_size(&table), false});
     buffer_free(&table);
@@ -105,17 +106,17 @@ static void make_table(struct rendezvous *rendezvous)
 
 /* ---- from below ---- */
 
-static void join_seat(void *context, struct guest *guest)
+static void join_seat(void *context, struct joiner *joiner)
 {
     struct rendezvous *rendezvous = context;
-    char message[COMPANY_SENTENCE_BYTES];
-    if (!company_check(&rendezvous->company, guest, message))
+    char message[JOINERS_MESSAGE_BYTES];
+    if (!joiners_check(&rendezvous->joiners, joiner, message))
         complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
-    if (!guest->near)
+    if (!joiner->near)
         return;
     struct buffer address = {0};
     buffer_put_text(&address, rendezvous->address);
-    stream_put(&guest->stream, RENDEZVOUS_ADDRESS, buffer_begin(&address), buffer_size(&address));
+    stream_put(&joiner->stream, RENDEZVOUS_ADDRESS, buffer_begin(&address), buffer_size(&address));
     buffer_free(&address);
 }
 
@@ -129,7 +130,7 @@ static void join_refuse(void *context, const char *message)
 /* A rank goes away again; put into `gone` if who is above knows of it. */
 static void withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
 {
-    company_withdraw(&rendezvous->company, rank);
+    joiners_withdraw(&rendezvous->joiners, rank);
     if (!rendezvous->passed[rank])
         return;
     rendezvous->passed[rank] = false;
@@ -144,72 +145,72 @@ static void tell_withdrawn(struct rendezvous *rendezvous, struct buffer *gone)
     buffer_free(gone);
 }
 
-static void join_leave(void *context, struct guest *guest)
+static void join_leave(void *context, struct joiner *joiner)
 {
     struct rendezvous *rendezvous = context;
     struct buffer gone = {0};
     if (rendezvous->placed || rendezvous->over) /* all had come: the control plane will miss it, and say so */
         return;
     for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
-        if (rendezvous->company.bringer[rank] == guest->number)
+        if (rendezvous->joiners.bringer[rank] == joiner->number)
             withdraw(rendezvous, rank, &gone);
     tell_withdrawn(rendezvous, &gone);
 }
 
-static bool take_cards(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+static bool take_cards(struct rendezvous *rendezvous, struct joiner *joiner, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
-    char message[COMPANY_SENTENCE_BYTES], host[STREAM_HOST_BYTES];
+    char message[JOINERS_MESSAGE_BYTES], host[STREAM_HOST_BYTES];
     if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % (4 + size))
         return false;
     hear_chain(rendezvous, chain);
     if (size != rendezvous->size) {
         snprintf(
             message, sizeof message,
-            "rank %u on host %s brings a card of %u bytes and rank %u on host %s one of %u; install the same build "
+            "rank %u on host %s brings a endpoint info of %u bytes and rank %u on host %s one of %u; install the same build "
             "of Weft on both",
-            guest->stream.peer_rank, guest->stream.peer_host, size, rendezvous->client.rank,
+            joiner->stream.peer_rank, joiner->stream.peer_host, size, rendezvous->client.rank,
             address_host_name(host, sizeof host), rendezvous->size);
         complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }
     while (reader.left > 0) {
         uint32_t rank = reader_u32(&reader);
-        const uint8_t *card = reader_bytes(&reader, size);
-        if (rank >= rendezvous->client.ranks || rendezvous->company.bringer[rank] == guest->number)
+        const uint8_t *endpoint = reader_bytes(&reader, size);
+        if (rank >= rendezvous->client.ranks || rendezvous->joiners.bringer[rank] == joiner->number)
             return false;
-        if (company_bring(&rendezvous->company, guest, rank, message))
-            memcpy(rendezvous->cards + (size_t)rank * size, card, size);
+        if (joiners_bring(&rendezvous->joiners, joiner, rank, message))
+            memcpy(rendezvous->endpoints + (size_t)rank * size, endpoint, size);
         else
             complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     }
     return true;
 }
 
-static bool join_take_withdrawn(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+static bool join_take_withdrawn(struct rendezvous *rendezvous, struct joiner *joiner, struct reader reader)
 {
     struct buffer gone = {0};
     bool good = true;
     while (reader.left > 0 && good) {
         uint32_t rank = reader_u32(&reader);
         good = !reader.bad && rank < rendezvous->client.ranks;
-        if (good && !rendezvous->placed && rendezvous->company.bringer[rank] == guest->number)
+        if (good && !rendezvous->placed && rendezvous->joiners.bringer[rank] == joiner->number)
             withdraw(rendezvous, rank, &gone);
     }
     tell_withdrawn(rendezvous, &gone);
     return good;
 }
 
-static bool join_take(void *context, struct guest *guest, const struct frame *frame)
+static bool join_take(void *context, struct joiner *joiner, const struct frame *frame)
 {
     struct rendezvous *rendezvous = context;
     struct reader reader = {frame->payload, frame->size, false};
     struct error reason = {0};
     switch (frame->kind) {
-    case RENDEZVOUS_CARDS:
-        return take_cards(rendezvous, guest, reader);
+    case RENDEZVOUS_ENDPOINTS:
+        return take_cards(rendezvous, joiner, reader);
     case RENDEZVOUS_WITHDRAWN:
-        return join_take_withdrawn(rendezvous, guest, reader);
+        return join_take_withdrawn(rendezvous, joiner, reader);
     case RENDEZVOUS_FAILURE:
         (void)rendezvous_read_failure(frame, &reason);
         complain(rendezvous, reason.status, reason.text);
@@ -219,14 +220,14 @@ static bool join_take(void *context, struct guest *guest, const struct frame *fr
     }
 }
 
-static const struct company_rules rules = {join_seat, join_take, join_leave, join_refuse};
+static const struct joiners_rules rules = {join_seat, join_take, join_leave, join_refuse};
 
 /* ---- from above ---- */
 
 /* What came from above is of no use. */
 static void fail_above(struct rendezvous *rendezvous)
 {
-    char message[COMPANY_SENTENCE_BYTES];
+    char message[JOINERS_MESSAGE_BYTES];
     snprintf(message, sizeof message, "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
              rendezvous->up.peer_host, rendezvous->up.peer_address, rendezvous->client.ranks);
     join_fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
@@ -248,7 +249,7 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
     if (!root && address_parse(rendezvous->parent, host, &port, NULL) != WEFT_OK)
         reader.bad = true;
     uint32_t ranks = rendezvous->client.ranks;
-    if (reader.bad || reader.left > 0 || below > ranks || below < rendezvous->company.held ||
+    if (reader.bad || reader.left > 0 || below > ranks || below < rendezvous->joiners.held ||
         (root && below != ranks)) {
         fail_above(rendezvous);
         return;
@@ -262,7 +263,7 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
     struct error reason = {0};
     if (root) {
         rendezvous->above = ABOVE_NOBODY;
-        company_count(&rendezvous->counts, &rendezvous->up.counts);
+        joiners_count(&rendezvous->counts, &rendezvous->up.counts);
         stream_end(&rendezvous->up);
         rendezvous->up = (struct stream){.descriptor = -1};
     } else if (rendezvous_find_parent(rendezvous, &reason) != WEFT_OK) {
@@ -306,7 +307,7 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
 {
     const struct rendezvous_client *client = &rendezvous->client;
     const struct stream *up = &rendezvous->up;
-    char message[COMPANY_SENTENCE_BYTES];
+    char message[JOINERS_MESSAGE_BYTES];
     struct error failure = {0};
     if (up->state != STREAM_ENDED) {
         join_fail(rendezvous, reason->status, reason->text);
@@ -316,7 +317,7 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
             join_fail(rendezvous, failure.status, failure.text);
     } else if (rendezvous->above == ABOVE_SERVER) {
         snprintf(message, sizeof message,
-                 "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
+                 "the rendezvous at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
                  "launcher or rank 0, ended?",
                  client->addresses, up->peer_host, client->ranks);
         join_fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
@@ -360,7 +361,7 @@ static void hear_above(struct rendezvous *rendezvous)
 /* Whether a rank is here, and who is above has not been told. */
 static bool is_pending(const struct rendezvous *rendezvous, uint32_t rank)
 {
-    return rendezvous->company.bringer[rank] != COMPANY_NOBODY && !rendezvous->passed[rank];
+    return rendezvous->joiners.bringer[rank] != JOINERS_NOBODY && !rendezvous->passed[rank];
 }
 
 static void pass_cards(struct rendezvous *rendezvous)
@@ -372,9 +373,9 @@ static void pass_cards(struct rendezvous *rendezvous)
     for (uint32_t rank = 0; rank < ranks; rank++)
         if (is_pending(rendezvous, rank)) {
             buffer_put_u32(&payload, rank);
-            buffer_put(&payload, rendezvous->cards + (size_t)rank * size, size);
+            buffer_put(&payload, rendezvous->endpoints + (size_t)rank * size, size);
         }
-    stream_put(&rendezvous->up, RENDEZVOUS_CARDS, buffer_begin(&payload), buffer_size(&payload));
+    stream_put(&rendezvous->up, RENDEZVOUS_ENDPOINTS, buffer_begin(&payload), buffer_size(&payload));
     rendezvous->up.out.failed |= payload.failed;
     buffer_free(&payload);
 }
@@ -385,7 +386,7 @@ static void pass_numbers(struct rendezvous *rendezvous, const char *host)
     struct buffer payload = {0};
     struct error reason = {0};
     uint32_t ranks = rendezvous->client.ranks;
-    if (rendezvous->far < 0 && rendezvous->company.held < ranks &&
+    if (rendezvous->far < 0 && rendezvous->joiners.held < ranks &&
         rendezvous_listen_far(rendezvous, host, &reason) != WEFT_OK) {
         join_fail(rendezvous, reason.status, reason.text);
         return;
@@ -409,7 +410,7 @@ static void pass_numbers(struct rendezvous *rendezvous, const char *host)
 /* Pass up what can be passed now. */
 static void join_pass(struct rendezvous *rendezvous, const char *host)
 {
-    uint32_t held = rendezvous->company.held;
+    uint32_t held = rendezvous->joiners.held;
     bool whole = held >= rendezvous->expected;
     if (rendezvous->over)
         return;
@@ -435,7 +436,7 @@ static void join_pass(struct rendezvous *rendezvous, const char *host)
     else
         pass_cards(rendezvous);
     for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
-        rendezvous->passed[rank] = rendezvous->company.bringer[rank] != COMPANY_NOBODY;
+        rendezvous->passed[rank] = rendezvous->joiners.bringer[rank] != JOINERS_NOBODY;
     rendezvous->passed_count = held;
 }
 
@@ -445,17 +446,18 @@ static void join_pass(struct rendezvous *rendezvous, const char *host)
 static void join_too_late(struct rendezvous *rendezvous)
 {
     const struct rendezvous_client *client = &rendezvous->client;
-    char message[COMPANY_SENTENCE_BYTES];
+    char message[JOINERS_MESSAGE_BYTES];
     uint32_t late = 0;
     while (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE &&
-           rendezvous->company.bringer[rendezvous->child[late]] != COMPANY_NOBODY)
+           rendezvous->joiners.bringer[rendezvous->child[late]] != JOINERS_NOBODY)
         late++;
     const char *host = rendezvous->placed && late < TREE_ARITY ? rendezvous->child_host[late] : "";
     if (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE)
-        snprintf(message, sizeof message,
-                 "rank %u%s%s has not brought its cards to rank %u within %g s; is there a network or a firewall "
-                 "between them?",
-                 rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
+        snprintf(
+            message, sizeof message,
+            "rank %u%s%s has not brought its endpoint infos to rank %u within %g s; is there a network or a firewall "
+            "between them?",
+            rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
     else
         snprintf(message, sizeof message,
                  "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
@@ -476,7 +478,7 @@ static void join_too_late(struct rendezvous *rendezvous)
 static uint64_t join_end_of(const struct rendezvous *rendezvous)
 {
     double more = SERVER_GRACE;
-    if (rendezvous->placed && !rendezvous->late && rendezvous->company.held < rendezvous->expected) {
+    if (rendezvous->placed && !rendezvous->late && rendezvous->joiners.held < rendezvous->expected) {
         more = 0;
         for (uint32_t below = rendezvous->expected; below > 1; below /= TREE_ARITY)
             more += LEVEL_SECONDS;
@@ -487,12 +489,12 @@ static uint64_t join_end_of(const struct rendezvous *rendezvous)
 /* Wait for something to happen, and handle it. */
 static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
 {
-    enum { NEAR, FAR, STOP, UP, GUESTS };
-    struct company *company = &rendezvous->company;
-    uint32_t count = company->count;
-    struct pollfd *grown = realloc(*polls, (GUESTS + count) * sizeof **polls);
+    enum { NEAR, FAR, STOP, UP, JOINERS };
+    struct joiners *joiners = &rendezvous->joiners;
+    uint32_t count = joiners->count;
+    struct pollfd *grown = realloc(*polls, (JOINERS + count) * sizeof **polls);
     if (!grown)
-        return error_memory(error, (GUESTS + count) * sizeof **polls, "the meeting");
+        return error_memory(error, (JOINERS + count) * sizeof **polls, "the rendezvous");
     *polls = grown;
     bool over = rendezvous->over;
     int up = over ? -1 : rendezvous->up.descriptor;
@@ -501,23 +503,23 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     grown[FAR] = (struct pollfd){over || !rendezvous->placed ? -1 : rendezvous->far, POLLIN, 0};
     grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
     grown[UP] = (struct pollfd){up, (short)(POLLIN | (stream_wants_write(&rendezvous->up) ? POLLOUT : 0)), 0};
-    company_poll(company, grown + GUESTS);
+    joiners_poll(joiners, grown + JOINERS);
     uint64_t end = join_end_of(rendezvous);
-    uint64_t now = clock_now(), next = company_deadline(company, over ? now + 60000000000ull : end);
-    if (!over && !rendezvous->placed && company->held > rendezvous->passed_count && rendezvous->hold > now &&
+    uint64_t now = clock_now(), next = joiners_deadline(joiners, over ? now + 60000000000ull : end);
+    if (!over && !rendezvous->placed && joiners->held > rendezvous->passed_count && rendezvous->hold > now &&
         rendezvous->hold < next)
         next = rendezvous->hold;
-    if (poll(grown, GUESTS + count, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
-        return error_system(error, "cannot wait for the meeting at %s", rendezvous->client.addresses);
+    if (poll(grown, JOINERS + count, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
+        return error_system(error, "cannot wait for the rendezvous at %s", rendezvous->client.addresses);
     if (grown[STOP].revents)
-        return error_set(error, WEFT_ERROR_STATE, "the meeting at %s was given up", rendezvous->client.addresses);
+        return error_set(error, WEFT_ERROR_STATE, "the rendezvous at %s was given up", rendezvous->client.addresses);
     if (grown[UP].revents & (POLLIN | POLLHUP | POLLERR))
         hear_above(rendezvous);
-    company_serve(company, grown + GUESTS, count);
+    joiners_serve(joiners, grown + JOINERS, count);
     if (grown[NEAR].revents)
-        company_accept(company, rendezvous->near, true);
+        joiners_accept(joiners, rendezvous->near, true);
     if (grown[FAR].revents)
-        company_accept(company, rendezvous->far, false);
+        joiners_accept(joiners, rendezvous->far, false);
     if (!rendezvous->over && clock_now() >= join_end_of(rendezvous))
         join_too_late(rendezvous);
     return WEFT_OK;
@@ -534,8 +536,8 @@ static weft_status attend(struct rendezvous *rendezvous, const char *host, struc
         if (!rendezvous->over && rendezvous->above != ABOVE_NOBODY && stream_write(&rendezvous->up, &reason) != WEFT_OK)
             join_fail(rendezvous, reason.status, reason.text);
         if (rendezvous->over)
-            company_end_others(&rendezvous->company);
-        if (rendezvous->over && rendezvous->company.count == 0)
+            joiners_end_others(&rendezvous->joiners);
+        if (rendezvous->over && rendezvous->joiners.count == 0)
             break;
         status = join_turn(rendezvous, &polls, error);
     }
@@ -552,22 +554,22 @@ static weft_status join_take_part(struct rendezvous *rendezvous, const char *hos
     const struct rendezvous_client *client = &rendezvous->client;
     struct rendezvous_result answer = {0};
     weft_status status =
-        company_open(&rendezvous->company, client->ranks, 4 + size, client->secret, &rules, rendezvous, error);
-    rendezvous->cards = calloc(client->ranks, size);
+        joiners_open(&rendezvous->joiners, client->ranks, 4 + size, client->secret, &rules, rendezvous, error);
+    rendezvous->endpoints = calloc(client->ranks, size);
     rendezvous->passed = calloc(client->ranks, sizeof *rendezvous->passed);
-    if (status == WEFT_OK && (!rendezvous->cards || !rendezvous->passed))
-        status = error_memory(error, (size_t)client->ranks * size, "the cards of all ranks");
+    if (status == WEFT_OK && (!rendezvous->endpoints || !rendezvous->passed))
+        status = error_memory(error, (size_t)client->ranks * size, "the endpoint infos of all ranks");
     if (status != WEFT_OK)
         return status;
     rendezvous->result = &answer;
-    if (client->rank < client->ranks && company_bring(&rendezvous->company, NULL, client->rank, NULL))
-        memcpy(rendezvous->cards + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
+    if (client->rank < client->ranks && joiners_bring(&rendezvous->joiners, NULL, client->rank, NULL))
+        memcpy(rendezvous->endpoints + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
     double hold = client->limit_seconds / 8 < HOLD_SECONDS ? client->limit_seconds / 8 : HOLD_SECONDS;
     rendezvous->hold = clock_after(hold);
     status = attend(rendezvous, host, error);
-    answer.counts = company_counts(&rendezvous->company);
-    company_count(&answer.counts, &rendezvous->up.counts);
-    company_count(&answer.counts, &rendezvous->counts);
+    answer.counts = joiners_counts(&rendezvous->joiners);
+    joiners_count(&answer.counts, &rendezvous->up.counts);
+    joiners_count(&answer.counts, &rendezvous->counts);
     if (status != WEFT_OK)
         free(answer.blobs);
     else
@@ -579,7 +581,7 @@ weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, con
                             struct rendezvous_result *result, struct error *error)
 {
     rendezvous->size = size;
-    rendezvous->up.frame_most = company_frame_most(rendezvous->client.ranks, size);
+    rendezvous->up.frame_most = joiners_frame_most(rendezvous->client.ranks, size);
     return join_take_part(rendezvous, host ? host : rendezvous->address, blob, size, result, error);
 }
 

@@ -88,7 +88,7 @@ static weft_status pmix_fence(struct kvs *kvs, double limit_seconds, struct erro
     if (!fenced)
         return error_set(
             error, WEFT_ERROR_TIMEOUT,
-            "not all %u ranks have come to the meeting within %g s (the launcher's PMIx does not tell which)",
+            "not all %u ranks have come to the rendezvous within %g s (the launcher's PMIx does not tell which)",
             kvs->ranks, limit_seconds);
     return status == PMIX_SUCCESS ? WEFT_OK : pmix_failed(pmix, "bring all ranks together", status, error);
 }
@@ -102,7 +102,7 @@ static weft_status pmix_get(struct kvs *kvs, uint32_t rank, const char *key, cha
     pmix_value_t *entry = NULL;
     pmix_status_t status = pmix->get(&owner, key, NULL, 0, &entry);
     if (status != PMIX_SUCCESS || !entry)
-        return pmix_failed(pmix, "get a rank's card", status, error);
+        return pmix_failed(pmix, "get a rank's endpoint info", status, error);
     bool good = entry->type == PMIX_STRING && strlen(entry->data.string) < room;
     if (good)
         strcpy(value, entry->data.string);

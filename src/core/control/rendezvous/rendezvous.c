@@ -3,7 +3,7 @@
 #include "core/control/rendezvous/rendezvous.h"
 
 #include "base/clock.h"
-#include "core/control/rendezvous/internal/company.h"
+#include "core/control/rendezvous/internal/joiners.h"
 #include "core/control/rendezvous/internal/wire.h"
 #include "core/control/wire/tree.h"
 
@@ -15,13 +15,13 @@
 
 struct round {
     const struct rendezvous_server *server;
-    struct company company;
-    uint32_t chain;                       /* the longest among what the guests have said, above what was handled here */
-    uint32_t size;                        /* bytes of a card, as who brings rank 0 says */
-    uint64_t deadline;                    /* of the round; 0: nobody has come yet */
-    uint32_t finished;                    /* rounds that are over, well or not */
-    char refused[COMPANY_SENTENCE_BYTES]; /* the last refusal, for the message about a missing rank */
-    weft_status status;                   /* what ended the round, until it has been told */
+    struct joiners joiners;
+    uint32_t chain;                      /* the longest among what the joined have said, above what was handled here */
+    uint32_t size;                       /* bytes of a endpoint info, as who brings rank 0 says */
+    uint64_t deadline;                   /* of the round; 0: nobody has come yet */
+    uint32_t finished;                   /* rounds that are over, well or not */
+    char refused[JOINERS_MESSAGE_BYTES]; /* the last refusal, for the message about a missing rank */
+    weft_status status;                  /* what ended the round, until it has been told */
     struct error error;
 };
 
@@ -34,8 +34,8 @@ static void rendezvous_report(const struct round *round, const char *message)
 /* The next round can begin. */
 static void rendezvous_finish(struct round *round)
 {
-    memset(round->company.bringer, 0, round->company.ranks * sizeof *round->company.bringer);
-    round->company.held = 0;
+    memset(round->joiners.bringer, 0, round->joiners.ranks * sizeof *round->joiners.bringer);
+    round->joiners.held = 0;
     round->size = round->chain = 0;
     round->deadline = 0;
     round->finished++;
@@ -45,18 +45,18 @@ static void rendezvous_finish(struct round *round)
 /* The round has failed: tell all who have come, and the caller. */
 static void rendezvous_fail(struct round *round, weft_status status, const char *message)
 {
-    company_fail(&round->company, status, message);
+    joiners_fail(&round->joiners, status, message);
     rendezvous_finish(round);
     rendezvous_report(round, message);
     round->status = error_set(&round->error, status, "%s", message);
 }
 
-/* A guest has proved that it belongs to the job: does what it says fit? */
-static void rendezvous_seat(void *context, struct guest *guest)
+/* A joiner has proved that it belongs to the job: does what it says fit? */
+static void rendezvous_seat(void *context, struct joiner *joiner)
 {
     struct round *round = context;
-    char message[COMPANY_SENTENCE_BYTES];
-    if (!company_check(&round->company, guest, message))
+    char message[JOINERS_MESSAGE_BYTES];
+    if (!joiners_check(&round->joiners, joiner, message))
         rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
     else if (round->deadline == 0)
         round->deadline = clock_after(round->server->limit_seconds);
@@ -69,92 +69,93 @@ static void rendezvous_refuse(void *context, const char *message)
     rendezvous_report(round, message);
 }
 
-static void rendezvous_forget(struct round *round, struct guest *guest, uint32_t rank)
+static void rendezvous_forget(struct round *round, struct joiner *joiner, uint32_t rank)
 {
-    if (round->company.bringer[rank] != guest->number)
+    if (round->joiners.bringer[rank] != joiner->number)
         return;
-    company_withdraw(&round->company, rank);
-    guest->brought--;
+    joiners_withdraw(&round->joiners, rank);
+    joiner->brought--;
 }
 
-static void rendezvous_leave(void *context, struct guest *guest)
+static void rendezvous_leave(void *context, struct joiner *joiner)
 {
     struct round *round = context;
-    for (uint32_t rank = 0; guest->brought > 0 && rank < round->company.ranks; rank++)
-        rendezvous_forget(round, guest, rank);
+    for (uint32_t rank = 0; joiner->brought > 0 && rank < round->joiners.ranks; rank++)
+        rendezvous_forget(round, joiner, rank);
 }
 
 static uint32_t rendezvous_chain_here(const struct round *round)
 {
-    return round->chain + round->company.handled;
+    return round->chain + round->joiners.handled;
 }
 
-/* Ranks have come with a guest. */
-static bool take_come(struct round *round, struct guest *guest, struct reader reader)
+/* Ranks have come with a joiner. */
+static bool take_come(struct round *round, struct joiner *joiner, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
-    char address[COMPANY_ADDRESS_BYTES], message[COMPANY_SENTENCE_BYTES];
+    char address[JOINERS_ADDRESS_BYTES], message[JOINERS_MESSAGE_BYTES];
     reader_text(&reader, address, sizeof address);
     if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % 8)
         return false;
     if (chain < RENDEZVOUS_CHAIN_MOST && chain > rendezvous_chain_here(round))
         round->chain += chain - rendezvous_chain_here(round);
     if (round->size && round->size != size) {
-        snprintf(message, sizeof message,
-                 "rank %u on host %s brings a card of %u bytes and others bring cards of %u; install the same build of "
-                 "Weft on all hosts",
-                 guest->stream.peer_rank, guest->stream.peer_host, size, round->size);
+        snprintf(
+            message, sizeof message,
+            "rank %u on host %s brings a endpoint info of %u bytes and others bring endpoint infos of %u; install the same build of "
+            "Weft on all hosts",
+            joiner->stream.peer_rank, joiner->stream.peer_host, size, round->size);
         rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }
     round->size = size;
-    memcpy(guest->address, address, sizeof guest->address);
+    memcpy(joiner->address, address, sizeof joiner->address);
     while (reader.left > 0) {
         uint32_t first = reader_u32(&reader), count = reader_u32(&reader);
-        if (count == 0 || first >= round->company.ranks || count > round->company.ranks - first)
+        if (count == 0 || first >= round->joiners.ranks || count > round->joiners.ranks - first)
             return false;
-        if (guest->brought == 0 || first < guest->first)
-            guest->first = first;
+        if (joiner->brought == 0 || first < joiner->first)
+            joiner->first = first;
         for (uint32_t rank = first; rank < first + count; rank++) {
-            if (round->company.bringer[rank] == guest->number)
+            if (round->joiners.bringer[rank] == joiner->number)
                 return false;
-            if (!company_bring(&round->company, guest, rank, message)) {
+            if (!joiners_bring(&round->joiners, joiner, rank, message)) {
                 rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
                 return true;
             }
-            guest->brought++;
+            joiner->brought++;
         }
     }
     return true;
 }
 
-static bool rendezvous_take_withdrawn(struct round *round, struct guest *guest, struct reader reader)
+static bool rendezvous_take_withdrawn(struct round *round, struct joiner *joiner, struct reader reader)
 {
     while (reader.left > 0) {
         uint32_t rank = reader_u32(&reader);
-        if (reader.bad || rank >= round->company.ranks)
+        if (reader.bad || rank >= round->joiners.ranks)
             return false;
-        rendezvous_forget(round, guest, rank);
+        rendezvous_forget(round, joiner, rank);
     }
     return true;
 }
 
-static bool rendezvous_take(void *context, struct guest *guest, const struct frame *frame)
+static bool rendezvous_take(void *context, struct joiner *joiner, const struct frame *frame)
 {
     struct round *round = context;
     struct reader reader = {frame->payload, frame->size, false};
-    char message[COMPANY_SENTENCE_BYTES];
+    char message[JOINERS_MESSAGE_BYTES];
     switch (frame->kind) {
     case RENDEZVOUS_COME:
-        return take_come(round, guest, reader);
+        return take_come(round, joiner, reader);
     case RENDEZVOUS_WITHDRAWN:
-        return rendezvous_take_withdrawn(round, guest, reader);
+        return rendezvous_take_withdrawn(round, joiner, reader);
     case RENDEZVOUS_FAILURE: {
         weft_status status = stream_failure(reader_u32(&reader));
         reader_text(&reader, message, sizeof message);
         if (reader.bad)
             return false;
-        rendezvous_fail(round, status, *message ? message : "a rank gave the meeting up");
+        rendezvous_fail(round, status, *message ? message : "a rank gave the rendezvous up");
         return true;
     }
     default:
@@ -162,16 +163,16 @@ static bool rendezvous_take(void *context, struct guest *guest, const struct fra
     }
 }
 
-static const struct company_rules rules = {rendezvous_seat, rendezvous_take, rendezvous_leave, rendezvous_refuse};
+static const struct joiners_rules rules = {rendezvous_seat, rendezvous_take, rendezvous_leave, rendezvous_refuse};
 
 static int by_first_rank(const void *a, const void *b)
 {
-    const struct guest *const *left = a, *const *right = b;
+    const struct joiner *const *left = a, *const *right = b;
     return (*left)->first < (*right)->first ? -1 : (*left)->first > (*right)->first;
 }
 
-/* Tell one of the guests, in order of their lowest ranks, where it belongs. */
-static void give_place(const struct round *round, struct guest *const *order, uint32_t count, uint32_t index,
+/* Tell one of the joined, in order of their lowest ranks, where it belongs. */
+static void give_place(const struct round *round, struct joiner *const *order, uint32_t count, uint32_t index,
                        uint32_t below)
 {
     struct buffer place = {0};
@@ -188,21 +189,21 @@ static void give_place(const struct round *round, struct guest *const *order, ui
     buffer_free(&place);
 }
 
-/* All have come: each guest that brings ranks gets its place in the tree. */
+/* All have come: each joiner that brings ranks gets its place in the tree. */
 static void rendezvous_complete(struct round *round)
 {
-    struct company *company = &round->company;
-    struct guest **order = calloc(company->count, sizeof *order);
-    uint32_t *below = calloc(company->count, sizeof *below), count = 0;
+    struct joiners *joiners = &round->joiners;
+    struct joiner **order = calloc(joiners->count, sizeof *order);
+    uint32_t *below = calloc(joiners->count, sizeof *below), count = 0;
     if (!order || !below) {
         free(order);
         free(below);
-        rendezvous_fail(round, WEFT_ERROR_MEMORY, "the meeting has no memory for the tree of its ranks");
+        rendezvous_fail(round, WEFT_ERROR_MEMORY, "the rendezvous has no memory for the tree of its ranks");
         return;
     }
-    for (uint32_t i = 0; i < company->count; i++)
-        if (!company->guests[i].leaving && company->guests[i].brought > 0)
-            order[count++] = &company->guests[i];
+    for (uint32_t i = 0; i < joiners->count; i++)
+        if (!joiners->joined[i].leaving && joiners->joined[i].brought > 0)
+            order[count++] = &joiners->joined[i];
     qsort(order, count, sizeof *order, by_first_rank);
     for (uint32_t i = count; i-- > 0;) { /* children have higher places than their parents */
         below[i] += order[i]->brought;
@@ -213,7 +214,7 @@ static void rendezvous_complete(struct round *round)
         give_place(round, order, count, i, below[i]);
     free(order);
     free(below);
-    company_dismiss(company, false);
+    joiners_dismiss(joiners, false);
     rendezvous_finish(round);
 }
 
@@ -221,10 +222,10 @@ static void rendezvous_complete(struct round *round)
 static const char *rendezvous_host_of(const struct round *round, uint32_t rank)
 {
     const struct rendezvous_server *server = round->server;
-    for (uint32_t i = 0; i < round->company.count; i++) {
-        const struct guest *guest = &round->company.guests[i];
-        if (guest->seated && !guest->leaving && guest->stream.peer_rank == rank)
-            return guest->stream.peer_host;
+    for (uint32_t i = 0; i < round->joiners.count; i++) {
+        const struct joiner *joiner = &round->joiners.joined[i];
+        if (joiner->seated && !joiner->leaving && joiner->stream.peer_rank == rank)
+            return joiner->stream.peer_host;
     }
     return server->host_of ? server->host_of(server->context, rank) : NULL;
 }
@@ -236,7 +237,7 @@ static void rendezvous_too_late(struct round *round)
     char list[256] = "";
     uint32_t missing = 0, named = 0;
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
-        if (round->company.bringer[rank] != COMPANY_NOBODY)
+        if (round->joiners.bringer[rank] != JOINERS_NOBODY)
             continue;
         missing++;
         const char *host = rendezvous_host_of(round, rank);
@@ -249,7 +250,7 @@ static void rendezvous_too_late(struct round *round)
     char more[32] = "", message[900];
     if (missing > named)
         snprintf(more, sizeof more, " and %u more", missing - named);
-    snprintf(message, sizeof message, "rank%s %s%s of %u %s not come to the meeting within %g s%s%s",
+    snprintf(message, sizeof message, "rank%s %s%s of %u %s not come to the rendezvous within %g s%s%s",
              missing == 1 ? "" : "s", list, more, server->ranks, missing == 1 ? "has" : "have", server->limit_seconds,
              *round->refused ? "; " : "; look for its error above, or raise the limit", round->refused);
     rendezvous_fail(round, WEFT_ERROR_TIMEOUT, message);
@@ -259,25 +260,25 @@ static void rendezvous_too_late(struct round *round)
 static weft_status rendezvous_turn(struct round *round, int listener, struct pollfd **polls, bool *stopped,
                                    struct error *error)
 {
-    struct company *company = &round->company;
-    uint32_t count = company->count;
+    struct joiners *joiners = &round->joiners;
+    uint32_t count = joiners->count;
     struct pollfd *grown = realloc(*polls, (count + 2) * sizeof **polls);
     if (!grown)
-        return error_memory(error, (count + 2) * sizeof **polls, "the meeting");
+        return error_memory(error, (count + 2) * sizeof **polls, "the rendezvous");
     *polls = grown;
     grown[0] = (struct pollfd){listener, POLLIN, 0};
     grown[1] = (struct pollfd){round->server->stop, POLLIN, 0};
-    company_poll(company, grown + 2);
+    joiners_poll(joiners, grown + 2);
     uint64_t now = clock_now();
-    uint64_t next = company_deadline(company, round->deadline ? round->deadline : now + 60000000000ull);
+    uint64_t next = joiners_deadline(joiners, round->deadline ? round->deadline : now + 60000000000ull);
     if (poll(grown, count + 2, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
-        return error_system(error, "the meeting cannot wait for its guests");
+        return error_system(error, "the rendezvous cannot wait for its joined");
     *stopped = grown[1].revents != 0;
     round->status = WEFT_OK;
-    company_serve(company, grown + 2, count);
+    joiners_serve(joiners, grown + 2, count);
     if (grown[0].revents)
-        company_accept(company, listener, false);
-    if (company->held == company->ranks)
+        joiners_accept(joiners, listener, false);
+    if (joiners->held == joiners->ranks)
         rendezvous_complete(round);
     else if (round->deadline && clock_now() >= round->deadline)
         rendezvous_too_late(round);
@@ -289,10 +290,10 @@ weft_status rendezvous_serve(int listener, const struct rendezvous_server *serve
     struct round round = {.server = server};
     struct pollfd *polls = NULL;
     bool stopped = false, over = false;
-    weft_status outcome = company_open(&round.company, server->ranks, 8, server->secret, &rules, &round, error);
+    weft_status outcome = joiners_open(&round.joiners, server->ranks, 8, server->secret, &rules, &round, error);
     if (outcome != WEFT_OK)
         return outcome;
-    while (!stopped && !(over && round.company.count == 0)) {
+    while (!stopped && !(over && round.joiners.count == 0)) {
         struct error reason = {0};
         weft_status status = rendezvous_turn(&round, listener, &polls, &stopped, &reason);
         if (status != WEFT_OK && outcome == WEFT_OK && !server->again)
@@ -300,11 +301,11 @@ weft_status rendezvous_serve(int listener, const struct rendezvous_server *serve
         over = !server->again && (status != WEFT_OK || round.finished > 0);
         /* Once it is over, those who were not waiting are not waited for. */
         if (over)
-            company_end_others(&round.company);
+            joiners_end_others(&round.joiners);
     }
     if (server->counts)
-        *server->counts = company_counts(&round.company);
-    company_close(&round.company);
+        *server->counts = joiners_counts(&round.joiners);
+    joiners_close(&round.joiners);
     free(polls);
     return outcome;
 }

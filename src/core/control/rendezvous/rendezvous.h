@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The rendezvous: how ranks that know one address come to know one another. Each comes with its number and a blob (its
- * card); when all have come, each gets all blobs and a secret of this round's own. All who take part prove that they
+ * endpoint info); when all have come, each gets all blobs and a secret of this round's own. All who take part prove that they
  * hold the job's secret (see stream.h).
  *
  * Nobody hears from everybody:
@@ -10,10 +10,10 @@
  *       abstract UNIX socket whose name follows from secret, node and place, and each comes to the one above it. Who
  *       finds nobody there within a few seconds (a container of its own, say) goes to the server itself.
  *     - Who stands at the top of its node, a leader, comes to the server with the numbers of its ranks, not with their
- *       cards, once they are there or two seconds have passed (then again when more come: so the server knows who is
+ *       endpoint infos, once they are there or two seconds have passed (then again when more come: so the server knows who is
  *       missing). When all have come, the server tells each leader its place: who is above it and below it in the tree
  *       of leaders.
- *     - Cards then go up the trees and the table of all of them comes down, once over each connection.
+ *     - Endpoint infos then go up the trees and the table of all of them comes down, once over each connection.
  *
  * With n ranks on m nodes the longest chain of messages that wait for one another grows with log n + m: a server that
  * is all that anybody knows has to be told of each node, by five messages (three of the greeting, two frames) that do

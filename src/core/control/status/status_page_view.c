@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at the boards of other processes. */
+/* Looking at the status pages of other processes. */
 #include "core/control/status/status_page.h"
 
 #include <dirent.h>
@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_SECONDS (BOARD_WAIT + 0.75) /* for the helper's turn to come, and for the answers */
+#define RING_SECONDS (STATUS_PAGE_WAIT + 0.75) /* for the helper's turn to come, and for the answers */
 
 /* What has been found so far. */
 struct found {
-    struct board_view *views;
+    struct status_page_view *views;
     uint32_t count, room;
 };
 
@@ -28,64 +28,65 @@ static bool is_sealed(int descriptor)
 }
 
 /* A rank has written who[] before the magic, so that this memory is there: who looks need not provide it. */
-static bool status_page_view_is_whole(const struct board_view *view, uint64_t held)
+static bool status_page_view_is_whole(const struct status_page_view *view, uint64_t held)
 {
-    return view->ranks > 0 && view->ranks <= BOARD_RANKS_MOST && view->rank < view->ranks &&
-           board_bytes(view->ranks) == view->bytes && held >= view->ranks * sizeof(struct board_rank);
+    return view->ranks > 0 && view->ranks <= STATUS_PAGE_RANKS_MOST && view->rank < view->ranks &&
+           status_page_bytes(view->ranks) == view->bytes && held >= view->ranks * sizeof(struct status_page_rank);
 }
 
-bool board_view_open(const char *path, int32_t process, struct board_view *view)
+bool status_page_view_open(const char *path, int32_t process, struct status_page_view *view)
 {
     struct stat about;
     int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return false;
     void *memory = MAP_FAILED;
-    if (is_sealed(descriptor) && fstat(descriptor, &about) == 0 && (uint64_t)about.st_size >= sizeof(struct board))
+    if (is_sealed(descriptor) && fstat(descriptor, &about) == 0 &&
+        (uint64_t)about.st_size >= sizeof(struct status_page))
         memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     close(descriptor);
     if (memory == MAP_FAILED)
         return false;
-    struct board *board = memory;
-    bool ready = __atomic_load_n(&board->magic, __ATOMIC_ACQUIRE) == BOARD_MAGIC;
-    *view = (struct board_view){.board = board,
-                                .bytes = (uint64_t)about.st_size,
-                                .rank = __atomic_load_n(&board->rank, __ATOMIC_RELAXED),
-                                .ranks = __atomic_load_n(&board->ranks, __ATOMIC_RELAXED),
-                                .job = __atomic_load_n(&board->job, __ATOMIC_RELAXED),
-                                .process = process,
-                                .owner = (uint32_t)about.st_uid,
-                                .device = about.st_dev,
-                                .node = about.st_ino};
+    struct status_page *status_page = memory;
+    bool ready = __atomic_load_n(&status_page->magic, __ATOMIC_ACQUIRE) == STATUS_PAGE_MAGIC;
+    *view = (struct status_page_view){.status_page = status_page,
+                                      .bytes = (uint64_t)about.st_size,
+                                      .rank = __atomic_load_n(&status_page->rank, __ATOMIC_RELAXED),
+                                      .ranks = __atomic_load_n(&status_page->ranks, __ATOMIC_RELAXED),
+                                      .job = __atomic_load_n(&status_page->job, __ATOMIC_RELAXED),
+                                      .process = process,
+                                      .owner = (uint32_t)about.st_uid,
+                                      .device = about.st_dev,
+                                      .node = about.st_ino};
     if (ready && status_page_view_is_whole(view, (uint64_t)about.st_blocks * 512))
         return true;
-    board_view_close(view);
+    status_page_view_close(view);
     return false;
 }
 
-void board_view_close(struct board_view *view)
+void status_page_view_close(struct status_page_view *view)
 {
-    munmap(view->board, view->bytes);
-    *view = (struct board_view){0};
+    munmap(view->status_page, view->bytes);
+    *view = (struct status_page_view){0};
 }
 
 /* Keep a view, once for each memory: of a process and the children that it forked, the process. */
-static bool status_page_view_keep(struct found *found, struct board_view *view)
+static bool status_page_view_keep(struct found *found, struct status_page_view *view)
 {
     for (uint32_t i = 0; i < found->count; i++) {
-        struct board_view *known = &found->views[i];
+        struct status_page_view *known = &found->views[i];
         if (known->node != view->node || known->device != view->device)
             continue;
-        if (view->process == view->board->process)
+        if (view->process == view->status_page->process)
             known->process = view->process;
-        board_view_close(view);
+        status_page_view_close(view);
         return true;
     }
     if (found->count == found->room) {
         uint32_t room = found->room ? 2 * found->room : 16;
-        struct board_view *views = realloc(found->views, room * sizeof *views);
+        struct status_page_view *views = realloc(found->views, room * sizeof *views);
         if (!views) {
-            board_view_close(view);
+            status_page_view_close(view);
             return false;
         }
         found->views = views;
@@ -95,7 +96,7 @@ static bool status_page_view_keep(struct found *found, struct board_view *view)
     return true;
 }
 
-/* The boards among the descriptors of a process; one that may not be looked into has none. */
+/* The status pages among the descriptors of a process; one that may not be looked into has none. */
 static bool look_into(int32_t process, struct found *found)
 {
     char directory[64], path[352], target[64];
@@ -106,9 +107,9 @@ static bool look_into(int32_t process, struct found *found)
         snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         ssize_t length = readlink(path, target, sizeof target - 1);
         target[length > 0 ? length : 0] = '\0';
-        struct board_view view;
-        if (strncmp(target, "/memfd:" BOARD_FILE, strlen("/memfd:" BOARD_FILE)) == 0 &&
-            board_view_open(path, process, &view))
+        struct status_page_view view;
+        if (strncmp(target, "/memfd:" STATUS_PAGE_FILE, strlen("/memfd:" STATUS_PAGE_FILE)) == 0 &&
+            status_page_view_open(path, process, &view))
             good = status_page_view_keep(found, &view);
     }
     if (descriptors)
@@ -116,7 +117,7 @@ static bool look_into(int32_t process, struct found *found)
     return good;
 }
 
-weft_status board_views_list(struct board_view **views, uint32_t *count, struct error *error)
+weft_status status_page_views_list(struct status_page_view **views, uint32_t *count, struct error *error)
 {
     struct found found = {0};
     DIR *processes = opendir("/proc");
@@ -130,7 +131,7 @@ weft_status board_views_list(struct board_view **views, uint32_t *count, struct 
     }
     closedir(processes);
     if (!good) {
-        board_views_free(found.views, found.count);
+        status_page_views_free(found.views, found.count);
         return error_memory(error, found.room * sizeof *found.views, "the list of ranks on this machine");
     }
     *views = found.views;
@@ -138,19 +139,19 @@ weft_status board_views_list(struct board_view **views, uint32_t *count, struct 
     return WEFT_OK;
 }
 
-void board_views_free(struct board_view *views, uint32_t count)
+void status_page_views_free(struct status_page_view *views, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        board_view_close(&views[i]);
+        status_page_view_close(&views[i]);
     free(views);
 }
 
-uint64_t board_ring(const struct board_view *view)
+uint64_t status_page_ring(const struct status_page_view *view)
 {
-    struct board *board = view->board;
-    uint64_t number = atomic_fetch_add(&board->asked, 1) + 1, end = clock_after(RING_SECONDS);
+    struct status_page *status_page = view->status_page;
+    uint64_t number = atomic_fetch_add(&status_page->asked, 1) + 1, end = clock_after(RING_SECONDS);
     while (clock_now() < end) {
-        if (atomic_load_explicit(&board->answered, memory_order_acquire) >= number)
+        if (atomic_load_explicit(&status_page->answered, memory_order_acquire) >= number)
             return number;
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }

@@ -41,7 +41,7 @@ weft_status address_parse(const char *text, char *host, uint16_t *port, struct e
     if (!colon || *colon != ':' || end <= begin || end - begin >= ADDRESS_TEXT_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no address; write host:port, as in 10.0.0.1:4711", text);
     int64_t number = 0;
-    weft_status status = text_parse_integer(colon + 1, "the port of a meeting address", 1, 65535, &number, error);
+    weft_status status = text_parse_integer(colon + 1, "the port of a rendezvous address", 1, 65535, &number, error);
     if (status != WEFT_OK)
         return status;
     memcpy(host, begin, (size_t)(end - begin));

@@ -101,16 +101,17 @@ bool environment_weft(struct environment *environment, weft_status *status, stru
     if (!wire_environment_variable("WEFT_RANKS") && !wire_environment_variable("WEFT_RANK"))
         return false;
     *environment = (struct environment){.launcher = "weft run",
-                                        .served = wire_environment_variable("WEFT_MEETING_SERVED") != NULL};
+                                        .served = wire_environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL};
     *status = numbers(environment, "WEFT_RANK", "WEFT_RANKS", error);
-    const char *meeting = wire_environment_variable("WEFT_MEETING"), *secret = wire_environment_variable("WEFT_SECRET");
-    if (*status == WEFT_OK && environment->ranks > 1 && (!meeting || !secret))
+    const char *bootstrap = wire_environment_variable("WEFT_RENDEZVOUS"),
+               *secret = wire_environment_variable("WEFT_SECRET");
+    if (*status == WEFT_OK && environment->ranks > 1 && (!bootstrap || !secret))
         *status =
             error_set(error, WEFT_ERROR_RENDEZVOUS,
                       "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
-                      meeting ? "WEFT_SECRET" : "WEFT_MEETING");
-    if (*status == WEFT_OK && meeting)
-        *status = wire_environment_copy(environment->addresses, meeting, "WEFT_MEETING", error);
+                      bootstrap ? "WEFT_SECRET" : "WEFT_RENDEZVOUS");
+    if (*status == WEFT_OK && bootstrap)
+        *status = wire_environment_copy(environment->addresses, bootstrap, "WEFT_RENDEZVOUS", error);
     if (*status == WEFT_OK && secret)
         *status = wire_environment_copy(environment->secret, secret, "WEFT_SECRET", error);
     place_in_node(environment, "WEFT_LOCAL_RANK", "WEFT_LOCAL_RANKS");
@@ -146,14 +147,14 @@ static weft_status wire_environment_finish(struct environment *environment, cons
                                            const char *derived, struct error *error)
 {
     char chosen[ENVIRONMENT_HOST_BYTES];
-    if (wire_environment_variable("WEFT_MEETING_HOST"))
-        host = wire_environment_variable("WEFT_MEETING_HOST");
+    if (wire_environment_variable("WEFT_RENDEZVOUS_HOST"))
+        host = wire_environment_variable("WEFT_RENDEZVOUS_HOST");
     if (snprintf(chosen, sizeof chosen, "%s", host) >= (int)sizeof chosen)
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                         "the meeting's host name '%.40s...' is longer than %d characters", host,
+                         "the rendezvous's host name '%.40s...' is longer than %d characters", host,
                          ENVIRONMENT_HOST_BYTES - 1);
-    if (wire_environment_variable("WEFT_MEETING_PORT")) {
-        weft_status status = wire_environment_number("the environment", "WEFT_MEETING_PORT", 1, 65535, &port, error);
+    if (wire_environment_variable("WEFT_RENDEZVOUS_PORT")) {
+        weft_status status = wire_environment_number("the environment", "WEFT_RENDEZVOUS_PORT", 1, 65535, &port, error);
         if (status != WEFT_OK)
             return status;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the launchers' environment variables say about the meeting. Reads the environment; thread-safe while nobody
+/** What the launchers' environment variables say about the rendezvous. Reads the environment; thread-safe while nobody
  * sets it. */
 #ifndef WEFT_CORE_CONTROL_WIRE_ENVIRONMENT_H
 #define WEFT_CORE_CONTROL_WIRE_ENVIRONMENT_H
@@ -12,7 +12,7 @@
 #define ENVIRONMENT_TEXT_BYTES 1024
 #define ENVIRONMENT_HOST_BYTES 256 /**< a host name and its end */
 
-/** A meeting by TCP, as the environment describes it. */
+/** A rendezvous by TCP, as the environment describes it. */
 struct environment {
     const char *launcher; /**< "weft run", "Slurm", "torchrun variables" */
     uint32_t rank, ranks;
@@ -27,7 +27,7 @@ struct environment {
  * Each: false if that launcher is not in the environment; otherwise true and `*status`, with a message when a variable
  * is missing or wrong.
  *
- * weft run: WEFT_RANK, WEFT_RANKS, WEFT_MEETING, WEFT_SECRET; WEFT_MEETING_SERVED=1 says that the launcher serves.
+ * weft run: WEFT_RANK, WEFT_RANKS, WEFT_RENDEZVOUS, WEFT_SECRET; WEFT_RENDEZVOUS_SERVED=1 says that the launcher serves.
  * Slurm (srun without MPI): SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID;
  * the ranks meet at the first node of the list, or at 127.0.0.1 where SLURM_STEP_NUM_NODES is 1.
  * torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RUN_ID.
@@ -36,7 +36,7 @@ struct environment {
  * missing or makes no sense counts as unknown: WEFT_LOCAL_RANK and WEFT_LOCAL_RANKS; SLURM_NODEID, SLURM_LOCALID and
  * SLURM_STEP_TASKS_PER_NODE; LOCAL_RANK and LOCAL_WORLD_SIZE.
  *
- * Under the last two, rank 0 serves, at WEFT_MEETING_HOST and WEFT_MEETING_PORT if these are set, and the secret is
+ * Under the last two, rank 0 serves, at WEFT_RENDEZVOUS_HOST and WEFT_RENDEZVOUS_PORT if these are set, and the secret is
  * WEFT_SECRET if that is set. If it is not, it is derived from job id and user (Slurm) or run id and master (torchrun),
  * which other users of the hosts may guess: enough to keep jobs apart, no protection.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * A stream: a non-blocking connection between two processes of a job, which first proves to both ends that the other
- * holds the job's secret, then carries frames. The meeting and the links of the control plane are streams.
+ * holds the job's secret, then carries frames. The rendezvous and the links of the control plane are streams.
  *
  * ## First bytes
  *
@@ -39,7 +39,7 @@
 #define STREAM_READ_MOST    (1u << 20) /**< bytes that stream_read() takes at a time, about */
 
 enum stream_purpose {
-    STREAM_MEETING = 1,
+    STREAM_RENDEZVOUS = 1,
     STREAM_CONTROL = 2,
     STREAM_REGROUP = 3,
 };

@@ -32,21 +32,23 @@ struct scratch {
 };
 
 /* The node's place in the table: its own, or the free one where it belongs. */
-static uint32_t *wire_tree_find_place(const struct scratch *scratch, const struct card *cards, const char *machine)
+static uint32_t *wire_tree_find_place(const struct scratch *scratch, const struct endpoint_info *endpoints,
+                                      const char *machine)
 {
     uint32_t place = (uint32_t)hash_text(machine, 0) & scratch->mask;
     while (scratch->table[place] &&
-           strcmp(cards[scratch->nodes[scratch->table[place] - 1].leader].machine, machine) != 0)
+           strcmp(endpoints[scratch->nodes[scratch->table[place] - 1].leader].machine, machine) != 0)
         place = (place + 1) & scratch->mask;
     return &scratch->table[place];
 }
 
 /* The parent of each rank. */
-static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *parents, const struct scratch *scratch)
+static void find_parents(const struct endpoint_info *endpoints, uint32_t ranks, uint32_t *parents,
+                         const struct scratch *scratch)
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t *place = wire_tree_find_place(scratch, cards, cards[rank].machine);
+        uint32_t *place = wire_tree_find_place(scratch, endpoints, endpoints[rank].machine);
         if (!*place) {
             parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[tree_place_parent(nodes)].leader;
             scratch->nodes[nodes] = (struct node){rank, rank, rank, 0};
@@ -84,7 +86,8 @@ static void look_around(const uint32_t *parents, uint32_t ranks, uint32_t rank, 
     }
 }
 
-weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, struct tree *tree, struct error *error)
+weft_status tree_build(const struct endpoint_info *endpoints, uint32_t ranks, uint32_t rank, struct tree *tree,
+                       struct error *error)
 {
     uint32_t size = 2;
     while (size < 2 * ranks)
@@ -96,7 +99,7 @@ weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, 
                           .children = malloc(ranks * sizeof *tree->children)};
     bool room = parents && scratch.nodes && scratch.next && scratch.table && tree->toward && tree->children;
     if (room) {
-        find_parents(cards, ranks, parents, &scratch);
+        find_parents(endpoints, ranks, parents, &scratch);
         look_around(parents, ranks, rank, tree);
     }
     free(parents);

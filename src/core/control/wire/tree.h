@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The shape of the control plane: each node's lowest rank leads it; its ranks form a binary tree below
- * it, and the leaders one in order of their nodes' first appearance, rank 0 at its root. A function of the cards alone,
+ * it, and the leaders one in order of their nodes' first appearance, rank 0 at its root. A function of the endpoint infos alone,
  * the same everywhere.
  */
 #ifndef WEFT_CORE_CONTROL_WIRE_TREE_H
 #define WEFT_CORE_CONTROL_WIRE_TREE_H
 
 #include "base/error.h"
-#include "core/control/wire/card.h"
+#include "core/control/wire/endpoint_info.h"
 
 #include <stdint.h>
 
@@ -36,8 +36,9 @@ struct tree {
     uint32_t *toward;   /**< for each rank, the neighbour that leads to it; this rank itself for itself */
 };
 
-/** The neighbourhood of `rank` in the tree over `cards`; tree_free() frees it. */
-weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, struct tree *tree, struct error *error);
+/** The neighbourhood of `rank` in the tree over `endpoint infos`; tree_free() frees it. */
+weft_status tree_build(const struct endpoint_info *endpoints, uint32_t ranks, uint32_t rank, struct tree *tree,
+                       struct error *error);
 void tree_free(struct tree *tree);
 
 #endif

@@ -81,7 +81,7 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
                                   uint32_t rank, uint32_t ranks, uint32_t nodes)
 {
     const uint64_t elements = description->elements, array = elements * sizeof(float);
-    const uint64_t arrays = optimiser_has_second_moments(config->optimiser.kind) ? 2 : 1;
+    const uint64_t arrays = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
     const bool sharded = config->zero > 0 && ranks > 1;
     const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
     const struct model_options options = training_options(config, description);
@@ -90,7 +90,7 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
     struct memory_plan plan = {
         .weights = array,
         .gradients = array + (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
-        .optimiser = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
+        .optimizer = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
         .partial_sums = loop_memory_levels_of(config, rank, ranks) * array,
         .narrowed = narrowed,
         .activations = model > narrowed ? model - narrowed : 0,
@@ -105,7 +105,7 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
 
 uint64_t memory_plan_total(const struct memory_plan *plan)
 {
-    return plan->weights + plan->gradients + plan->optimiser + plan->partial_sums + plan->narrowed + plan->activations +
+    return plan->weights + plan->gradients + plan->optimizer + plan->partial_sums + plan->narrowed + plan->activations +
            plan->checkpoint + plan->rest + plan->first_rank;
 }
 
@@ -115,7 +115,7 @@ const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMOR
         const char *name;
         uint64_t bytes;
     } parts[] = {
-        {"weights", plan->weights},           {"gradients", plan->gradients},        {"optimizer", plan->optimiser},
+        {"weights", plan->weights},           {"gradients", plan->gradients},        {"optimizer", plan->optimizer},
         {"partial sums", plan->partial_sums}, {"bf16 copy", plan->narrowed},         {"activations", plan->activations},
         {"checkpoints", plan->checkpoint},    {"rank 0 at times", plan->first_rank}, {"the rest", plan->rest},
     };
@@ -151,7 +151,7 @@ static void tell_remedies(const struct train_config *config, const struct model_
 {
     struct train_config remedies[] = {*config, *config, *config, *config};
     static const char *const options[] = {"--micro-batch 1", "--recompute all", "--zero 1", "--precision bf16"};
-    const bool shards = config->optimiser.kind == OPTIMISER_ADAMW || config->optimiser.kind == OPTIMISER_SGD;
+    const bool shards = config->optimizer.kind == OPTIMIZER_ADAMW || config->optimizer.kind == OPTIMIZER_SGD;
     remedies[0].micro_batch = 1;
     remedies[1].recompute = MODEL_RECOMPUTE_ALL;
     remedies[2].zero = shards ? 1 : config->zero;

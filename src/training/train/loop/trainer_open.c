@@ -27,12 +27,12 @@ static weft_status trainer_open_check_config(const struct train_config *config, 
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
-    if (config->zero > 0 && config->optimiser.kind != OPTIMISER_ADAMW && config->optimiser.kind != OPTIMISER_SGD)
+    if (config->zero > 0 && config->optimizer.kind != OPTIMIZER_ADAMW && config->optimizer.kind != OPTIMIZER_SGD)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--zero %" PRId64
                          " cuts tensors into shards, but %s needs the norm of whole ones; use adamw or "
                          "sgd, or --zero 0",
-                         config->zero, optimiser_names[config->optimiser.kind]);
+                         config->zero, optimizer_names[config->optimizer.kind]);
     if (config->patience && (!config->evaluate_every || !config->evaluate_sequences))
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--patience %" PRId64 " counts evaluations; give --evaluate-every, and --evaluate-sequences",
@@ -155,21 +155,21 @@ static weft_status trainer_open_take_memory(struct trainer *trainer, struct erro
 /* Weights, gradients and moments: the training's, laid out as the model wants them. Collective. */
 static weft_status open_training(struct trainer *trainer, struct error *error)
 {
-    static const weft_optimizer optimizers[] = {[OPTIMISER_ADAMW] = WEFT_OPTIMIZER_ADAMW,
-                                                [OPTIMISER_SGD] = WEFT_OPTIMIZER_SGD,
-                                                [OPTIMISER_LAMB] = WEFT_OPTIMIZER_LAMB,
-                                                [OPTIMISER_LARS] = WEFT_OPTIMIZER_LARS};
+    static const weft_optimizer optimizers[] = {[OPTIMIZER_ADAMW] = WEFT_OPTIMIZER_ADAMW,
+                                                [OPTIMIZER_SGD] = WEFT_OPTIMIZER_SGD,
+                                                [OPTIMIZER_LAMB] = WEFT_OPTIMIZER_LAMB,
+                                                [OPTIMIZER_LARS] = WEFT_OPTIMIZER_LARS};
     const struct train_config *config = &trainer->config;
     const struct model_description *description = trainer->description;
     weft_training_config options = WEFT_TRAINING_CONFIG_DEFAULT;
     options.micro_batches = (int)(config->batch / config->micro_batch);
-    options.optimizer = optimizers[config->optimiser.kind];
-    options.beta1 = config->optimiser.beta1;
-    options.beta2 = config->optimiser.beta2;
-    options.epsilon = config->optimiser.epsilon;
-    options.momentum = config->optimiser.momentum;
-    options.trust = config->optimiser.trust;
-    options.weight_decay = config->optimiser.weight_decay;
+    options.optimizer = optimizers[config->optimizer.kind];
+    options.beta1 = config->optimizer.beta1;
+    options.beta2 = config->optimizer.beta2;
+    options.epsilon = config->optimizer.epsilon;
+    options.momentum = config->optimizer.momentum;
+    options.trust = config->optimizer.trust;
+    options.weight_decay = config->optimizer.weight_decay;
     options.clip = config->clip;
     options.rate_scaling = config->scaling;
     options.shard_optimizer = config->zero > 0;
@@ -373,7 +373,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .data = config->data,
         .precision = config->mixed ? "bf16" : "f32",
         .kernels = trainer->device->kernels,
-        .optimizer = optimiser_names[config->optimiser.kind],
+        .optimizer = optimizer_names[config->optimizer.kind],
         .parameters = trainer->description->weights,
         .step = trainer->state.step,
         .steps = (uint64_t)config->steps,

@@ -39,7 +39,7 @@ struct train_config {
     int64_t warmup;     /**< steps */
     weft_rate_scaling scaling;
     enum learning_rate_shape rate_shape;
-    struct optimiser optimiser;
+    struct optimizer optimizer;
     double clip;  /**< largest gradient norm; 0: no clipping */
     int64_t zero; /**< 1: the optimizer's state is divided among the ranks (ZeRO-1) */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OF(kind) (1u << OPTIMISER_##kind)
+#define OF(kind) (1u << OPTIMIZER_##kind)
 
 /* Settings that are compared, in the order in which differences are told. */
 static const struct setting {
@@ -69,7 +69,7 @@ static void add_identity(cJSON *object, const struct dataset_identity *data)
 cJSON *settings_describe(const struct train_config *config, const struct dataset_identity *data)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "optimizer", optimiser_names[config->optimiser.kind]);
+    cJSON_AddStringToObject(object, "optimizer", optimizer_names[config->optimizer.kind]);
     cJSON_AddStringToObject(object, "data", config->data);
     if (data)
         add_identity(object, data);
@@ -84,12 +84,12 @@ cJSON *settings_describe(const struct train_config *config, const struct dataset
     cJSON_AddNumberToObject(object, "floor_share", config->floor_share);
     cJSON_AddNumberToObject(object, "warmup", (double)config->warmup);
     cJSON_AddStringToObject(object, "scale_rate", learning_rate_scalings[config->scaling]);
-    cJSON_AddNumberToObject(object, "beta1", config->optimiser.beta1);
-    cJSON_AddNumberToObject(object, "beta2", config->optimiser.beta2);
-    cJSON_AddNumberToObject(object, "epsilon", config->optimiser.epsilon);
-    cJSON_AddNumberToObject(object, "momentum", config->optimiser.momentum);
-    cJSON_AddNumberToObject(object, "trust", config->optimiser.trust);
-    cJSON_AddNumberToObject(object, "weight_decay", config->optimiser.weight_decay);
+    cJSON_AddNumberToObject(object, "beta1", config->optimizer.beta1);
+    cJSON_AddNumberToObject(object, "beta2", config->optimizer.beta2);
+    cJSON_AddNumberToObject(object, "epsilon", config->optimizer.epsilon);
+    cJSON_AddNumberToObject(object, "momentum", config->optimizer.momentum);
+    cJSON_AddNumberToObject(object, "trust", config->optimizer.trust);
+    cJSON_AddNumberToObject(object, "weight_decay", config->optimizer.weight_decay);
     cJSON_AddNumberToObject(object, "clip", config->clip);
     cJSON_AddNumberToObject(object, "dropout", config->dropout);
     cJSON_AddNumberToObject(object, "label_smoothing", config->label_smoothing);
@@ -144,7 +144,7 @@ static const char *state_settings_value_text(const cJSON *value, char text[SETTI
     return text;
 }
 
-static bool differs(const struct setting *setting, const cJSON *there, const cJSON *here, enum optimiser_kind kind)
+static bool differs(const struct setting *setting, const cJSON *there, const cJSON *here, enum optimizer_kind kind)
 {
     if (setting->optimizers && !(setting->optimizers & 1u << kind))
         return false;
@@ -174,7 +174,7 @@ weft_status settings_match(const cJSON *there, const struct train_config *config
         const struct setting *setting = &settings[i];
         const cJSON *old = cJSON_GetObjectItemCaseSensitive(there, setting->key),
                     *new = cJSON_GetObjectItemCaseSensitive(described, setting->key);
-        if (!differs(setting, old, new, config->optimiser.kind))
+        if (!differs(setting, old, new, config->optimizer.kind))
             continue;
         const bool accepted = setting->may_change ||
                               state_settings_is_named(config->resume_change, setting->option, strlen(setting->option));

@@ -36,8 +36,8 @@ static weft_status match_run(const struct checkpoint *checkpoint, const struct t
     if (read->seed != (uint64_t)config->seed)
         return error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' was made with --seed %" PRIu64 ", not %" PRId64,
                          checkpoint_directory(checkpoint), read->seed, config->seed);
-    const cJSON *optimiser = cJSON_GetObjectItemCaseSensitive(read->training, "optimizer");
-    const char *name = cJSON_GetStringValue(optimiser), *wanted = optimiser_names[config->optimiser.kind];
+    const cJSON *optimizer = cJSON_GetObjectItemCaseSensitive(read->training, "optimizer");
+    const char *name = cJSON_GetStringValue(optimizer), *wanted = optimizer_names[config->optimizer.kind];
     if (name && strcmp(name, wanted) != 0)
         return error_set(error, WEFT_ERROR_DATA,
                          "the checkpoint '%s' holds the moments of --optimizer %s, not of %s; go on with that one",

@@ -15,7 +15,7 @@
 
 enum regroup_frame {
     REGROUP_ALIVE = 1, /**< epoch (4), flags (4): at once, then every REGROUP_TICK */
-    REGROUP_JOIN,      /**< epoch (4), card: I follow you */
+    REGROUP_JOIN,      /**< epoch (4), endpoint info: I follow you */
     REGROUP_PROBE,     /**< I lead: join me */
     REGROUP_FOLLOW,    /**< rank (4): I do not lead, that one does */
     REGROUP_TABLE,     /**< see regroup_adopt() */
@@ -24,7 +24,7 @@ enum regroup_frame {
 
 enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2 };
 
-/** How a rank stands to this meeting. */
+/** How a rank stands to this rendezvous. */
 enum standing {
     STANDING_UNKNOWN,
     STANDING_DEAD,  /**< its process has ended */
@@ -42,7 +42,7 @@ struct line {
     bool joined;  /**< we have told it that we follow */
     bool probed;  /**< we have told it that we lead */
     bool told;    /**< it knows the table, or that it has been left out */
-    bool willing; /**< it is in the meeting */
+    bool willing; /**< it is in the rendezvous */
     bool quiet;
     uint64_t began, heard, said; /**< clock_now() */
 };
@@ -51,13 +51,13 @@ struct line {
 struct mate {
     bool member; /**< of the present epoch */
     enum standing standing;
-    uint32_t joined; /**< epoch + 1 in which it has come to follow us, with its card; see mate_has_joined() */
-    struct card card;
+    uint32_t joined; /**< epoch + 1 in which it has come to follow us, with its endpoint info; see mate_has_joined() */
+    struct endpoint_info endpoint;
 };
 
 struct regroup {
     uint32_t rank, ranks;
-    struct card *cards; /**< of the first epoch */
+    struct endpoint_info *endpoints; /**< of the first epoch */
     uint8_t secret[SECRET_BYTES];
     int listener, epoll, wake;
     pthread_mutex_t lock;
@@ -68,9 +68,9 @@ struct regroup {
     struct line *lines;
     bool quiet;
 
-    /* A meeting. */
-    bool meeting, decided;
-    struct card card;
+    /* A rendezvous. */
+    bool bootstrap, decided;
+    struct endpoint_info endpoint;
     struct regroup_wait wait;
     uint64_t began, led_since; /**< clock_now(); 0: does not lead */
     uint32_t bound;            /**< whom this rank follows, or REGROUP_NOBODY */
@@ -109,7 +109,7 @@ void regroup_follow(struct regroup *regroup, uint32_t leader);
 /** Take over a table; false if it is not well formed. Without effect if it is of no later epoch, or without us. */
 bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size);
 
-/** The meeting has come to an end for this rank. */
+/** The rendezvous has come to an end for this rank. */
 void regroup_decide(struct regroup *regroup, weft_status status, const char *message);
 
 #endif

@@ -2,7 +2,7 @@
 /**
  * The key-value store that MPI launchers and Slurm give to the processes they start: put, fence, get. Weft uses it
  * once, for a secret that rank 0 draws and for where each rank finds the one above it in a tree (at most two values are
- * put and two got by a rank, however many there are); the ranks' cards travel over that tree (see rendezvous.h), and
+ * put and two got by a rank, however many there are); the ranks' endpoint infos travel over that tree (see rendezvous.h), and
  * nothing of the launcher is needed afterwards.
  *
  * A store is one per process (the launcher's connection is), so of several ranks in one process only one can use it.

@@ -6,7 +6,7 @@
 #ifndef WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_VISIT_H
 #define WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_VISIT_H
 
-#include "core/control/rendezvous/internal/company.h"
+#include "core/control/rendezvous/internal/joiners.h"
 #include "core/control/rendezvous/rendezvous.h"
 #include "core/control/wire/address.h"
 #include "core/control/wire/tree.h"
@@ -21,7 +21,7 @@ enum above {
 
 struct rendezvous {
     struct rendezvous_client client;
-    struct company company; /**< those below */
+    struct joiners joiners; /**< those below */
     int near, far;          /**< listeners for ranks of this node and for leaders; -1: none */
     enum above above;
     struct stream up;
@@ -29,14 +29,14 @@ struct rendezvous {
     uint64_t deadline;
 
     bool placed;                      /**< all have come, and it is known who is above and below */
-    char here[COMPANY_ADDRESS_BYTES]; /**< where `far` listens */
+    char here[JOINERS_ADDRESS_BYTES]; /**< where `far` listens */
     char parent[ADDRESS_TEXT_BYTES];  /**< where the parent listens, when placed */
     uint32_t child[TREE_ARITY];       /**< leaders below, when placed; TREE_NONE: none */
     char child_host[TREE_ARITY][STREAM_HOST_BYTES];
 
-    uint32_t size;  /**< bytes of a card */
-    uint8_t *cards; /**< in rank order, those that are held */
-    bool *passed;   /**< by rank: has been told to who is above */
+    uint32_t size;      /**< bytes of a endpoint info */
+    uint8_t *endpoints; /**< in rank order, those that are held */
+    bool *passed;       /**< by rank: has been told to who is above */
     uint32_t passed_count;
     uint32_t expected; /**< ranks at and below this one */
     uint64_t hold;     /**< until then those who are there wait for the others of this node */

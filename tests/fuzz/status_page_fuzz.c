@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Boards of which any bytes are others than a rank would write: a job is shown in texts that can be printed, or the
- * board is none. The input is a list of changes to two boards of a few ranks.
+ * status page is none. The input is a list of changes to two status pages of a few ranks.
  */
 #include "fuzz_file.h"
 
-#include "../forged_board.h"
+#include "../forged_status_page.h"
 #include "base/text.h"
 #include "observe/inspect/inspection.h"
 
-#define BOARDS 2
+#define STATUS_PAGES 2
 
 static void check_text(const char *text, size_t room)
 {
@@ -52,20 +52,20 @@ static void check_job(const struct inspected_job *job)
         check_rank(job, &job->ranks[r]);
 }
 
-/* Where a change begins: of a board's parts, so that a small number reaches each. */
-static uint8_t *part_of(struct board *board, uint32_t ranks, uint8_t which, uint8_t number)
+/* Where a change begins: of a status page's parts, so that a small number reaches each. */
+static uint8_t *part_of(struct status_page *status_page, uint32_t ranks, uint8_t which, uint8_t number)
 {
-    struct operation_log *log = &board->log;
-    struct board_answer *answer = &board_answers(board, ranks)[number % ranks];
+    struct operation_log *log = &status_page->log;
+    struct status_page_answer *answer = &status_page_answers(status_page, ranks)[number % ranks];
     switch (which % 6) {
     case 0:
-        return (uint8_t *)board;
+        return (uint8_t *)status_page;
     case 1:
         return (uint8_t *)log;
     case 2:
         return (uint8_t *)&log->entries[number % OPERATION_LOG_ENTRIES];
     case 3:
-        return (uint8_t *)&board->who[number % ranks];
+        return (uint8_t *)&status_page->who[number % ranks];
     case 4:
         return (uint8_t *)answer;
     default:
@@ -73,34 +73,34 @@ static uint8_t *part_of(struct board *board, uint32_t ranks, uint8_t which, uint
     }
 }
 
-/* Bytes: how many ranks and which of them; then changes: board and part, number, offset, length, and what to put there.
+/* Bytes: how many ranks and which of them; then changes: status page and part, number, offset, length, and what to put there.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct forged_board boards[BOARDS];
-    struct board_view views[BOARDS];
+    struct forged_status_page status_pages[STATUS_PAGES];
+    struct status_page_view views[STATUS_PAGES];
     struct inspection inspection;
-    uint32_t ranks[BOARDS], count = 0;
-    if (size < BOARDS)
+    uint32_t ranks[STATUS_PAGES], count = 0;
+    if (size < STATUS_PAGES)
         return 0;
-    for (uint32_t i = 0; i < BOARDS; i++) {
+    for (uint32_t i = 0; i < STATUS_PAGES; i++) {
         ranks[i] = 1 + data[i] % 4;
-        forged_board_make(&boards[i], (data[i] >> 2) % ranks[i], ranks[i]);
+        forged_status_page_make(&status_pages[i], (data[i] >> 2) % ranks[i], ranks[i]);
     }
     const uint8_t *end = data + size;
-    for (data += BOARDS; end - data > 4;) {
-        uint32_t which = data[0] % BOARDS;
-        struct board *board = boards[which].board;
-        uint8_t *place = part_of(board, ranks[which], data[0] / BOARDS, data[1]) + data[2];
-        size_t length = 1 + data[3] % 64, room = (size_t)((uint8_t *)board + boards[which].bytes - place);
+    for (data += STATUS_PAGES; end - data > 4;) {
+        uint32_t which = data[0] % STATUS_PAGES;
+        struct status_page *status_page = status_pages[which].status_page;
+        uint8_t *place = part_of(status_page, ranks[which], data[0] / STATUS_PAGES, data[1]) + data[2];
+        size_t length = 1 + data[3] % 64, room = (size_t)((uint8_t *)status_page + status_pages[which].bytes - place);
         data += 4;
         length = length < (size_t)(end - data) ? length : (size_t)(end - data);
         memcpy(place, data, length < room ? length : room);
         data += length;
     }
-    for (uint32_t i = 0; i < BOARDS; i++) {
-        atomic_store(&boards[i].board->answered, UINT64_MAX);
-        count += board_view_open(boards[i].path, getpid(), &views[count]);
+    for (uint32_t i = 0; i < STATUS_PAGES; i++) {
+        atomic_store(&status_pages[i].status_page->answered, UINT64_MAX);
+        count += status_page_view_open(status_pages[i].path, getpid(), &views[count]);
     }
     if (inspection_read(views, count, true, &inspection, NULL) != WEFT_OK)
         abort();
@@ -108,8 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_job(&inspection.jobs[j]);
     inspection_close(&inspection);
     for (uint32_t i = 0; i < count; i++)
-        board_view_close(&views[i]);
-    for (uint32_t i = 0; i < BOARDS; i++)
-        forged_board_close(&boards[i]);
+        status_page_view_close(&views[i]);
+    for (uint32_t i = 0; i < STATUS_PAGES; i++)
+        forged_status_page_close(&status_pages[i]);
     return 0;
 }

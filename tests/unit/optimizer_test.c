@@ -9,7 +9,7 @@ static const struct model_shape shape = {
 
 enum { PARAMETERS, GRADIENTS, FIRST, SECOND, ARRAYS };
 
-static const struct optimiser_step step = {.number = 3, .rate = 0.02, .gradient_scale = 0.25};
+static const struct optimizer_step step = {.number = 3, .rate = 0.02, .gradient_scale = 0.25};
 
 static double norm_of(const double *x, size_t count)
 {
@@ -20,41 +20,41 @@ static double norm_of(const double *x, size_t count)
 }
 
 /* AdamW's direction and new moments of one element. */
-static double adam(const struct optimiser *optimiser, double gradient, double *first, double *second)
+static double adam(const struct optimizer *optimizer, double gradient, double *first, double *second)
 {
-    *first = optimiser->beta1 * *first + (1 - optimiser->beta1) * gradient;
-    *second = optimiser->beta2 * *second + (1 - optimiser->beta2) * gradient * gradient;
-    double unbiased_first = *first / (1 - pow(optimiser->beta1, (double)step.number));
-    double unbiased_second = *second / (1 - pow(optimiser->beta2, (double)step.number));
-    return unbiased_first / (sqrt(unbiased_second) + optimiser->epsilon);
+    *first = optimizer->beta1 * *first + (1 - optimizer->beta1) * gradient;
+    *second = optimizer->beta2 * *second + (1 - optimizer->beta2) * gradient * gradient;
+    double unbiased_first = *first / (1 - pow(optimizer->beta1, (double)step.number));
+    double unbiased_second = *second / (1 - pow(optimizer->beta2, (double)step.number));
+    return unbiased_first / (sqrt(unbiased_second) + optimizer->epsilon);
 }
 
 /* The formulas of training/optimizer/optimizer.h, one tensor in plain loops; `direction` is scratch. */
-static void expected_step(const struct optimiser *optimiser, bool decays, size_t count, double *p, const double *g,
+static void expected_step(const struct optimizer *optimizer, bool decays, size_t count, double *p, const double *g,
                           double *first, double *second, double *direction)
 {
-    const double decay = decays ? optimiser->weight_decay : 0;
-    const bool is_adam = optimiser_has_second_moments(optimiser->kind);
+    const double decay = decays ? optimizer->weight_decay : 0;
+    const bool is_adam = optimizer_has_second_moments(optimizer->kind);
     for (size_t i = 0; i < count; i++) {
         double gradient = g[i] * step.gradient_scale;
-        direction[i] = (is_adam ? adam(optimiser, gradient, &first[i], &second[i]) : gradient) + decay * p[i];
+        direction[i] = (is_adam ? adam(optimizer, gradient, &first[i], &second[i]) : gradient) + decay * p[i];
     }
     double ratio = decays ? norm_of(p, count) / norm_of(direction, count) : 1;
     for (size_t i = 0; i < count; i++) {
-        switch (optimiser->kind) {
-        case OPTIMISER_ADAMW:
+        switch (optimizer->kind) {
+        case OPTIMIZER_ADAMW:
             p[i] -= step.rate * direction[i];
             break;
-        case OPTIMISER_SGD:
-            first[i] = optimiser->momentum * first[i] + direction[i];
+        case OPTIMIZER_SGD:
+            first[i] = optimizer->momentum * first[i] + direction[i];
             p[i] -= step.rate * first[i];
             break;
-        case OPTIMISER_LAMB:
+        case OPTIMIZER_LAMB:
             p[i] -= step.rate * ratio * direction[i];
             break;
-        case OPTIMISER_LARS:
+        case OPTIMIZER_LARS:
             first[i] =
-                optimiser->momentum * first[i] + step.rate * (decays ? optimiser->trust * ratio : 1) * direction[i];
+                optimizer->momentum * first[i] + step.rate * (decays ? optimizer->trust * ratio : 1) * direction[i];
             p[i] -= first[i];
             break;
         }
@@ -68,8 +68,8 @@ static void every_step_is_its_formula(void **state)
     assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
     const size_t elements = description->elements;
     double *sums = calloc(tree_blocks(elements), sizeof *sums), *direction = calloc(elements, sizeof *direction);
-    for (enum optimiser_kind kind = OPTIMISER_ADAMW; kind <= OPTIMISER_LARS; kind++) {
-        const struct optimiser optimiser = {.kind = kind,
+    for (enum optimizer_kind kind = OPTIMIZER_ADAMW; kind <= OPTIMIZER_LARS; kind++) {
+        const struct optimizer optimizer = {.kind = kind,
                                             .beta1 = 0.9,
                                             .beta2 = 0.95,
                                             .epsilon = 1e-8,
@@ -87,23 +87,23 @@ static void every_step_is_its_formula(void **state)
                     found[i][at] = expected[i][at] = i == SECOND ? value * value : value;
                 }
         }
-        const struct optimiser_arrays arrays = {.parameters = found[PARAMETERS],
+        const struct optimizer_arrays arrays = {.parameters = found[PARAMETERS],
                                                 .gradients = found[GRADIENTS],
                                                 .first_moments = found[FIRST],
                                                 .second_moments = found[SECOND],
                                                 .sums = sums};
-        model_update(description, device, &optimiser, &step, 0, elements, &arrays);
+        model_update(description, device, &optimizer, &step, 0, elements, &arrays);
         for (size_t j = 0; j < description->parameter_count; j++) {
             const struct model_parameter *parameter = &description->parameters[j];
             const size_t at = parameter->offset;
-            expected_step(&optimiser, parameter->decay, parameter->count, expected[PARAMETERS] + at,
+            expected_step(&optimizer, parameter->decay, parameter->count, expected[PARAMETERS] + at,
                           expected[GRADIENTS] + at, expected[FIRST] + at, expected[SECOND] + at, direction);
         }
         static const size_t compared[] = {PARAMETERS, FIRST, SECOND};
         for (size_t i = 0; i < 3; i++)
             for (size_t k = 0; k < elements; k++)
                 if (!(fabs(found[compared[i]][k] - expected[compared[i]][k]) <= 1e-12))
-                    fail_msg("%s: array %zu, element %zu is %g, not %g", optimiser_names[kind], compared[i], k,
+                    fail_msg("%s: array %zu, element %zu is %g, not %g", optimizer_names[kind], compared[i], k,
                              found[compared[i]][k], expected[compared[i]][k]);
         for (size_t i = 0; i < ARRAYS; i++) {
             device->release(device, found[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/internal/meeting_server.h"
+#include "launch/internal/rendezvous_service.h"
 
 #include "core/control/rendezvous/rendezvous.h"
 #include "core/control/wire/address.h"
@@ -14,7 +14,7 @@
 
 #define ADDRESSES_BYTES 900
 
-struct meeting_server {
+struct rendezvous_service {
     struct rendezvous_server rendezvous;
     uint8_t secret[SECRET_BYTES];
     const struct host_list *hosts;
@@ -23,9 +23,9 @@ struct meeting_server {
     bool running;
 };
 
-static const char *meeting_server_host_of(void *context, uint32_t rank)
+static const char *rendezvous_service_host_of(void *context, uint32_t rank)
 {
-    const struct meeting_server *server = context;
+    const struct rendezvous_service *server = context;
     for (uint32_t i = 0; i < server->hosts->count; i++) {
         const struct host *host = &server->hosts->hosts[i];
         if (rank >= host->first && rank - host->first < host->ranks)
@@ -34,33 +34,34 @@ static const char *meeting_server_host_of(void *context, uint32_t rank)
     return NULL;
 }
 
-static void meeting_server_report(void *context, const char *message)
+static void rendezvous_service_report(void *context, const char *message)
 {
     (void)context;
     dprintf(STDERR_FILENO, "weft run: %s\n", message); /* one write: a line of its own */
 }
 
-static void *meeting_server_serve(void *argument)
+static void *rendezvous_service_serve(void *argument)
 {
-    struct meeting_server *server = argument;
+    struct rendezvous_service *server = argument;
     struct error error = {0};
     if (rendezvous_serve(server->listener, &server->rendezvous, &error) != WEFT_OK)
-        meeting_server_report(NULL, error.text);
+        rendezvous_service_report(NULL, error.text);
     return NULL;
 }
 
-static bool meeting_server_add(struct texts *environment, const char *name, const char *value)
+static bool rendezvous_service_add(struct texts *environment, const char *name, const char *value)
 {
     char text[ADDRESSES_BYTES + 64];
     snprintf(text, sizeof text, "%s=%s", name, value);
     return texts_add(environment, text);
 }
 
-static weft_status meeting_server_describe(struct meeting_server *server, const struct launch_config *config,
-                                           bool remote, uint16_t port, struct texts *environment, struct error *error)
+static weft_status rendezvous_service_describe(struct rendezvous_service *server, const struct launch_config *config,
+                                               bool remote, uint16_t port, struct texts *environment,
+                                               struct error *error)
 {
     char addresses[ADDRESSES_BYTES], secret[SECRET_TEXT_BYTES], limit[32];
-    const char *given = getenv("WEFT_SECRET"), *address = config->meeting_address;
+    const char *given = getenv("WEFT_SECRET"), *address = config->bootstrap_address;
     weft_status status = WEFT_OK;
     if (remote && !address)
         address_list(port, addresses, sizeof addresses);
@@ -75,57 +76,57 @@ static weft_status meeting_server_describe(struct meeting_server *server, const 
         status = secret_from_text(given, server->secret, error);
     if (status != WEFT_OK)
         return status;
-    snprintf(limit, sizeof limit, "%g", config->meeting_limit);
-    bool added = meeting_server_add(environment, "WEFT_MEETING", addresses) &&
-                 meeting_server_add(environment, "WEFT_SECRET", given) &&
-                 meeting_server_add(environment, "WEFT_MEETING_LIMIT", limit) &&
-                 meeting_server_add(environment, "WEFT_MEETING_SERVED", "1");
+    snprintf(limit, sizeof limit, "%g", config->rendezvous_limit);
+    bool added = rendezvous_service_add(environment, "WEFT_RENDEZVOUS", addresses) &&
+                 rendezvous_service_add(environment, "WEFT_SECRET", given) &&
+                 rendezvous_service_add(environment, "WEFT_RENDEZVOUS_LIMIT", limit) &&
+                 rendezvous_service_add(environment, "WEFT_RENDEZVOUS_SERVED", "1");
     return added ? WEFT_OK : error_memory(error, sizeof addresses, "the ranks' environment");
 }
 
-weft_status meeting_server_start(const struct launch_config *config, bool remote, struct texts *environment,
-                                 struct meeting_server **result, struct error *error)
+weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct texts *environment,
+                                     struct rendezvous_service **result, struct error *error)
 {
-    struct meeting_server *server = calloc(1, sizeof *server);
+    struct rendezvous_service *server = calloc(1, sizeof *server);
     if (!server)
-        return error_memory(error, sizeof *server, "the meeting");
+        return error_memory(error, sizeof *server, "the rendezvous");
     uint16_t port = 0;
     server->listener = -1;
     server->hosts = &config->hosts;
     server->rendezvous = (struct rendezvous_server){.ranks = config->hosts.ranks,
                                                     .secret = server->secret,
-                                                    .limit_seconds = config->meeting_limit,
+                                                    .limit_seconds = config->rendezvous_limit,
                                                     .again = true,
                                                     .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                                    .host_of = meeting_server_host_of,
-                                                    .report = meeting_server_report,
+                                                    .host_of = rendezvous_service_host_of,
+                                                    .report = rendezvous_service_report,
                                                     .context = server};
     weft_status status = WEFT_OK;
     if (server->rendezvous.stop < 0)
-        status = error_system(error, "cannot make a descriptor for the meeting");
+        status = error_system(error, "cannot make a descriptor for the rendezvous");
     if (status == WEFT_OK)
-        status = address_listen(config->meeting_address ? config->meeting_address
-                                : remote                ? NULL
-                                                        : "127.0.0.1",
-                                config->meeting_port, &server->listener, &port, error);
+        status = address_listen(config->bootstrap_address ? config->bootstrap_address
+                                : remote                  ? NULL
+                                                          : "127.0.0.1",
+                                config->bootstrap_port, &server->listener, &port, error);
     if (status == WEFT_OK)
-        status = meeting_server_describe(server, config, remote, port, environment, error);
+        status = rendezvous_service_describe(server, config, remote, port, environment, error);
     if (status == WEFT_OK) {
-        int code = pthread_create(&server->thread, NULL, meeting_server_serve, server);
+        int code = pthread_create(&server->thread, NULL, rendezvous_service_serve, server);
         server->running = code == 0;
         if (code != 0)
-            status = error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the meeting: %s",
+            status = error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the rendezvous: %s",
                                strerror(code));
     }
     if (status != WEFT_OK) {
-        meeting_server_stop(server);
+        rendezvous_service_stop(server);
         return status;
     }
     *result = server;
     return WEFT_OK;
 }
 
-void meeting_server_stop(struct meeting_server *server)
+void rendezvous_service_stop(struct rendezvous_service *server)
 {
     if (!server)
         return;

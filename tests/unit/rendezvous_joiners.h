@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** For tests of the meeting by TCP: a place with its server in a thread, and guests that come to it, each in another.
+/** For tests of the rendezvous by TCP: a place with its server in a thread, and joined that come to it, each in another.
  */
 #ifndef WEFT_TESTS_MEETING_GUESTS_H
 #define WEFT_TESTS_MEETING_GUESTS_H
@@ -23,7 +23,7 @@
 #define GUESTS_MOST 40
 
 /* A server in a thread, and what it said. */
-struct meeting_place {
+struct rendezvous_point {
     struct rendezvous_server server;
     uint8_t secret[SECRET_BYTES];
     int listener;
@@ -38,14 +38,14 @@ struct meeting_place {
 
 static inline void report(void *context, const char *message)
 {
-    struct meeting_place *place = context;
+    struct rendezvous_point *place = context;
     pthread_mutex_lock(&place->lock);
     strncat(place->reports, message, sizeof place->reports - strlen(place->reports) - 2);
     strcat(place->reports, "\n");
     pthread_mutex_unlock(&place->lock);
 }
 
-static inline bool reported(struct meeting_place *place, const char *words)
+static inline bool reported(struct rendezvous_point *place, const char *words)
 {
     for (int i = 0; i < 200; i++) {
         pthread_mutex_lock(&place->lock);
@@ -60,12 +60,12 @@ static inline bool reported(struct meeting_place *place, const char *words)
 
 static inline void *serve(void *argument)
 {
-    struct meeting_place *place = argument;
+    struct rendezvous_point *place = argument;
     place->status = rendezvous_serve(place->listener, &place->server, &place->error);
     return NULL;
 }
 
-static inline void place_prepare(struct meeting_place *place, uint32_t ranks, double limit, bool again)
+static inline void place_prepare(struct rendezvous_point *place, uint32_t ranks, double limit, bool again)
 {
     memset(place, 0, sizeof *place);
     pthread_mutex_init(&place->lock, NULL);
@@ -81,13 +81,13 @@ static inline void place_prepare(struct meeting_place *place, uint32_t ranks, do
                                                .context = place};
 }
 
-static inline void place_open(struct meeting_place *place, uint32_t ranks, double limit, bool again)
+static inline void place_open(struct rendezvous_point *place, uint32_t ranks, double limit, bool again)
 {
     place_prepare(place, ranks, limit, again);
     pthread_create(&place->thread, NULL, serve, place);
 }
 
-static inline void place_open_counted(struct meeting_place *place, uint32_t ranks, double limit,
+static inline void place_open_counted(struct rendezvous_point *place, uint32_t ranks, double limit,
                                       struct stream_counts *counts)
 {
     place_prepare(place, ranks, limit, false);
@@ -95,7 +95,7 @@ static inline void place_open_counted(struct meeting_place *place, uint32_t rank
     pthread_create(&place->thread, NULL, serve, place);
 }
 
-static inline void place_close(struct meeting_place *place, bool stop)
+static inline void place_close(struct rendezvous_point *place, bool stop)
 {
     if (stop)
         eventfd_write(place->server.stop, 1);
@@ -105,10 +105,10 @@ static inline void place_close(struct meeting_place *place, bool stop)
 }
 
 /* A rank that comes, in a thread. */
-struct guest {
+struct joiner {
     struct rendezvous_client client;
     uint8_t secret[SECRET_BYTES];
-    uint64_t card;
+    uint64_t endpoint;
     pthread_t thread;
     weft_status status;
     struct error error;
@@ -117,72 +117,72 @@ struct guest {
 
 static inline void *come(void *argument)
 {
-    struct guest *guest = argument;
+    struct joiner *joiner = argument;
     struct rendezvous *rendezvous = NULL;
-    guest->status = rendezvous_open(&guest->client, &rendezvous, &guest->error);
-    if (guest->status == WEFT_OK)
-        guest->status =
-            rendezvous_join(rendezvous, NULL, &guest->card, sizeof guest->card, &guest->result, &guest->error);
+    joiner->status = rendezvous_open(&joiner->client, &rendezvous, &joiner->error);
+    if (joiner->status == WEFT_OK)
+        joiner->status = rendezvous_join(rendezvous, NULL, &joiner->endpoint, sizeof joiner->endpoint, &joiner->result,
+                                         &joiner->error);
     rendezvous_close(rendezvous);
     return NULL;
 }
 
-static inline void guest_prepare(struct guest *guest, const struct meeting_place *place, uint32_t rank, uint32_t ranks,
-                                 const char *secret, double limit)
+static inline void guest_prepare(struct joiner *joiner, const struct rendezvous_point *place, uint32_t rank,
+                                 uint32_t ranks, const char *secret, double limit)
 {
-    memset(guest, 0, sizeof *guest);
-    guest->card = 100 + rank;
-    assert_int_equal(secret_from_text(secret, guest->secret, NULL), WEFT_OK);
-    guest->client = (struct rendezvous_client){.addresses = place->address,
-                                               .rank = rank,
-                                               .ranks = ranks,
-                                               .secret = guest->secret,
-                                               .limit_seconds = limit,
-                                               .stop = -1};
+    memset(joiner, 0, sizeof *joiner);
+    joiner->endpoint = 100 + rank;
+    assert_int_equal(secret_from_text(secret, joiner->secret, NULL), WEFT_OK);
+    joiner->client = (struct rendezvous_client){.addresses = place->address,
+                                                .rank = rank,
+                                                .ranks = ranks,
+                                                .secret = joiner->secret,
+                                                .limit_seconds = limit,
+                                                .stop = -1};
 }
 
-static inline void guest_start(struct guest *guest, const struct meeting_place *place, uint32_t rank, uint32_t ranks,
-                               const char *secret, double limit)
+static inline void guest_start(struct joiner *joiner, const struct rendezvous_point *place, uint32_t rank,
+                               uint32_t ranks, const char *secret, double limit)
 {
-    guest_prepare(guest, place, rank, ranks, secret, limit);
-    pthread_create(&guest->thread, NULL, come, guest);
+    guest_prepare(joiner, place, rank, ranks, secret, limit);
+    pthread_create(&joiner->thread, NULL, come, joiner);
 }
 
 /* A rank that knows its place among those of its node. */
-static inline void guest_start_in_node(struct guest *guest, const struct meeting_place *place, uint32_t rank,
+static inline void guest_start_in_node(struct joiner *joiner, const struct rendezvous_point *place, uint32_t rank,
                                        uint32_t ranks, uint32_t per_node, double limit)
 {
-    guest_prepare(guest, place, rank, ranks, "right", limit);
-    guest->client.node = rank / per_node;
-    guest->client.local_rank = rank % per_node;
-    guest->client.local_ranks = per_node;
-    pthread_create(&guest->thread, NULL, come, guest);
+    guest_prepare(joiner, place, rank, ranks, "right", limit);
+    joiner->client.node = rank / per_node;
+    joiner->client.local_rank = rank % per_node;
+    joiner->client.local_ranks = per_node;
+    pthread_create(&joiner->thread, NULL, come, joiner);
 }
 
-static inline weft_status guest_end(struct guest *guest)
+static inline weft_status guest_end(struct joiner *joiner)
 {
-    pthread_join(guest->thread, NULL);
-    free(guest->result.blobs);
-    return guest->status;
+    pthread_join(joiner->thread, NULL);
+    free(joiner->result.blobs);
+    return joiner->status;
 }
 
-static inline int raw_connection(const struct meeting_place *place)
+static inline int raw_connection(const struct rendezvous_point *place)
 {
     int descriptor = -1;
     assert_int_equal(address_connect("127.0.0.1", place->port, 5, &descriptor, NULL, NULL), WEFT_OK);
     return descriptor;
 }
 
-/* All of them end well, with all cards and the same session. */
-static inline void expect_all(struct guest *guests, uint32_t ranks)
+/* All of them end well, with all endpoint infos and the same session. */
+static inline void expect_all(struct joiner *joined, uint32_t ranks)
 {
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        pthread_join(guests[rank].thread, NULL);
-        assert_string_equal(guests[rank].error.text, "");
+        pthread_join(joined[rank].thread, NULL);
+        assert_string_equal(joined[rank].error.text, "");
         for (uint32_t i = 0; i < ranks; i++)
-            assert_int_equal(((uint64_t *)guests[rank].result.blobs)[i], 100 + i);
-        assert_memory_equal(guests[rank].result.session, guests[0].result.session, SECRET_BYTES);
-        free(guests[rank].result.blobs);
+            assert_int_equal(((uint64_t *)joined[rank].result.blobs)[i], 100 + i);
+        assert_memory_equal(joined[rank].result.session, joined[0].result.session, SECRET_BYTES);
+        free(joined[rank].result.blobs);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever comes to a meeting once it has proved itself, to its server or to a rank from below, and whatever a server
- * or a parent that has proved itself answers: the meeting goes on or fails with a message. (What strangers send:
+ * Whatever comes to a rendezvous once it has proved itself, to its server or to a rank from below, and whatever a server
+ * or a parent that has proved itself answers: the rendezvous goes on or fails with a message. (What strangers send:
  * stream_fuzz.)
  */
 #include "core/control/rendezvous/internal/wire.h"
@@ -48,7 +48,7 @@ static void check_message(void *context, const char *message)
 /* Prove the secret on a connection, from either end; false: the other end went away. */
 static bool greet(struct stream *stream, int descriptor, bool is_server, uint32_t rank)
 {
-    const struct stream_identity identity = {secret, STREAM_MEETING, rank, RANKS};
+    const struct stream_identity identity = {secret, STREAM_RENDEZVOUS, rank, RANKS};
     if (stream_begin(stream, descriptor, is_server, &identity, NULL) != WEFT_OK)
         return false;
     while (stream->state != STREAM_OPEN) {
@@ -77,7 +77,7 @@ static int connect_to(const char *host, uint16_t port)
     return address_connect(host, port, 5, &descriptor, NULL, NULL) == WEFT_OK ? descriptor : -1;
 }
 
-/* What rank 0 says to the server, with a card of 4 bytes. */
+/* What rank 0 says to the server, with a endpoint info of 4 bytes. */
 static void put_come(struct stream *stream)
 {
     struct buffer payload = {0};
@@ -237,7 +237,7 @@ static void speak(enum speaker who, bool patient, const uint8_t *data, size_t si
                                              .stop = patient ? -1 : given.stop};
     weft_status status = rendezvous_open(&client, &rendezvous, &error);
     if (status == WEFT_OK)
-        status = rendezvous_join(rendezvous, NULL, "card", 4, &result, &error);
+        status = rendezvous_join(rendezvous, NULL, "endpoint info", 4, &result, &error);
     if (status == WEFT_OK)
         free(result.blobs);
     else if (!*error.text || result.blobs)

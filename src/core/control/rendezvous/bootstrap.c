@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/control/rendezvous/bootstrap.h"
+
+#include "base/text.h"
+#include "core/control/rendezvous/internal/kvs.h"
+#include "core/control/rendezvous/rendezvous.h"
+#include "core/control/wire/address.h"
+#include "core/control/wire/environment.h"
+#include "core/control/wire/tree.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define DEFAULT_LIMIT_SECONDS 60.0
+
+struct bootstrap {
+    const char *launcher;
+    uint32_t rank, ranks;
+    double limit_seconds;
+    uint8_t secret[BOOTSTRAP_SECRET_BYTES]; /* the job's before the exchange, the round's after it */
+    struct kvs *kvs;                        /* one of the two ways to meet; NULL: by TCP, or alone */
+    char addresses[ENVIRONMENT_TEXT_BYTES];
+    int listener; /* >= 0: this rank serves the others */
+    int stop;
+    bool serving;
+    bool abandoned;
+    pthread_t server;
+    uint32_t node, local_rank, local_ranks;
+    struct rendezvous *rendezvous;
+    struct bootstrap_cost cost;
+    char local_address[64];
+};
+
+static bool rendezvous_is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
+}
+
+/* Rank 0 listens from the beginning, so that a port in use is told before anything else is done. */
+static weft_status listen_here(struct bootstrap *bootstrap, struct error *error)
+{
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port = 0;
+    weft_status status = address_parse(bootstrap->addresses, host, &port, error);
+    if (status != WEFT_OK)
+        return status;
+    status = address_listen(rendezvous_is_loopback(host) ? host : NULL, port, &bootstrap->listener, NULL, error);
+    bootstrap->stop = status == WEFT_OK ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    return status;
+}
+
+static weft_status open_tcp(struct bootstrap *bootstrap, const struct environment *environment, struct error *error)
+{
+    bootstrap->launcher = environment->launcher;
+    bootstrap->rank = environment->rank;
+    bootstrap->ranks = environment->ranks;
+    if (environment->ranks == 1)
+        return secret_random(bootstrap->secret, sizeof bootstrap->secret, error);
+    bootstrap->node = environment->node;
+    bootstrap->local_rank = environment->local_rank;
+    bootstrap->local_ranks = environment->local_ranks;
+    snprintf(bootstrap->addresses, sizeof bootstrap->addresses, "%s", environment->addresses);
+    weft_status status = secret_from_text(environment->secret, bootstrap->secret, error);
+    if (status == WEFT_OK && bootstrap->rank == 0 && !environment->served)
+        status = listen_here(bootstrap, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct rendezvous_client client = {.addresses = bootstrap->addresses,
+                                             .rank = bootstrap->rank,
+                                             .ranks = bootstrap->ranks,
+                                             .secret = bootstrap->secret,
+                                             .limit_seconds = bootstrap->limit_seconds,
+                                             .stop = -1,
+                                             .node = bootstrap->node,
+                                             .local_rank = bootstrap->local_rank,
+                                             .local_ranks = bootstrap->local_ranks};
+    status = rendezvous_open(&client, &bootstrap->rendezvous, error);
+    if (status == WEFT_OK)
+        snprintf(bootstrap->local_address, sizeof bootstrap->local_address, "%s",
+                 rendezvous_address(bootstrap->rendezvous));
+    return status;
+}
+
+static weft_status open_configured(struct bootstrap *bootstrap, const struct bootstrap_config *config,
+                                   struct error *error)
+{
+    struct environment environment = {.launcher = "configuration",
+                                      .rank = (uint32_t)config->rank,
+                                      .ranks = (uint32_t)config->ranks,
+                                      .node = (uint32_t)config->node,
+                                      .local_rank = (uint32_t)config->local_rank,
+                                      .local_ranks = (uint32_t)config->local_ranks};
+    if (config->ranks < 1 || config->rank < 0 || config->rank >= config->ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the configuration says rank %d of %d ranks; ranks count from 0",
+                         config->rank, config->ranks);
+    if (config->ranks > 1 && (!config->address || !config->secret))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the configuration says %d ranks but not the %s at which they meet", config->ranks,
+                         config->address ? "secret with" : "address (rendezvous)");
+    if (config->ranks > 1 && (strlen(config->address) >= sizeof environment.addresses ||
+                              strlen(config->secret) >= sizeof environment.secret))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the configuration's %s is longer than %d characters",
+                         strlen(config->secret) >= sizeof environment.secret ? "secret" : "address of the rendezvous",
+                         ENVIRONMENT_TEXT_BYTES - 1);
+    if (config->ranks > 1) {
+        strcpy(environment.addresses, config->address);
+        strcpy(environment.secret, config->secret);
+    }
+    return open_tcp(bootstrap, &environment, error);
+}
+
+static weft_status open_detected(struct bootstrap *bootstrap, struct error *error)
+{
+    struct environment environment;
+    weft_status status = WEFT_OK;
+    if (environment_weft(&environment, &status, error))
+        return status == WEFT_OK ? open_tcp(bootstrap, &environment, error) : status;
+    if (kvs_pmix_offered())
+        status = kvs_open_pmix(&bootstrap->kvs, error);
+    else if (kvs_pmi2_offered())
+        status = kvs_open_pmi2(&bootstrap->kvs, error);
+    else if (kvs_pmi1_offered())
+        status = kvs_open_pmi1(&bootstrap->kvs, error);
+    else if (environment_slurm(&environment, &status, error) || environment_torchrun(&environment, &status, error))
+        return status == WEFT_OK ? open_tcp(bootstrap, &environment, error) : status;
+    else
+        environment = (struct environment){.launcher = "alone", .ranks = 1};
+    if (status != WEFT_OK)
+        return status;
+    if (!bootstrap->kvs)
+        return open_tcp(bootstrap, &environment, error);
+    bootstrap->launcher = bootstrap->kvs->name;
+    bootstrap->rank = bootstrap->kvs->rank;
+    bootstrap->ranks = bootstrap->kvs->ranks;
+    return WEFT_OK;
+}
+
+weft_status bootstrap_open(const struct bootstrap_config *config, struct bootstrap **result, struct error *error)
+{
+    struct bootstrap *bootstrap = calloc(1, sizeof *bootstrap);
+    if (!bootstrap)
+        return error_memory(error, sizeof *bootstrap, "the rendezvous");
+    bootstrap->listener = bootstrap->stop = -1;
+    bootstrap->limit_seconds = config->limit_seconds > 0 ? config->limit_seconds : DEFAULT_LIMIT_SECONDS;
+    weft_status status = config->ranks ? open_configured(bootstrap, config, error) : open_detected(bootstrap, error);
+    if (status != WEFT_OK) {
+        bootstrap_close(bootstrap);
+        return status;
+    }
+    *result = bootstrap;
+    return WEFT_OK;
+}
+
+/* Let the serving thread end. `given_up`: do not wait for ranks that have not come. */
+static void end_serving(struct bootstrap *bootstrap, bool given_up)
+{
+    if (!bootstrap->serving)
+        return;
+    if (given_up)
+        eventfd_write(bootstrap->stop, 1);
+    pthread_join(bootstrap->server, NULL);
+    bootstrap->serving = false;
+}
+
+void bootstrap_close(struct bootstrap *bootstrap)
+{
+    if (!bootstrap)
+        return;
+    rendezvous_close(bootstrap->rendezvous);
+    end_serving(bootstrap, true);
+    if (bootstrap->listener >= 0)
+        close(bootstrap->listener);
+    if (bootstrap->stop >= 0)
+        close(bootstrap->stop);
+    if (bootstrap->kvs)
+        bootstrap->kvs->close(bootstrap->kvs, !bootstrap->abandoned);
+    free(bootstrap);
+}
+
+void bootstrap_abandon(struct bootstrap *bootstrap)
+{
+    bootstrap->abandoned = true;
+}
+
+uint32_t bootstrap_rank(const struct bootstrap *bootstrap)
+{
+    return bootstrap->rank;
+}
+
+uint32_t bootstrap_ranks(const struct bootstrap *bootstrap)
+{
+    return bootstrap->ranks;
+}
+
+const char *bootstrap_launcher(const struct bootstrap *bootstrap)
+{
+    return bootstrap->launcher;
+}
+
+const char *bootstrap_interface_hint(const struct bootstrap *bootstrap)
+{
+    /* This host may know the rendezvous's host name, its own, as a loopback address: no other host can use that. */
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port;
+    if (!*bootstrap->local_address)
+        return NULL;
+    if (rendezvous_is_loopback(bootstrap->local_address) &&
+        (address_parse(bootstrap->addresses, host, &port, NULL) != WEFT_OK || !rendezvous_is_loopback(host)))
+        return NULL;
+    return bootstrap->local_address;
+}
+
+const uint8_t *bootstrap_secret(const struct bootstrap *bootstrap)
+{
+    return bootstrap->secret;
+}
+
+struct bootstrap_cost bootstrap_cost(const struct bootstrap *bootstrap)
+{
+    return bootstrap->cost;
+}
+
+static void *bootstrap_serve(void *argument)
+{
+    const struct bootstrap *bootstrap = argument;
+    const struct rendezvous_server server = {.ranks = bootstrap->ranks,
+                                             .secret = bootstrap->secret,
+                                             .limit_seconds = bootstrap->limit_seconds,
+                                             .stop = bootstrap->stop};
+    /* What goes wrong is told to every rank that has come, this one included: its own visit returns the message. */
+    (void)rendezvous_serve(bootstrap->listener, &server, NULL);
+    return NULL;
+}
+
+static weft_status take_result(struct bootstrap *bootstrap, const struct rendezvous_result *result,
+                               struct endpoint_info **endpoints)
+{
+    rendezvous_close(bootstrap->rendezvous);
+    bootstrap->rendezvous = NULL;
+    memcpy(bootstrap->secret, result->session, sizeof bootstrap->secret);
+    bootstrap->cost =
+        (struct bootstrap_cost){result->counts.sent + result->counts.received, result->chain, result->counts.bytes};
+    *endpoints = (struct endpoint_info *)result->blobs;
+    return WEFT_OK;
+}
+
+static weft_status exchange_tcp(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
+                                struct endpoint_info **endpoints, struct error *error)
+{
+    if (bootstrap->listener >= 0) {
+        int code = pthread_create(&bootstrap->server, NULL, bootstrap_serve, bootstrap);
+        if (code != 0)
+            return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the rendezvous: %s",
+                             strerror(code));
+        bootstrap->serving = true;
+    }
+    struct rendezvous_result result = {0};
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port;
+    /* Leaders listen for one another where the control plane does. */
+    bool listens = address_parse(endpoint->control, host, &port, NULL) == WEFT_OK;
+    weft_status status =
+        rendezvous_join(bootstrap->rendezvous, listens ? host : NULL, endpoint, sizeof *endpoint, &result, error);
+    rendezvous_close(bootstrap->rendezvous);
+    bootstrap->rendezvous = NULL;
+    end_serving(bootstrap, status != WEFT_OK && status != WEFT_ERROR_TIMEOUT);
+    if (status != WEFT_OK)
+        return status;
+    return take_result(bootstrap, &result, endpoints);
+}
+
+/* The launcher's store tells where the rank above is; the endpoint infos travel over the tree. */
+static weft_status exchange_kvs(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
+                                struct endpoint_info **endpoints, struct error *error)
+{
+    const struct rendezvous_client client = {.addresses = bootstrap->kvs->name,
+                                             .rank = bootstrap->rank,
+                                             .ranks = bootstrap->ranks,
+                                             .limit_seconds = bootstrap->limit_seconds,
+                                             .stop = -1};
+    struct rendezvous_result result = {0};
+    char secret[2 * SECRET_TEXT_BYTES] = "", host[ADDRESS_TEXT_BYTES], parent[KVS_PLACE_BYTES] = "";
+    uint32_t above = bootstrap->rank == 0 ? 0 : tree_place_parent(bootstrap->rank);
+    uint16_t port;
+    weft_status status = bootstrap->ranks > 1 ? address_parse(endpoint->control, host, &port, error) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = rendezvous_listen(&client, host, &bootstrap->rendezvous, error);
+    if (status == WEFT_OK && bootstrap->rank == 0)
+        status = secret_make_text(secret, error);
+    if (status == WEFT_OK)
+        status = kvs_exchange(bootstrap->kvs, rendezvous_place(bootstrap->rendezvous), above, parent, secret,
+                              bootstrap->limit_seconds, error);
+    if (status == WEFT_OK)
+        status = secret_from_text(secret, bootstrap->secret, error);
+    if (status == WEFT_OK)
+        status = rendezvous_gather(bootstrap->rendezvous, bootstrap->secret, bootstrap->rank == 0 ? NULL : parent,
+                                   endpoint, sizeof *endpoint, &result, error);
+    return status == WEFT_OK ? take_result(bootstrap, &result, endpoints) : status;
+}
+
+static weft_status exchange_alone(const struct endpoint_info *endpoint, struct endpoint_info **endpoints,
+                                  struct error *error)
+{
+    *endpoints = malloc(sizeof **endpoints);
+    if (!*endpoints)
+        return error_memory(error, sizeof **endpoints, "the endpoint info");
+    **endpoints = *endpoint;
+    return WEFT_OK;
+}
+
+/* What came from elsewhere is checked once, here: texts end, and each rank is in its place. */
+static weft_status check_cards(const struct bootstrap *bootstrap, struct endpoint_info *endpoints, struct error *error)
+{
+    for (uint32_t rank = 0; rank < bootstrap->ranks; rank++) {
+        endpoint_info_end_texts(&endpoints[rank]);
+        if (endpoints[rank].rank != rank)
+            return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                             "the endpoint info in place %u of the rendezvous's table is of rank %u", rank,
+                             endpoints[rank].rank);
+    }
+    return WEFT_OK;
+}
+
+weft_status bootstrap_exchange(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
+                               struct endpoint_info **result, struct error *error)
+{
+    struct endpoint_info *endpoints = NULL;
+    weft_status status = bootstrap->kvs          ? exchange_kvs(bootstrap, endpoint, &endpoints, error)
+                         : bootstrap->ranks == 1 ? exchange_alone(endpoint, &endpoints, error)
+                                                 : exchange_tcp(bootstrap, endpoint, &endpoints, error);
+    if (status == WEFT_OK)
+        status = check_cards(bootstrap, endpoints, error);
+    if (status != WEFT_OK) {
+        bootstrap_abandon(bootstrap);
+        free(endpoints);
+        return status;
+    }
+    *result = endpoints;
+    return WEFT_OK;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The launcher's side of the ranks' rendezvous: a thread that serves it as long as the job runs. */
+#ifndef WEFT_LAUNCH_INTERNAL_RENDEZVOUS_SERVICE_H
+#define WEFT_LAUNCH_INTERNAL_RENDEZVOUS_SERVICE_H
+
+#include "base/error.h"
+#include "launch/launch.h"
+
+struct rendezvous_service;
+
+/**
+ * Listen, start the thread, and append to `environment` what the ranks need: WEFT_RENDEZVOUS, WEFT_RENDEZVOUS_SERVED,
+ * WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (the user's own if it is set here, else drawn for this job).
+ */
+weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct texts *environment,
+                                     struct rendezvous_service **server, struct error *error);
+void rendezvous_service_stop(struct rendezvous_service *server);
+
+#endif
