@@ -17,7 +17,7 @@ static const char *const group_titles[COMMAND_GROUPS] = {
 
 #define NAME_COLUMN        16 /* where summaries begin */
 #define OPTION_COLUMN      30 /* where meanings of options begin */
-#define ENVIRONMENT_COLUMN 20
+#define ENVIRONMENT_COLUMN 24
 
 static void print_entry(FILE *output, const char *name, const char *summary)
 {
