@@ -37,7 +37,7 @@
 
 #define AGENTS_MOST    8192
 #define TURN_SECONDS   0.02 /* all agents are looked at so often, for what has come and what is due */
-#define LOOK_SECONDS   4.0  /* as node_agent.c and node_sampler.h have it */
+#define LOOK_SECONDS   4.0  /* as platform/agent/agent.c and sampler.c have it */
 #define BEAT_SECONDS   10.0
 #define SAMPLE_SECONDS 4.0
 #define LINE_SECONDS   10.0 /* from one line of the program to the next */

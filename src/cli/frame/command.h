@@ -2,7 +2,7 @@
 /**
  * A subcommand of `weft`: a name, a line about it, a table of options, a function.
  *
- * One file a subcommand (cli/NAME.c) defines `const struct command command_NAME`, and one line in cli/frame/commands.def
+ * One file for each subcommand defines `const struct command command_NAME`, and one line in cli/frame/commands.def
  * makes it known. The function gets its options already read into the places that its table points at; it parses and
  * prints, and leaves the work to the modules below.
  *

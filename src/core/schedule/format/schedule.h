@@ -103,7 +103,7 @@
  *
  * ## Memory
  *
- * schedule_create() allocates, schedule_free() frees; the steps are contiguous. A finished schedule is immutable and may be shared
+ * schedule_generate() and schedule_text_prove() allocate, schedule_free() frees; the steps are contiguous. A finished schedule is immutable and may be shared
  * by threads.
  */
 #ifndef WEFT_CORE_SCHEDULE_FORMAT_SCHEDULE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the scheduler's parts share: the runs, in the queue or running. For src/scheduler/ alone. */
+/** What the scheduler's parts share: the runs, in the queue or running. */
 #ifndef WEFT_PLATFORM_SCHEDULER_INTERNAL_STATE_H
 #define WEFT_PLATFORM_SCHEDULER_INTERNAL_STATE_H
 

@@ -77,7 +77,7 @@ struct shm {
 /** Make room for a peer: an entry and this rank's mailbox to it. */
 weft_status shm_peer_add(struct shm *shm, uint32_t rank, struct shm_peer **peer, struct error *error);
 
-/** Hold on to the process of a peer, so that its number cannot become another's (core/transport/shm/expel.c). */
+/** Hold on to the process of a peer, so that its number cannot become another's (core/transport/shm/evict.c). */
 void shm_peer_hold(struct shm_peer *peer);
 
 /** Open the abstract socket under a random name (core/transport/shm/setup.c). */

@@ -41,7 +41,7 @@ void lending_begin(struct lending *lending);
 /** Lend `size` bytes at `bytes`. They must not overlap with another array. Before the thread starts. */
 void lending_add(struct lending *lending, const void *bytes, uint64_t size);
 
-/** What a file is written from: lending_take() and lending_give_back(). Memory that was not lent is read as it is. */
+/** What a file is written from: its functions lend and return. Memory that was not lent is read as it is. */
 struct byte_source lending_source(struct lending *lending);
 
 /** The reader has ended, whatever it has read: nothing need be kept for it. */
@@ -50,7 +50,7 @@ void lending_end(struct lending *lending);
 /** From the owner: the arrays may be changed once this returns. At once when called again. */
 void lending_withdraw(struct lending *lending);
 
-/** From the owner: the reader is to give up; its next lending_take() gives NULL. */
+/** From the owner: the reader is to give up; its next read gives NULL. */
 void lending_give_up(struct lending *lending);
 
 /** Bytes that had to be copied since lending_begin(). */
