@@ -22,7 +22,7 @@
 #define PIECE_BYTES   16384
 #define DRAIN_SECONDS 1.0 /* for output after the last rank's end: a stray process may hold its pipe */
 
-struct node {
+struct launch_node_node {
     int input, output, signals;
     struct buffer in, out;
     struct order order;
@@ -34,19 +34,20 @@ struct node {
     bool lost; /* the launcher is gone */
 };
 
-static bool started(const struct node *node)
+static bool started(const struct launch_node_node *node)
 {
     return node->ranks != NULL;
 }
 
 /* ---- the launcher's side ---- */
 
-static void launch_node_tell(struct node *node, enum order_frame kind, const struct buffer *payload)
+static void launch_node_tell(struct launch_node_node *node, enum order_frame kind, const struct buffer *payload)
 {
     frame_put(&node->out, (uint16_t)kind, payload ? buffer_begin(payload) : NULL, payload ? buffer_size(payload) : 0);
 }
 
-static void tell_numbers(struct node *node, enum order_frame kind, uint32_t first, uint32_t second, bool both)
+static void tell_numbers(struct launch_node_node *node, enum order_frame kind, uint32_t first, uint32_t second,
+                         bool both)
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, first);
@@ -57,7 +58,7 @@ static void tell_numbers(struct node *node, enum order_frame kind, uint32_t firs
 }
 
 /* Write what the launcher takes now, or, with `patient`, all of it. */
-static void send_output(struct node *node, bool patient)
+static void send_output(struct launch_node_node *node, bool patient)
 {
     while (buffer_size(&node->out) > 0 && !node->lost) {
         ssize_t n = write(node->output, buffer_begin(&node->out), buffer_size(&node->out));
@@ -73,14 +74,14 @@ static void send_output(struct node *node, bool patient)
     }
 }
 
-static void signal_all(const struct node *node, int number)
+static void signal_all(const struct launch_node_node *node, int number)
 {
     for (uint32_t i = 0; started(node) && i < node->order.count; i++)
         if (node->ranks[i].process > 0)
             kill(-node->ranks[i].process, number);
 }
 
-static void launch_node_start(struct node *node, const struct frame *frame)
+static void launch_node_start(struct launch_node_node *node, const struct frame *frame)
 {
     struct error error = {0};
     if (started(node))
@@ -107,7 +108,7 @@ static void launch_node_start(struct node *node, const struct frame *frame)
 }
 
 /* Handle the launcher's frames. */
-static void launch_node_obey(struct node *node)
+static void launch_node_obey(struct launch_node_node *node)
 {
     struct frame frame;
     int found;
@@ -127,7 +128,7 @@ static void launch_node_obey(struct node *node)
         node->lost = true;
 }
 
-static void hear_launcher(struct node *node)
+static void hear_launcher(struct launch_node_node *node)
 {
     uint8_t bytes[PIECE_BYTES];
     ssize_t n = read(node->input, bytes, sizeof bytes);
@@ -141,7 +142,7 @@ static void hear_launcher(struct node *node)
 /* ---- the ranks' side ---- */
 
 /* Forward what a rank has printed. */
-static void hear_rank(struct node *node, uint32_t index, int stream)
+static void hear_rank(struct launch_node_node *node, uint32_t index, int stream)
 {
     struct rank_process *rank = &node->ranks[index];
     uint8_t bytes[PIECE_BYTES];
@@ -159,7 +160,7 @@ static void hear_rank(struct node *node, uint32_t index, int stream)
     }
 }
 
-static void feed_rank(struct node *node)
+static void feed_rank(struct launch_node_node *node)
 {
     struct rank_process *rank = &node->ranks[0];
     size_t size = buffer_size(&node->pending);
@@ -184,7 +185,7 @@ static void feed_rank(struct node *node)
 }
 
 /* Reap what has ended: ranks, and orphans of ranks, which the kernel gives to this process. */
-static void launch_node_reap(struct node *node)
+static void launch_node_reap(struct launch_node_node *node)
 {
     int status;
     pid_t process;
@@ -201,7 +202,7 @@ static void launch_node_reap(struct node *node)
 }
 
 /* Kill every descendant: the groups, then whoever left them. */
-static void kill_everything(struct node *node)
+static void kill_everything(struct launch_node_node *node)
 {
     signal_all(node, SIGKILL);
     descendants_kill(1.0);
@@ -209,7 +210,7 @@ static void kill_everything(struct node *node)
 
 /* ---- the loop ---- */
 
-static bool launch_node_drained(const struct node *node)
+static bool launch_node_drained(const struct launch_node_node *node)
 {
     for (uint32_t i = 0; started(node) && i < node->order.count; i++)
         if (node->ranks[i].streams[0] >= 0 || node->ranks[i].streams[1] >= 0)
@@ -217,7 +218,7 @@ static bool launch_node_drained(const struct node *node)
     return true;
 }
 
-static void launch_node_turn(struct node *node, struct pollfd *polls)
+static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls)
 {
     uint32_t count = started(node) ? node->order.count : 0;
     bool full = buffer_size(&node->out) >= OUTPUT_MOST, feeding = count > 0 && buffer_size(&node->pending) > 0;
@@ -245,7 +246,7 @@ static void launch_node_turn(struct node *node, struct pollfd *polls)
     send_output(node, false);
 }
 
-static weft_status launch_node_prepare(struct node *node, struct error *error)
+static weft_status launch_node_prepare(struct launch_node_node *node, struct error *error)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* the launcher's end is seen at its connection */
@@ -268,7 +269,7 @@ static weft_status launch_node_prepare(struct node *node, struct error *error)
 
 int node_main(int input, int output)
 {
-    struct node node = {.input = input, .output = output, .signals = -1};
+    struct launch_node_node node = {.input = input, .output = output, .signals = -1};
     struct error error = {0};
     if (launch_node_prepare(&node, &error) != WEFT_OK)
         return fprintf(stderr, "weft: %s\n", error.text), 1;

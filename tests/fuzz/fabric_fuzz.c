@@ -38,7 +38,7 @@ static uint8_t take_byte(struct input *input)
 }
 
 /* As fabric_open() leaves it, without rails: no peer can be reached. */
-static struct fabric *open_fabric(struct region *region)
+static struct fabric *open_fabric(struct fabric_region *region)
 {
     static struct path unproven; /* and none that a probe could prove */
     struct fabric *fabric = calloc(1, sizeof *fabric);
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
     char *memory = malloc(TRANSFERS_MOST * LARGE_BYTES);
-    struct region region = {.base = memory, .bytes = TRANSFERS_MOST * LARGE_BYTES, .rail = {{.key = 77}}};
+    struct fabric_region region = {.base = memory, .bytes = TRANSFERS_MOST * LARGE_BYTES, .rail = {{.key = 77}}};
     struct fabric *fabric = open_fabric(&region);
     struct transfer transfers[TRANSFERS_MOST];
     uint32_t count = 0;

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct trace trace = {0};
+    struct job_trace trace = {0};
     struct error error = {0};
     if (trace_parse("jobs", (const char *)data, size, &trace, &error) != WEFT_OK) {
         if (!*error.text || trace.jobs)

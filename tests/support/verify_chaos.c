@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct chaos {
-    struct machine machine;
+    struct verify_machine machine;
     uint64_t seed, drawn;
     struct value poison;            /* no sum of ranks, of no column */
     bool scribbling;                /* stores spoil, loads only note what is read */
@@ -21,23 +21,23 @@ struct chaos {
 
 static _Thread_local struct chaos *current;
 
-static struct chaos *chaos_of(const struct machine *machine)
+static struct chaos *chaos_of(const struct verify_machine *machine)
 {
     return current && &current->machine == machine ? current : NULL;
 }
 
 /* ---- what the machine's steps call ---- */
 
-bool __real_verify_note_write(struct machine *machine, struct thread *thread, uint32_t index);
-bool __real_verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+bool __real_verify_note_write(struct verify_machine *machine, struct thread *thread, uint32_t index);
+bool __real_verify_load(struct verify_machine *machine, struct thread *thread, uint32_t index, uint32_t size,
                         struct value *value);
-void __real_verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value);
-void __real_verify_complete(struct machine *machine, struct thread *thread);
-bool __wrap_verify_note_write(struct machine *machine, struct thread *thread, uint32_t index);
-bool __wrap_verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+void __real_verify_store(struct verify_machine *machine, uint32_t index, uint32_t size, struct value value);
+void __real_verify_complete(struct verify_machine *machine, struct thread *thread);
+bool __wrap_verify_note_write(struct verify_machine *machine, struct thread *thread, uint32_t index);
+bool __wrap_verify_load(struct verify_machine *machine, struct thread *thread, uint32_t index, uint32_t size,
                         struct value *value);
-void __wrap_verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value);
-void __wrap_verify_complete(struct machine *machine, struct thread *thread);
+void __wrap_verify_store(struct verify_machine *machine, uint32_t index, uint32_t size, struct value value);
+void __wrap_verify_complete(struct verify_machine *machine, struct thread *thread);
 
 /* What is received may land at any time from its step's begin on; a chunk that the same chunk is added to is read. */
 static void scribble_received(struct chaos *chaos, struct thread *thread, uint32_t index)
@@ -56,7 +56,7 @@ static void scribble_received(struct chaos *chaos, struct thread *thread, uint32
     }
 }
 
-bool __wrap_verify_note_write(struct machine *machine, struct thread *thread, uint32_t index)
+bool __wrap_verify_note_write(struct verify_machine *machine, struct thread *thread, uint32_t index)
 {
     struct chaos *chaos = chaos_of(machine);
     uint8_t kind = verify_step_of(thread)->kind;
@@ -65,7 +65,7 @@ bool __wrap_verify_note_write(struct machine *machine, struct thread *thread, ui
     return __real_verify_note_write(machine, thread, index);
 }
 
-bool __wrap_verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+bool __wrap_verify_load(struct verify_machine *machine, struct thread *thread, uint32_t index, uint32_t size,
                         struct value *value)
 {
     struct chaos *chaos = chaos_of(machine);
@@ -92,7 +92,7 @@ static void scribble(struct chaos *chaos, uint32_t index)
     chaos->machine.cells[index].value = chaos->poison;
 }
 
-void __wrap_verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value)
+void __wrap_verify_store(struct verify_machine *machine, uint32_t index, uint32_t size, struct value value)
 {
     struct chaos *chaos = chaos_of(machine);
     if (chaos && chaos->scribbling)
@@ -101,7 +101,7 @@ void __wrap_verify_store(struct machine *machine, uint32_t index, uint32_t size,
         __real_verify_store(machine, index, size, value);
 }
 
-void __wrap_verify_complete(struct machine *machine, struct thread *thread)
+void __wrap_verify_complete(struct verify_machine *machine, struct thread *thread)
 {
     struct chaos *chaos = chaos_of(machine);
     size_t self = (size_t)(thread - machine->threads);
@@ -123,7 +123,7 @@ void __wrap_verify_complete(struct machine *machine, struct thread *thread)
  * `finals`. */
 static void spoil(struct chaos *chaos, uint32_t rank, struct value *finals)
 {
-    struct machine *machine = &chaos->machine;
+    struct verify_machine *machine = &chaos->machine;
     const struct schedule *schedule = machine->schedules[rank];
     for (uint32_t iteration = 0; iteration < machine->iterations; iteration++) {
         for (uint32_t chunk = 0; finals && chunk < schedule->output_blocks * machine->parts; chunk++) {
@@ -139,7 +139,7 @@ static void spoil(struct chaos *chaos, uint32_t rank, struct value *finals)
     }
 }
 
-static bool is_through(const struct machine *machine, uint32_t rank)
+static bool is_through(const struct verify_machine *machine, uint32_t rank)
 {
     for (uint32_t i = machine->first_thread[rank]; i < machine->first_thread[rank + 1]; i++)
         if (machine->threads[i].iteration < machine->iterations)
@@ -174,7 +174,7 @@ static bool advance(struct chaos *chaos, struct thread *thread)
 /* One turn of one thread; its rank begins with the first turn of any of its threads. */
 static bool take_turn(struct chaos *chaos, struct thread *thread, struct value *finals)
 {
-    struct machine *machine = &chaos->machine;
+    struct verify_machine *machine = &chaos->machine;
     if (!chaos->started[thread->rank]) {
         chaos->started[thread->rank] = true;
         spoil(chaos, thread->rank, NULL);
@@ -199,7 +199,7 @@ static uint32_t eagerness(uint64_t temper, uint32_t thread)
  * room for all threads. */
 static void run_at_random(struct chaos *chaos, struct value *finals, uint32_t *live)
 {
-    struct machine *machine = &chaos->machine;
+    struct verify_machine *machine = &chaos->machine;
     uint64_t temper = random_bits(chaos->seed, UINT32_MAX);
     uint32_t count = machine->thread_count;
     for (uint32_t i = 0; i < count; i++)
@@ -223,7 +223,7 @@ static void run_at_random(struct chaos *chaos, struct value *finals, uint32_t *l
     }
 }
 
-static void check_finals(struct machine *machine, const struct value *finals)
+static void check_finals(struct verify_machine *machine, const struct value *finals)
 {
     for (uint32_t rank = 0; rank < machine->ranks && machine->status == WEFT_OK; rank++) {
         const struct schedule *schedule = machine->schedules[rank];
@@ -244,7 +244,7 @@ static void check_finals(struct machine *machine, const struct value *finals)
 /* Clocks that know everything, and poison wherever nothing has been written. */
 static void know_everything(struct chaos *chaos)
 {
-    struct machine *machine = &chaos->machine;
+    struct verify_machine *machine = &chaos->machine;
     for (size_t i = 0; i < (size_t)machine->thread_count * machine->components; i++)
         machine->clocks[i] = TICK_MOST;
     for (uint32_t i = 0; i < machine->cell_count; i++)
@@ -257,7 +257,7 @@ weft_status verify_chaos(struct schedule *const *schedules, uint32_t ranks, cons
 {
     struct chaos chaos = {.seed = seed,
                           .machine = {.schedules = schedules, .shape = shape, .ranks = ranks, .error = error}};
-    struct machine *machine = &chaos.machine;
+    struct verify_machine *machine = &chaos.machine;
     struct value *finals = NULL;
     uint32_t *live = NULL;
     chaos.started = calloc(2 * (size_t)ranks, sizeof *chaos.started);

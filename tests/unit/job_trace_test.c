@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-static struct trace parse(const char *text)
+static struct job_trace parse(const char *text)
 {
-    struct trace trace;
+    struct job_trace trace;
     struct error error = {0};
     if (trace_parse("jobs", text, strlen(text), &trace, &error) != WEFT_OK)
         fail_msg("%s", error.text);
@@ -23,8 +23,8 @@ static struct trace parse(const char *text)
 
 static void columns_come_in_any_order(void **state)
 {
-    struct trace trace = parse("# a comment\r\nvc,num_gpus,other,duration_s,submit_s\r\n"
-                               "a,8,x,100,5\r\n\r\nb,1,y,2.5,3\r\na,16,,7,4");
+    struct job_trace trace = parse("# a comment\r\nvc,num_gpus,other,duration_s,submit_s\r\n"
+                                   "a,8,x,100,5\r\n\r\nb,1,y,2.5,3\r\na,16,,7,4");
     assert_int_equal(trace.count, 3);
     assert_int_equal(trace.projects, 2);
     /* In the order of submission, with the numbers of the file. */
@@ -42,10 +42,10 @@ static void columns_come_in_any_order(void **state)
 
 static void the_standard_workload_format(void **state)
 {
-    struct trace trace = parse("; Version: 2\n;\n"
-                               "  1   0  10  300   4 -1 -1   4 600 -1 1 7 1 1 1 1 -1 -1\n"
-                               "  2  60  10   -1  -1 -1 -1   4 600 -1 0 7 1 1 1 1 -1 -1\n" /* never ran */
-                               "  3  90   0   20  -1 -1 -1  16 600 -1 1 9 1 1 1 1 -1 -1\n");
+    struct job_trace trace = parse("; Version: 2\n;\n"
+                                   "  1   0  10  300   4 -1 -1   4 600 -1 1 7 1 1 1 1 -1 -1\n"
+                                   "  2  60  10   -1  -1 -1 -1   4 600 -1 0 7 1 1 1 1 -1 -1\n" /* never ran */
+                                   "  3  90   0   20  -1 -1 -1  16 600 -1 1 9 1 1 1 1 -1 -1\n");
     assert_int_equal(trace.count, 2);
     assert_int_equal(trace.left_out, 1);
     assert_int_equal(trace.projects, 2);
@@ -66,7 +66,7 @@ static void the_last_line_ends_with_the_bytes(void **state)
     assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const size_t size = strlen(texts[i]);
-        struct trace trace = {0};
+        struct job_trace trace = {0};
         struct error error = {0};
         memcpy(pages + page - size, texts[i], size);
         if (i == 0) {

@@ -69,18 +69,18 @@ weft_status yaml_value_fail(const struct yaml_value *value, struct error *error,
 
 /* ---- parsing ---- */
 
-struct reader {
+struct yaml_reader {
     yaml_parser_t parser;
     yaml_event_t event; /* the one that is read now; empty between two */
     struct yaml_tree *tree;
     struct error *error;
 };
 
-static weft_status refuse(struct reader *reader, size_t line, const char *format, ...)
+static weft_status refuse(struct yaml_reader *reader, size_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* `line` is counted from 0, as libyaml does. */
-static weft_status refuse(struct reader *reader, size_t line, const char *format, ...)
+static weft_status refuse(struct yaml_reader *reader, size_t line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -89,7 +89,7 @@ static weft_status refuse(struct reader *reader, size_t line, const char *format
     return status;
 }
 
-static weft_status next_event(struct reader *reader)
+static weft_status next_event(struct yaml_reader *reader)
 {
     yaml_event_delete(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event))
@@ -105,7 +105,7 @@ static weft_status next_event(struct reader *reader)
     return refuse(reader, line, "this is no valid YAML: %s", parser->problem ? parser->problem : "unknown");
 }
 
-static weft_status check_plain(struct reader *reader, const yaml_char_t *anchor, const yaml_char_t *tag)
+static weft_status check_plain(struct yaml_reader *reader, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     size_t line = reader->event.start_mark.line;
     if (anchor)
@@ -116,7 +116,7 @@ static weft_status check_plain(struct reader *reader, const yaml_char_t *anchor,
 }
 
 /* A copy of the text that the event holds. */
-static weft_status take_text(struct reader *reader, char **text)
+static weft_status take_text(struct yaml_reader *reader, char **text)
 {
     const char *value = (const char *)reader->event.data.scalar.value;
     size_t length = reader->event.data.scalar.length;
@@ -141,7 +141,7 @@ static weft_status take_text(struct reader *reader, char **text)
 }
 
 /* The key that the event holds. */
-static weft_status take_key(struct reader *reader, const struct yaml_value *map, char **key)
+static weft_status take_key(struct yaml_reader *reader, const struct yaml_value *map, char **key)
 {
     const yaml_event_t *event = &reader->event;
     size_t line = event->start_mark.line;
@@ -163,10 +163,10 @@ static weft_status take_key(struct reader *reader, const struct yaml_value *map,
     return status;
 }
 
-static weft_status read_value(struct reader *reader, unsigned depth, char *key, struct yaml_value **place);
+static weft_status read_value(struct yaml_reader *reader, unsigned depth, char *key, struct yaml_value **place);
 
 /* The entries of a list or map, until the event that ends it. */
-static weft_status read_entries(struct reader *reader, unsigned depth, struct yaml_value *parent)
+static weft_status read_entries(struct yaml_reader *reader, unsigned depth, struct yaml_value *parent)
 {
     const yaml_event_type_t end = parent->kind == YAML_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
     struct yaml_value **place = &parent->child;
@@ -192,7 +192,7 @@ static weft_status read_entries(struct reader *reader, unsigned depth, struct ya
 }
 
 /* The value that the event begins, which becomes the owner of `key`. */
-static weft_status read_value(struct reader *reader, unsigned depth, char *key, struct yaml_value **place)
+static weft_status read_value(struct yaml_reader *reader, unsigned depth, char *key, struct yaml_value **place)
 {
     const yaml_event_t *event = &reader->event;
     struct yaml_value *value = calloc(1, sizeof *value);
@@ -223,7 +223,7 @@ static weft_status read_value(struct reader *reader, unsigned depth, char *key, 
 }
 
 /* The one document of a text, and that nothing follows it. */
-static weft_status read_document(struct reader *reader)
+static weft_status read_document(struct yaml_reader *reader)
 {
     weft_status status = next_event(reader); /* the beginning of the text */
     if (status == WEFT_OK)
@@ -250,7 +250,7 @@ weft_status yaml_tree_parse(const char *text, size_t size, const char *where, st
         return error_set(error, WEFT_ERROR_DATA, "%s has %zu bytes; more than %zu are not taken", where, size,
                          YAML_BYTES_MOST);
     size_t length = strlen(where) + 1;
-    struct reader reader = {.tree = calloc(1, sizeof *reader.tree + length), .error = error};
+    struct yaml_reader reader = {.tree = calloc(1, sizeof *reader.tree + length), .error = error};
     if (!reader.tree || !yaml_parser_initialize(&reader.parser)) {
         free(reader.tree);
         return error_memory(error, sizeof reader + length, "reading YAML");

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* An algorithm at the present size. */
-struct candidate {
+struct bench_sweep_candidate {
     const char *name;
     double predicted;
     double seconds[BENCH_SWEEP_ROUNDS_MOST];
@@ -51,8 +51,9 @@ void bench_sweep_close(struct bench_sweep *sweep)
 /* ---- one size ---- */
 
 /* Those that the tuner chooses among; *chosen is the one that it takes. All ranks find the same. */
-static weft_status find_candidates(const struct bench_sweep *sweep, size_t count, struct candidate *candidates,
-                                   size_t *found, size_t *chosen, struct error *error)
+static weft_status find_candidates(const struct bench_sweep *sweep, size_t count,
+                                   struct bench_sweep_candidate *candidates, size_t *found, size_t *chosen,
+                                   struct error *error)
 {
     const struct bench_case *what = sweep->what;
     const char *name = what->collective->name;
@@ -80,8 +81,8 @@ static weft_status find_candidates(const struct bench_sweep *sweep, size_t count
             continue;
         if (choice && strcmp(choice, prices.prices[i].algorithm->name) == 0)
             *chosen = *found;
-        candidates[(*found)++] =
-            (struct candidate){.name = prices.prices[i].algorithm->name, .predicted = prices.prices[i].seconds};
+        candidates[(*found)++] = (struct bench_sweep_candidate){.name = prices.prices[i].algorithm->name,
+                                                                .predicted = prices.prices[i].seconds};
     }
     if (*chosen == SIZE_MAX)
         return error_set(error, WEFT_ERROR_STATE,
@@ -105,7 +106,7 @@ static weft_status take_turn(struct bench_sweep *sweep, size_t bytes, const char
 }
 
 static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_t bytes,
-                                          const struct candidate *candidate, bool chosen, double spread,
+                                          const struct bench_sweep_candidate *candidate, bool chosen, double spread,
                                           struct error *error)
 {
     struct json_writer writer;
@@ -134,9 +135,10 @@ static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_
 }
 
 /* Figures of all candidates from their rounds (which are sorted by this); returns the spread of the choice. */
-static double bench_sweep_settle(struct bench_sweep *sweep, struct candidate *candidates, size_t found, size_t chosen)
+static double bench_sweep_settle(struct bench_sweep *sweep, struct bench_sweep_candidate *candidates, size_t found,
+                                 size_t chosen)
 {
-    struct candidate *choice = &candidates[chosen];
+    struct bench_sweep_candidate *choice = &candidates[chosen];
     double both[2 * BENCH_SWEEP_ROUNDS_MOST];
     memcpy(both, choice->seconds, sweep->rounds * sizeof *both);
     memcpy(both + sweep->rounds, choice->again, sweep->rounds * sizeof *both);
@@ -147,11 +149,12 @@ static double bench_sweep_settle(struct bench_sweep *sweep, struct candidate *ca
     return first > second ? first / second - 1 : second / first - 1;
 }
 
-static weft_status bench_sweep_tell(struct bench_sweep *sweep, size_t bytes, size_t count, struct candidate *candidates,
-                                    size_t found, size_t chosen, struct error *error)
+static weft_status bench_sweep_tell(struct bench_sweep *sweep, size_t bytes, size_t count,
+                                    struct bench_sweep_candidate *candidates, size_t found, size_t chosen,
+                                    struct error *error)
 {
     double spread = bench_sweep_settle(sweep, candidates, found, chosen);
-    const struct candidate *choice = &candidates[chosen], *best = choice;
+    const struct bench_sweep_candidate *choice = &candidates[chosen], *best = choice;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < found && status == WEFT_OK; i++) {
         if (candidates[i].figure < best->figure)
@@ -183,7 +186,7 @@ weft_status bench_sweep_size(struct bench_sweep *sweep, size_t bytes, struct err
     const struct bench_case *what = sweep->what;
     size_t blocks = bench_collective_blocks(what->collective, weft_comm_size(what->comm));
     size_t count = bench_collective_has_data(what->collective) ? bytes / weft_type_size(what->type) / blocks : 0;
-    struct candidate *candidates = calloc(TUNER_PRICES, sizeof *candidates);
+    struct bench_sweep_candidate *candidates = calloc(TUNER_PRICES, sizeof *candidates);
     size_t found = 0, chosen = 0;
     if (!candidates)
         return error_memory(error, TUNER_PRICES * sizeof *candidates, "the sweep");
@@ -191,7 +194,7 @@ weft_status bench_sweep_size(struct bench_sweep *sweep, size_t bytes, struct err
     for (uint32_t round = 0; round < sweep->rounds && status == WEFT_OK; round++) {
         /* Each round begins with another one, so that none always follows the same. */
         for (size_t k = 0; k < found && status == WEFT_OK; k++) {
-            struct candidate *candidate = &candidates[(k + round) % found];
+            struct bench_sweep_candidate *candidate = &candidates[(k + round) % found];
             status = take_turn(sweep, bytes, candidate->name, &candidate->seconds[round], error);
         }
         if (status == WEFT_OK)

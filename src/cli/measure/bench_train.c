@@ -31,14 +31,14 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
 };
 
-struct times {
+struct bench_train_times {
     double *seconds; /* of the measured steps */
     size_t warm, count, room;
 };
 
 static void bench_train_note_step(void *observer, const struct report_step *step)
 {
-    struct times *times = observer;
+    struct bench_train_times *times = observer;
     if (step->step > times->warm && times->count < times->room)
         times->seconds[times->count++] = step->seconds;
 }
@@ -49,7 +49,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double bench_train_median(struct times *times)
+static double bench_train_median(struct bench_train_times *times)
 {
     qsort(times->seconds, times->count, sizeof *times->seconds, compare_doubles);
     return times->count % 2 ? times->seconds[times->count / 2]
@@ -123,8 +123,8 @@ static weft_status gather_figures(weft_context *context, struct figures *figures
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
-static weft_status bench_train_measure(const struct train_config *config, struct times *times, weft_context *context,
-                                       FILE *output, bool *speaks, struct error *error)
+static weft_status bench_train_measure(const struct train_config *config, struct bench_train_times *times,
+                                       weft_context *context, FILE *output, bool *speaks, struct error *error)
 {
     struct trainer *trainer = NULL;
     weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
@@ -158,9 +158,9 @@ static weft_status bench_train_run(struct command_call *call, struct error *erro
     weft_status status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));
-    struct times times = {.seconds = calloc((size_t)chosen.measure.steps, sizeof *times.seconds),
-                          .warm = (size_t)chosen.measure.warm,
-                          .room = (size_t)chosen.measure.steps};
+    struct bench_train_times times = {.seconds = calloc((size_t)chosen.measure.steps, sizeof *times.seconds),
+                                      .warm = (size_t)chosen.measure.warm,
+                                      .room = (size_t)chosen.measure.steps};
     struct train_config config;
     bool speaks = true;
     status = times.seconds

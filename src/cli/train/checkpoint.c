@@ -52,13 +52,13 @@ static const struct command command_checkpoint_hash = {
 /* ---- show ---- */
 
 /* What all tensors have together. */
-struct totals {
+struct train_checkpoint_totals {
     uint64_t elements, bytes;
 };
 
-static struct totals add_up(const struct named_tensor *tensors, size_t count)
+static struct train_checkpoint_totals add_up(const struct named_tensor *tensors, size_t count)
 {
-    struct totals totals = {0, 0};
+    struct train_checkpoint_totals totals = {0, 0};
     for (size_t i = 0; i < count; i++) {
         uint64_t elements = named_tensor_elements(&tensors[i]);
         totals.elements += elements;
@@ -87,7 +87,7 @@ static void print_checkpoint(FILE *output, const struct checkpoint *checkpoint)
     size_t file_count, tensor_count;
     const struct checkpoint_record *files = checkpoint_files(checkpoint, &file_count);
     const struct named_tensor *tensors = checkpoint_tensors(checkpoint, &tensor_count);
-    struct totals totals = add_up(tensors, tensor_count);
+    struct train_checkpoint_totals totals = add_up(tensors, tensor_count);
     char text[256], digest[SHA256_TEXT_BYTES];
     fprintf(output, "%s: whole, every byte verified\n", checkpoint_directory(checkpoint));
     fprintf(output, "  %-12s%" PRIu64 "\n", "step", state->step);
@@ -112,7 +112,7 @@ static void put_tensors(struct json_writer *writer, const struct checkpoint *che
 {
     size_t count;
     const struct named_tensor *tensors = checkpoint_tensors(checkpoint, &count);
-    struct totals totals = add_up(tensors, count);
+    struct train_checkpoint_totals totals = add_up(tensors, count);
     json_put_unsigned(writer, "elements", totals.elements);
     json_put_unsigned(writer, "bytes", totals.bytes);
     json_open_array(writer, "tensors");

@@ -42,7 +42,7 @@ static weft_status learn_text(struct tokenizer_training *training, const char *p
     return status;
 }
 
-static weft_status data_tokenizer_learn(const struct texts *texts, const volatile sig_atomic_t *stop,
+static weft_status data_tokenizer_learn(const struct data_texts *texts, const volatile sig_atomic_t *stop,
                                         struct tokenizer **tokenizer, uint32_t *words, struct error *error)
 {
     struct tokenizer_training *training;
@@ -76,7 +76,7 @@ static weft_status data_tokenizer_run(struct command_call *call, struct error *e
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the directory to make", call->name);
     const volatile sig_atomic_t *stop = interrupts_catch();
     uint64_t begin = clock_now();
-    struct texts texts;
+    struct data_texts texts;
     struct tokenizer *tokenizer = NULL;
     uint32_t words;
     weft_status status = texts_open((const char *const *)call->words, call->word_count, &texts, error);

@@ -54,7 +54,7 @@ static const struct cli_option options[] = {
 };
 
 /* Of all samples together. */
-struct totals {
+struct train_generate_totals {
     size_t tokens, passes;
     bool forgets; /* some text was longer than the model's context */
     double read_seconds, write_seconds;
@@ -85,7 +85,7 @@ static double train_generate_rate_of(size_t passes, double seconds)
     return passes && seconds > 0 ? (double)passes / seconds : 0;
 }
 
-static void add_to(struct totals *totals, const struct continuation_result *result)
+static void add_to(struct train_generate_totals *totals, const struct continuation_result *result)
 {
     totals->tokens += result->tokens;
     totals->passes += result->tokens ? result->tokens - 1 : 0;
@@ -147,7 +147,7 @@ static weft_status write_text(FILE *output, int64_t number, struct continuation 
     return status;
 }
 
-static void train_generate_print_totals(const struct totals *totals, size_t prompt_tokens)
+static void train_generate_print_totals(const struct train_generate_totals *totals, size_t prompt_tokens)
 {
     char read[32], wrote[32];
     fprintf(stderr, "%zu token%s in %s", totals->tokens, totals->tokens == 1 ? "" : "s",
@@ -162,7 +162,7 @@ static weft_status write_samples(struct command_call *call, struct continuation 
                                  struct error *error)
 {
     const size_t prompt_tokens = continuation_prompt_tokens(continuation);
-    struct totals totals = {0};
+    struct train_generate_totals totals = {0};
     weft_status status = WEFT_OK;
     if (prompt_tokens > context)
         fprintf(stderr, "weft: the prompt has %zu tokens, but the model's context is %zu: only the last %zu are read\n",

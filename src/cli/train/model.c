@@ -18,7 +18,7 @@ static struct {
 /* ---- show ---- */
 
 /* A network, and how it would be trained. */
-struct view {
+struct train_model_view {
     const char *name;
     struct model_description *description;
     struct model_options options;
@@ -26,20 +26,20 @@ struct view {
     double tokens; /* of a micro-batch */
 };
 
-static void view_layer(const struct view *view, size_t number, struct model_layer *layer)
+static void view_layer(const struct train_model_view *view, size_t number, struct model_layer *layer)
 {
     model_get_layer(view->description, number, WEFT_F32, view->activations, &view->options, layer);
 }
 
 /* Bytes that training takes on one rank. */
-struct totals {
+struct train_model_totals {
     uint64_t weights, gradients, moments, activations, sum;
 };
 
-static struct totals totals_of(const struct view *view)
+static struct train_model_totals totals_of(const struct train_model_view *view)
 {
     const uint64_t array = view->description->elements * sizeof(float);
-    struct totals totals = {.weights = array, .gradients = array, .moments = 2 * array};
+    struct train_model_totals totals = {.weights = array, .gradients = array, .moments = 2 * array};
     totals.activations = model_memory(view->description, WEFT_F32, view->activations, &view->options);
     totals.sum = totals.weights + totals.gradients + totals.moments + totals.activations;
     return totals;
@@ -54,7 +54,7 @@ static char *shape_of_parameter(const struct model_parameter *parameter, char *t
     return text;
 }
 
-static void print_parameters(const struct view *view, const struct model_layer *layer, FILE *output)
+static void print_parameters(const struct train_model_view *view, const struct model_layer *layer, FILE *output)
 {
     for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++) {
         const struct model_parameter *parameter = &view->description->parameters[i];
@@ -68,10 +68,10 @@ static void print_parameters(const struct view *view, const struct model_layer *
     }
 }
 
-static void train_model_print_totals(const struct view *view, FILE *output)
+static void train_model_print_totals(const struct train_model_view *view, FILE *output)
 {
     const struct model_description *description = view->description;
-    const struct totals totals = totals_of(view);
+    const struct train_model_totals totals = totals_of(view);
     const double flops = model_flops_per_token(description, view->options.sequence);
     char weights[32], gradients[32], moments[32], activations[32], sum[32];
     fprintf(output, "\n%zu parameters; %.0f operations to train on a token, a third of them forward\n",
@@ -86,7 +86,7 @@ static void train_model_print_totals(const struct view *view, FILE *output)
             text_bytes(totals.activations, activations, sizeof activations));
 }
 
-static void print_view(const struct view *view, FILE *output)
+static void print_view(const struct train_model_view *view, FILE *output)
 {
     const struct model_shape *shape = &view->description->shape;
     char text[SHAPE_TEXT_BYTES];
@@ -121,7 +121,7 @@ static void put_shape(struct json_writer *writer, const struct model_shape *shap
     json_close(writer);
 }
 
-static void put_layer(struct json_writer *writer, const struct view *view, const struct model_layer *layer)
+static void put_layer(struct json_writer *writer, const struct train_model_view *view, const struct model_layer *layer)
 {
     json_open_object(writer, NULL);
     json_put_text(writer, "name", layer->name);
@@ -150,10 +150,10 @@ static void put_layer(struct json_writer *writer, const struct view *view, const
     json_close(writer);
 }
 
-static weft_status train_model_print_json(const struct view *view, FILE *output, struct error *error)
+static weft_status train_model_print_json(const struct train_model_view *view, FILE *output, struct error *error)
 {
     const struct model_description *description = view->description;
-    const struct totals totals = totals_of(view);
+    const struct train_model_totals totals = totals_of(view);
     struct json_writer writer;
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
@@ -187,8 +187,8 @@ static weft_status train_model_print_json(const struct view *view, FILE *output,
 static weft_status train_model_run_show(struct command_call *call, struct error *error)
 {
     struct model_shape shape;
-    struct view view = {.name = call->words[0],
-                        .activations = training_is_mixed(chosen.precision) ? WEFT_BF16 : WEFT_F32};
+    struct train_model_view view = {.name = call->words[0],
+                                    .activations = training_is_mixed(chosen.precision) ? WEFT_BF16 : WEFT_F32};
     weft_status status = model_shape_load(view.name, &shape, error);
     if (status == WEFT_OK)
         status = model_describe(&shape, &view.description, error);

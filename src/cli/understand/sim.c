@@ -114,7 +114,7 @@ static bool same_file(const char *one, const char *other)
            a.st_ino == b.st_ino;
 }
 
-static weft_status simulate(const struct trace *trace, const struct simulation_cluster *cluster,
+static weft_status simulate(const struct job_trace *trace, const struct simulation_cluster *cluster,
                             const struct assumptions *assumptions, struct simulation_summary *summary,
                             struct error *error)
 {
@@ -139,7 +139,7 @@ static weft_status simulate(const struct trace *trace, const struct simulation_c
 static weft_status run_cluster(struct command_call *call, struct error *error)
 {
     struct pod_shape shape;
-    struct trace trace;
+    struct job_trace trace;
     struct simulation_summary summary;
     struct assumptions assumptions = {0};
     if (!chosen.trace)

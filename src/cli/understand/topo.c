@@ -27,16 +27,16 @@ static const struct cli_option options[] = {
 };
 
 /* What is shown: a machine, and the providers if it is this one. */
-struct view {
+struct topo_view {
     struct machine *machine;
     struct provider *providers;
     uint32_t provider_count;
     bool has_providers;
 };
 
-static weft_status view_open(struct view *view, struct error *error)
+static weft_status view_open(struct topo_view *view, struct error *error)
 {
-    *view = (struct view){0};
+    *view = (struct topo_view){0};
     if (chosen.file && chosen.synthetic)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--file and --synthetic exclude each other; give one of them");
     if (chosen.file)
@@ -51,7 +51,7 @@ static weft_status view_open(struct view *view, struct error *error)
     return status;
 }
 
-static void view_close(struct view *view)
+static void view_close(struct topo_view *view)
 {
     machine_free(view->machine);
     free(view->providers);
@@ -203,7 +203,7 @@ static void print_devices(FILE *output, const struct machine *machine)
 
 /* A line a provider: its devices, each once. The list has a device once for each of its networks, next to each other.
  */
-static void print_providers(FILE *output, const struct view *view)
+static void print_providers(FILE *output, const struct topo_view *view)
 {
     char version[16];
     fprintf(output, "Providers (libfabric %s), the best first", providers_version(version, sizeof version));
@@ -220,7 +220,7 @@ static void print_providers(FILE *output, const struct view *view)
     fprintf(output, "%s\n", view->provider_count ? "" : "\n  none");
 }
 
-static void print_full(FILE *output, const struct view *view)
+static void print_full(FILE *output, const struct topo_view *view)
 {
     const struct machine *machine = view->machine;
     fprintf(output, "%s%s%s\n", machine->host[0] ? machine->host : "Machine", machine->system[0] ? ", " : "",
@@ -239,7 +239,7 @@ static void print_full(FILE *output, const struct view *view)
 }
 
 /* A paragraph of two or three lines: what a first look needs. */
-static void print_brief(FILE *output, const struct view *view)
+static void print_brief(FILE *output, const struct topo_view *view)
 {
     const struct machine *machine = view->machine;
     char text[160], speed[32];
@@ -275,7 +275,7 @@ static void print_brief(FILE *output, const struct view *view)
         fprintf(output, "; no accelerators\n");
 }
 
-static weft_status topo_print_json(FILE *output, const struct view *view, struct error *error)
+static weft_status topo_print_json(FILE *output, const struct topo_view *view, struct error *error)
 {
     struct json_writer writer;
     char version[16];
@@ -316,7 +316,7 @@ static weft_status topo_show_cluster(FILE *output, struct error *error)
 
 static weft_status topo_run(struct command_call *call, struct error *error)
 {
-    struct view view;
+    struct topo_view view;
     if (chosen.cluster)
         return topo_show_cluster(call->output, error);
     weft_status status = view_open(&view, error);

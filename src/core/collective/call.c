@@ -7,16 +7,16 @@
 /* ---- sizes ---- */
 
 /* Where a buffer of the caller's begins and ends. */
-struct extent {
+struct collective_call_extent {
     uintptr_t first, end;
 };
 
-static struct extent extent_of(const void *buffer, uint64_t bytes)
+static struct collective_call_extent extent_of(const void *buffer, uint64_t bytes)
 {
-    return (struct extent){(uintptr_t)buffer, (uintptr_t)buffer + bytes};
+    return (struct collective_call_extent){(uintptr_t)buffer, (uintptr_t)buffer + bytes};
 }
 
-static bool collective_call_overlaps(struct extent a, struct extent b)
+static bool collective_call_overlaps(struct collective_call_extent a, struct collective_call_extent b)
 {
     return a.first < b.end && b.first < a.end;
 }

@@ -138,14 +138,14 @@ void machine_write(const struct machine *machine, struct json_writer *writer, co
  * A reader goes on after the first error without harm: every getter returns a zero from then on, and the message of
  * the first error stays. That keeps the lists of members below readable.
  */
-struct reader {
+struct machine_json_reader {
     const char *where;
     struct error *error;
     weft_status status;
 };
 
-static uint32_t machine_json_take_number(struct reader *reader, const cJSON *object, const char *key, int64_t least,
-                                         int64_t most)
+static uint32_t machine_json_take_number(struct machine_json_reader *reader, const cJSON *object, const char *key,
+                                         int64_t least, int64_t most)
 {
     int64_t value = 0;
     if (reader->status == WEFT_OK)
@@ -153,7 +153,7 @@ static uint32_t machine_json_take_number(struct reader *reader, const cJSON *obj
     return (uint32_t)(int32_t)value;
 }
 
-static uint64_t take_unsigned(struct reader *reader, const cJSON *object, const char *key)
+static uint64_t take_unsigned(struct machine_json_reader *reader, const cJSON *object, const char *key)
 {
     uint64_t value = 0;
     if (reader->status == WEFT_OK)
@@ -161,7 +161,7 @@ static uint64_t take_unsigned(struct reader *reader, const cJSON *object, const 
     return value;
 }
 
-static bool take_bool(struct reader *reader, const cJSON *object, const char *key)
+static bool take_bool(struct machine_json_reader *reader, const cJSON *object, const char *key)
 {
     bool value = false;
     if (reader->status == WEFT_OK)
@@ -169,8 +169,8 @@ static bool take_bool(struct reader *reader, const cJSON *object, const char *ke
     return value;
 }
 
-static void machine_json_take_text(struct reader *reader, const cJSON *object, const char *key, char *destination,
-                                   size_t size)
+static void machine_json_take_text(struct machine_json_reader *reader, const cJSON *object, const char *key,
+                                   char *destination, size_t size)
 {
     const char *text = "";
     if (reader->status == WEFT_OK)
@@ -181,7 +181,7 @@ static void machine_json_take_text(struct reader *reader, const cJSON *object, c
     snprintf(destination, size, "%s", reader->status == WEFT_OK ? text : "");
 }
 
-static uint64_t take_limit(struct reader *reader, const cJSON *object, const char *key)
+static uint64_t take_limit(struct machine_json_reader *reader, const cJSON *object, const char *key)
 {
     if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, key)))
         return LIMITS_NONE;
@@ -189,8 +189,8 @@ static uint64_t take_limit(struct reader *reader, const cJSON *object, const cha
 }
 
 /* The array `key`, with room for its entries of `size` bytes in *entries; NULL after an error. */
-static const cJSON *machine_json_take_array(struct reader *reader, const cJSON *object, const char *key, size_t size,
-                                            void **entries, uint32_t *count)
+static const cJSON *machine_json_take_array(struct machine_json_reader *reader, const cJSON *object, const char *key,
+                                            size_t size, void **entries, uint32_t *count)
 {
     const cJSON *array = NULL;
     if (reader->status == WEFT_OK)
@@ -212,7 +212,7 @@ static const cJSON *machine_json_take_array(struct reader *reader, const cJSON *
     return array;
 }
 
-static void read_hardware(struct reader *reader, const cJSON *object, struct machine *machine)
+static void read_hardware(struct machine_json_reader *reader, const cJSON *object, struct machine *machine)
 {
     const cJSON *entry;
     uint32_t i = 0;
@@ -252,7 +252,7 @@ static void read_hardware(struct reader *reader, const cJSON *object, struct mac
     };
 }
 
-static void read_limits(struct reader *reader, const cJSON *object, struct limits *limits)
+static void read_limits(struct machine_json_reader *reader, const cJSON *object, struct limits *limits)
 {
     const cJSON *from = NULL;
     if (reader->status == WEFT_OK)
@@ -272,7 +272,7 @@ static void read_limits(struct reader *reader, const cJSON *object, struct limit
             json_get_number(from, "processor_quota", reader->where, &limits->processor_quota, reader->error);
 }
 
-static void read_interface(struct reader *reader, const cJSON *object, struct machine_interface *interface)
+static void read_interface(struct machine_json_reader *reader, const cJSON *object, struct machine_interface *interface)
 {
     const cJSON *entry;
     uint32_t i = 0;
@@ -294,7 +294,7 @@ static void read_interface(struct reader *reader, const cJSON *object, struct ma
     }
 }
 
-static enum machine_device_kind take_device_kind(struct reader *reader, const cJSON *object)
+static enum machine_device_kind take_device_kind(struct machine_json_reader *reader, const cJSON *object)
 {
     char name[MACHINE_NAME_BYTES];
     machine_json_take_text(reader, object, "kind", name, sizeof name);
@@ -307,7 +307,7 @@ static enum machine_device_kind take_device_kind(struct reader *reader, const cJ
     return MACHINE_GPU;
 }
 
-static void read_device(struct reader *reader, const cJSON *object, struct machine_device *device)
+static void read_device(struct machine_json_reader *reader, const cJSON *object, struct machine_device *device)
 {
     device->kind = take_device_kind(reader, object);
     machine_json_take_text(reader, object, "name", device->name, sizeof device->name);
@@ -316,7 +316,7 @@ static void read_device(struct reader *reader, const cJSON *object, struct machi
     device->numa = (int32_t)machine_json_take_number(reader, object, "numa", -1, COUNT_MOST);
 }
 
-static void read_members(struct reader *reader, const cJSON *object, struct machine *machine)
+static void read_members(struct machine_json_reader *reader, const cJSON *object, struct machine *machine)
 {
     const cJSON *entry;
     uint32_t i = 0;
@@ -339,7 +339,7 @@ static void read_members(struct reader *reader, const cJSON *object, struct mach
 
 weft_status machine_read(const cJSON *object, const char *where, struct machine **machine, struct error *error)
 {
-    struct reader reader = {where, error, WEFT_OK};
+    struct machine_json_reader reader = {where, error, WEFT_OK};
     if (!cJSON_IsObject(object))
         return error_set(error, WEFT_ERROR_DATA, "%s is no machine: an object was expected", where);
     struct machine *made = calloc(1, sizeof *made);

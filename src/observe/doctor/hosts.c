@@ -24,7 +24,7 @@
 #define TEXT_BYTES      65536
 
 /* A host, and what it has said. */
-struct station {
+struct doctor_hosts_station {
     const struct host *host;
     struct agent_process agent;
     bool started, tells;
@@ -34,7 +34,8 @@ struct station {
     size_t used;
 };
 
-static weft_status doctor_hosts_start(struct station *station, const struct doctor_hosts *config, struct error *error)
+static weft_status doctor_hosts_start(struct doctor_hosts_station *station, const struct doctor_hosts *config,
+                                      struct error *error)
 {
     char own[PATH_MAX] = "";
     bool local = agent_is_local(station->host->name, config->agent != NULL);
@@ -51,13 +52,13 @@ static weft_status doctor_hosts_start(struct station *station, const struct doct
     return status;
 }
 
-static bool doctor_hosts_say(const struct station *station, const char *line)
+static bool doctor_hosts_say(const struct doctor_hosts_station *station, const char *line)
 {
     return write(station->agent.input, line, strlen(line)) == (ssize_t)strlen(line);
 }
 
 /* What the remote shell itself has complained of. */
-static void read_complaint(const struct station *station, char *text, size_t size)
+static void read_complaint(const struct doctor_hosts_station *station, char *text, size_t size)
 {
     struct pollfd wait = {station->agent.errors, POLLIN, 0};
     ssize_t got =
@@ -67,7 +68,7 @@ static void read_complaint(const struct station *station, char *text, size_t siz
 }
 
 /* The next line, without its end, in `line`; false when the host says no more or `deadline` has come. */
-static bool doctor_hosts_next_line(struct station *station, uint64_t deadline, char *line, size_t size)
+static bool doctor_hosts_next_line(struct doctor_hosts_station *station, uint64_t deadline, char *line, size_t size)
 {
     for (;;) {
         char *end = memchr(station->text, '\n', station->used);
@@ -91,7 +92,7 @@ static bool doctor_hosts_next_line(struct station *station, uint64_t deadline, c
 }
 
 /* The next line as JSON; NULL if there is none. */
-static cJSON *next_answer(struct station *station, double seconds)
+static cJSON *next_answer(struct doctor_hosts_station *station, double seconds)
 {
     char *line = malloc(TEXT_BYTES);
     cJSON *answer =
@@ -120,7 +121,7 @@ static void import_findings(struct doctor_report *report, const cJSON *findings)
 }
 
 /* Wait for a host's greeting and its own findings. */
-static void doctor_hosts_hear(struct doctor_report *report, struct station *station, double limit)
+static void doctor_hosts_hear(struct doctor_report *report, struct doctor_hosts_station *station, double limit)
 {
     char line[DOCTOR_LINE_BYTES], complaint[256];
     uint64_t deadline = clock_after(limit);
@@ -147,7 +148,8 @@ static void doctor_hosts_hear(struct doctor_report *report, struct station *stat
     cJSON_Delete(answer);
 }
 
-static void check_versions(struct doctor_report *report, const struct station *station, const struct station *first)
+static void check_versions(struct doctor_report *report, const struct doctor_hosts_station *station,
+                           const struct doctor_hosts_station *first)
 {
     if (strcmp(station->version, weft_version()) != 0)
         doctor_find(report, DOCTOR_PROBLEM, "version", "it has Weft %s, this host %s: install the same on all hosts",
@@ -161,7 +163,7 @@ static void check_versions(struct doctor_report *report, const struct station *s
 }
 
 /* How far its clock is from this host's: of several answers, the quickest. */
-static void doctor_hosts_check_clock(struct doctor_report *report, struct station *station, double limit)
+static void doctor_hosts_check_clock(struct doctor_report *report, struct doctor_hosts_station *station, double limit)
 {
     double best = 1e9, offset = 0;
     for (int i = 0; i < CLOCK_TRIES && doctor_hosts_say(station, "clock\n"); i++) {
@@ -190,7 +192,8 @@ static void doctor_hosts_check_clock(struct doctor_report *report, struct statio
 }
 
 /* One host connects to all addresses of another. */
-static void check_reach(struct doctor_report *report, struct station *from, const struct station *to)
+static void check_reach(struct doctor_report *report, struct doctor_hosts_station *from,
+                        const struct doctor_hosts_station *to)
 {
     char addresses[ADDRESSES_BYTES], line[DOCTOR_LINE_BYTES], reached[400] = "", why[300] = "", *rest = NULL;
     snprintf(addresses, sizeof addresses, "%s", to->addresses);
@@ -217,7 +220,7 @@ static void check_reach(struct doctor_report *report, struct station *from, cons
                     to->host->name, *why ? ": " : ", which has no address", why);
 }
 
-static void end_station(struct station *station)
+static void end_station(struct doctor_hosts_station *station)
 {
     if (!station->started)
         return;
@@ -237,7 +240,7 @@ static void end_station(struct station *station)
 void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts *config)
 {
     uint32_t count = config->hosts->count;
-    struct station *stations = calloc(count, sizeof *stations), *first = NULL;
+    struct doctor_hosts_station *stations = calloc(count, sizeof *stations), *first = NULL;
     if (!stations) {
         report->exhausted = true;
         return;
@@ -259,7 +262,7 @@ void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts 
     for (uint32_t i = 0; i < count; i++)
         doctor_hosts_hear(report, &stations[i], config->limit);
     for (uint32_t i = 0; i < count; i++) {
-        struct station *station = &stations[i];
+        struct doctor_hosts_station *station = &stations[i];
         if (!station->tells)
             continue;
         first = first ? first : station;

@@ -10,7 +10,7 @@
 /* ---- skew ---- */
 
 /* A rank enters a collective. */
-struct entry {
+struct inspection_judge_entry {
     uint32_t communicator, rank;
     uint64_t sequence;
     int64_t started;
@@ -18,7 +18,7 @@ struct entry {
 
 static int inspection_judge_compare_entries(const void *left, const void *right)
 {
-    const struct entry *a = left, *b = right;
+    const struct inspection_judge_entry *a = left, *b = right;
     if (a->communicator != b->communicator)
         return a->communicator < b->communicator ? -1 : 1;
     if (a->sequence != b->sequence)
@@ -27,19 +27,19 @@ static int inspection_judge_compare_entries(const void *left, const void *right)
 }
 
 /* All ranks' collectives, sorted: by operation, then by time. A rank whose clock is hardly known tells nothing. */
-static struct entry *inspection_judge_collect(const struct inspected_job *job, uint32_t *count)
+static struct inspection_judge_entry *inspection_judge_collect(const struct inspected_job *job, uint32_t *count)
 {
     uint32_t room = 0;
     for (uint32_t r = 0; r < job->rank_count; r++)
         room += job->ranks[r].operation_count;
-    struct entry *entries = malloc((room ? room : 1) * sizeof *entries);
+    struct inspection_judge_entry *entries = malloc((room ? room : 1) * sizeof *entries);
     *count = 0;
     for (uint32_t r = 0; entries && r < job->rank_count; r++)
         for (uint32_t i = 0; i < job->ranks[r].operation_count; i++) {
             const struct inspected_operation *operation = &job->ranks[r].operations[i];
             if (!operation->is_message && job->ranks[r].uncertainty < CLOCK_KNOWN)
-                entries[(*count)++] =
-                    (struct entry){operation->communicator, r, operation->sequence, operation->started};
+                entries[(*count)++] = (struct inspection_judge_entry){operation->communicator, r, operation->sequence,
+                                                                      operation->started};
         }
     if (entries)
         qsort(entries, *count, sizeof *entries, inspection_judge_compare_entries);
@@ -49,7 +49,7 @@ static struct entry *inspection_judge_collect(const struct inspected_job *job, u
 weft_status inspection_judge_skew(struct inspected_job *job, struct error *error)
 {
     uint32_t count;
-    struct entry *entries = inspection_judge_collect(job, &count);
+    struct inspection_judge_entry *entries = inspection_judge_collect(job, &count);
     if (!entries)
         return error_memory(error, job->rank_count * sizeof *entries, "the entries of operations");
     for (uint32_t first = 0, end; first < count; first = end) {

@@ -23,7 +23,7 @@ struct span {
     uint32_t place; /* the first rank of its rank's machine, an index too */
 };
 
-struct reading {
+struct timeline_reading {
     struct timeline *timeline;
     const char *path;
     uint64_t line;
@@ -34,13 +34,13 @@ struct reading {
 
 /* ---- reading ---- */
 
-static weft_status timeline_damaged(const struct reading *reading, struct error *error)
+static weft_status timeline_damaged(const struct timeline_reading *reading, struct error *error)
 {
     return error_set(error, WEFT_ERROR_DATA, "%s, line %lu: this is no timeline as Weft writes them", reading->path,
                      (unsigned long)reading->line);
 }
 
-static double timeline_number(struct reading *reading, const cJSON *object, const char *key)
+static double timeline_number(struct timeline_reading *reading, const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
     double number = cJSON_IsNumber(value) ? value->valuedouble : 0;
@@ -50,7 +50,7 @@ static double timeline_number(struct reading *reading, const cJSON *object, cons
     return 0;
 }
 
-static uint64_t timeline_count(struct reading *reading, const cJSON *object, const char *key)
+static uint64_t timeline_count(struct timeline_reading *reading, const cJSON *object, const char *key)
 {
     double value = timeline_number(reading, object, key);
     reading->odd |= value < 0;
@@ -116,7 +116,7 @@ static uint32_t timeline_kind_of(struct timeline *timeline, const char *name, co
     return timeline->kind_count - 1;
 }
 
-static struct span *add_span(struct reading *reading)
+static struct span *add_span(struct timeline_reading *reading)
 {
     if (reading->count == reading->room) {
         size_t room = reading->room ? 2 * reading->room : 4096;
@@ -130,7 +130,7 @@ static struct span *add_span(struct reading *reading)
 }
 
 /* Ranks come in order, each once, before their events. */
-static weft_status read_rank(struct reading *reading, uint32_t number_of_rank, const cJSON *arguments,
+static weft_status read_rank(struct timeline_reading *reading, uint32_t number_of_rank, const cJSON *arguments,
                              struct error *error)
 {
     struct timeline *timeline = reading->timeline;
@@ -152,7 +152,7 @@ static weft_status read_rank(struct reading *reading, uint32_t number_of_rank, c
 }
 
 /* An operation or a step that the sums are about. */
-static weft_status read_span(struct reading *reading, struct timeline_rank *own, const cJSON *event,
+static weft_status read_span(struct timeline_reading *reading, struct timeline_rank *own, const cJSON *event,
                              const cJSON *arguments, struct error *error)
 {
     const char *category = timeline_text(event, "cat");
@@ -193,7 +193,7 @@ static weft_status read_span(struct reading *reading, struct timeline_rank *own,
     return WEFT_OK;
 }
 
-static weft_status read_event(struct reading *reading, const cJSON *event, struct error *error)
+static weft_status read_event(struct timeline_reading *reading, const cJSON *event, struct error *error)
 {
     double process = timeline_number(reading, event, "pid");
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(event, "args");
@@ -209,7 +209,7 @@ static weft_status read_event(struct reading *reading, const cJSON *event, struc
     return status == WEFT_OK && reading->odd ? timeline_damaged(reading, error) : status;
 }
 
-static weft_status timeline_read_lines(struct reading *reading, FILE *file, struct error *error)
+static weft_status timeline_read_lines(struct timeline_reading *reading, FILE *file, struct error *error)
 {
     char *line = NULL;
     size_t room = 0;
@@ -336,7 +336,7 @@ static int compare_machines(const void *left, const void *right)
 }
 
 /* Give every span its place. */
-static weft_status find_places(struct reading *reading, struct error *error)
+static weft_status find_places(struct timeline_reading *reading, struct error *error)
 {
     const struct timeline *timeline = reading->timeline;
     uint32_t ranks = timeline->rank_count;
@@ -362,7 +362,7 @@ static weft_status find_places(struct reading *reading, struct error *error)
     return WEFT_OK;
 }
 
-static void timeline_sum_up(struct reading *reading)
+static void timeline_sum_up(struct timeline_reading *reading)
 {
     struct timeline *timeline = reading->timeline;
     struct span *spans = reading->spans;
@@ -395,7 +395,7 @@ static int compare_kinds(const void *left, const void *right)
 weft_status timeline_read(const char *path, struct timeline *timeline, struct error *error)
 {
     struct timeline made = {0};
-    struct reading reading = {.timeline = &made, .path = path};
+    struct timeline_reading reading = {.timeline = &made, .path = path};
     FILE *file = fopen(path, "r");
     if (!file)
         return error_system(error, "cannot read the timeline '%s'", path);

@@ -23,7 +23,7 @@ static_assert(sizeof(struct process_table_head) == 48, "no bytes between the mem
 static_assert(sizeof(struct kernel_process) == 48, "what is in the file is as it is in memory");
 
 /* A table in memory of its own, which goes back to the machine as a whole: agents are many, and read seldom. */
-struct content {
+struct process_table_content {
     void *bytes;
     size_t size; /* mapped; 0: there is none */
     const struct process_table_head *head;
@@ -35,7 +35,7 @@ struct process_table {
     int root;
     uint64_t interval; /* nanoseconds */
     uint64_t walks;
-    struct content content;
+    struct process_table_content content;
 };
 
 weft_status process_table_open(const char *path, int root, double seconds, struct process_table **table,
@@ -56,11 +56,11 @@ weft_status process_table_open(const char *path, int root, double seconds, struc
     return WEFT_OK;
 }
 
-static void content_free(struct content *content)
+static void content_free(struct process_table_content *content)
 {
     if (content->size)
         munmap(content->bytes, content->size);
-    *content = (struct content){0};
+    *content = (struct process_table_content){0};
 }
 
 void process_table_release(struct process_table *table)
@@ -145,12 +145,12 @@ static uint64_t process_table_machine_of(int root)
     return hash_number(numbers.st_ino, hash_text(boot, 0));
 }
 
-static bool content_make(struct content *content, size_t size)
+static bool content_make(struct process_table_content *content, size_t size)
 {
     void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
         return false;
-    *content = (struct content){.bytes = bytes, .size = size};
+    *content = (struct process_table_content){.bytes = bytes, .size = size};
     return true;
 }
 
@@ -170,7 +170,7 @@ static bool process_table_read_all(int file, char *bytes, size_t size)
 static bool process_table_load(struct process_table *table)
 {
     const size_t most = sizeof(struct process_table_head) + PROCESS_TABLE_MOST * sizeof(struct kernel_process);
-    struct content *content = &table->content;
+    struct process_table_content *content = &table->content;
     struct stat status;
     content_free(content);
     const int file = open(table->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -280,7 +280,7 @@ static void process_table_publish(const struct process_table *table, const void 
 /* List the machine; what there was before says what is known. False: memory ran out, or there is too much. */
 static bool process_table_renew(struct process_table *table)
 {
-    struct content made;
+    struct process_table_content made;
     const bool known = is_younger(table, 2 * table->interval);
     struct walk walk = {.before = known ? table->content.head : NULL,
                         .known = table->content.processes,

@@ -14,7 +14,7 @@
 #define KEPT_MOST      256  /* files kept open: reading one again takes a third of opening it, too */
 #define TEXT_BYTES     2048 /* more than /proc/PID/stat and smaps_rollup have */
 
-struct entry {
+struct process_times_entry {
     struct kernel_process process;
     uint64_t gone;  /* ticks seen of its descendants that have ended since the reading before */
     int descriptor; /* of its stat, or -1; the newest reading has it */
@@ -22,7 +22,7 @@ struct entry {
 
 /* All processes at one reading, or those that the sets are about, by number. */
 struct process_list {
-    struct entry *entries;
+    struct process_times_entry *entries;
     uint32_t count, room;
 };
 
@@ -48,7 +48,7 @@ weft_status process_times_open(int root, struct process_times **times, struct er
     return WEFT_OK;
 }
 
-static void forget_descriptor(struct process_times *times, struct entry *entry)
+static void forget_descriptor(struct process_times *times, struct process_times_entry *entry)
 {
     if (entry->descriptor < 0)
         return;
@@ -91,7 +91,7 @@ uint64_t process_times_walks(const struct process_times *times)
 static weft_status list_grow(struct process_list *list, struct error *error)
 {
     const uint32_t room = list->room ? 2 * list->room : 256;
-    struct entry *larger = realloc(list->entries, room * sizeof *larger);
+    struct process_times_entry *larger = realloc(list->entries, room * sizeof *larger);
     if (!larger)
         return error_memory(error, room * sizeof *larger, "a table of processes");
     list->entries = larger;
@@ -101,20 +101,20 @@ static weft_status list_grow(struct process_list *list, struct error *error)
 
 static int process_times_by_number(const void *left, const void *right)
 {
-    const struct entry *a = left, *b = right;
+    const struct process_times_entry *a = left, *b = right;
     return (a->process.process > b->process.process) - (a->process.process < b->process.process);
 }
 
-static struct entry *process_times_find(const struct process_list *list, int32_t number)
+static struct process_times_entry *process_times_find(const struct process_list *list, int32_t number)
 {
-    const struct entry key = {.process.process = number};
+    const struct process_times_entry key = {.process.process = number};
     return list->count ? bsearch(&key, list->entries, list->count, sizeof key, process_times_by_number) : NULL;
 }
 
 /* The same process in another reading: a number may have been given to a new one. */
-static struct entry *find_same(const struct process_list *list, const struct kernel_process *process)
+static struct process_times_entry *find_same(const struct process_list *list, const struct kernel_process *process)
 {
-    struct entry *found = process_times_find(list, process->process);
+    struct process_times_entry *found = process_times_find(list, process->process);
     return found && found->process.start == process->start ? found : NULL;
 }
 
@@ -123,7 +123,7 @@ static struct entry *find_same(const struct process_list *list, const struct ker
 static const struct kernel_process *step_up(const struct process_list *list, const struct kernel_process *process,
                                             int step)
 {
-    const struct entry *parent =
+    const struct process_times_entry *parent =
         step < ANCESTORS_MOST && process->parent > 0 ? process_times_find(list, process->parent) : NULL;
     return parent ? &parent->process : NULL;
 }
@@ -174,13 +174,14 @@ static bool read_first(struct process_times *times, int directory, const char *n
  * only now and then, by turns: what it uses is of use when it ends, and its parent, of some set, is handed its time.
  */
 static bool process_times_read_process(struct process_times *times, int directory, const char *number,
-                                       const struct process_set *sets, uint32_t count, struct entry *entry)
+                                       const struct process_set *sets, uint32_t count,
+                                       struct process_times_entry *entry)
 {
     char text[TEXT_BYTES];
     const long wanted = strtol(number, NULL, 10);
-    struct entry *before = process_times_find(&times->before, (int32_t)wanted);
+    struct process_times_entry *before = process_times_find(&times->before, (int32_t)wanted);
     const bool often = before && is_of_a_set(&times->before, &before->process, sets, count);
-    *entry = (struct entry){.descriptor = -1};
+    *entry = (struct process_times_entry){.descriptor = -1};
     if (before && !often && ((uint32_t)wanted + times->readings) % PROCESS_TABLE_TURNS != 0) {
         entry->process = before->process;
         return true;
@@ -202,7 +203,7 @@ static bool process_times_read_process(struct process_times *times, int director
 }
 
 /* Who reads, and for which sets. */
-struct reading {
+struct process_times_reading {
     struct process_times *times;
     const struct process_set *sets;
     uint32_t count;
@@ -211,7 +212,7 @@ struct reading {
 /* Read the process of that name, if there is one, to the end of the list. */
 static weft_status add_process(void *context, int directory, const char *number, struct error *error)
 {
-    const struct reading *reading = context;
+    const struct process_times_reading *reading = context;
     struct process_list *list = &reading->times->now;
     weft_status status = WEFT_OK;
     if (list->count == PROCESS_TABLE_MOST)
@@ -234,7 +235,7 @@ static void sort_list(struct process_list *list)
 }
 
 /* All processes of the machine. */
-static weft_status process_times_read_all(struct reading *reading, struct error *error)
+static weft_status process_times_read_all(struct process_times_reading *reading, struct error *error)
 {
     struct process_times *times = reading->times;
     times->walks++;
@@ -292,7 +293,7 @@ static weft_status numbers_add(struct numbers *numbers, int32_t number, struct e
 }
 
 /* Whether a process, or one above it, is in a set: then its end may bring time to one in a set. */
-static bool concerns(const struct reading *reading, const struct process_list *list,
+static bool concerns(const struct process_times_reading *reading, const struct process_list *list,
                      const struct kernel_process *process)
 {
     int step = 0;
@@ -321,8 +322,8 @@ static weft_status choose_below(const struct kernel_process *table, uint32_t cou
 
 /* The processes that the sets are about: those that the table has, those that the reading before had, of which the
  * table, which is older than this moment, may have lost sight, and the first ones themselves. */
-static weft_status process_times_choose(struct reading *reading, const struct kernel_process *table, uint32_t count,
-                                        struct numbers *chosen, struct error *error)
+static weft_status process_times_choose(struct process_times_reading *reading, const struct kernel_process *table,
+                                        uint32_t count, struct numbers *chosen, struct error *error)
 {
     const struct process_list *before = &reading->times->before;
     weft_status status = WEFT_OK;
@@ -338,8 +339,8 @@ static weft_status process_times_choose(struct reading *reading, const struct ke
     return status == WEFT_OK ? choose_below(table, count, chosen, error) : status;
 }
 
-static weft_status read_chosen(struct reading *reading, const struct kernel_process *table, uint32_t count,
-                               struct error *error)
+static weft_status read_chosen(struct process_times_reading *reading, const struct kernel_process *table,
+                               uint32_t count, struct error *error)
 {
     struct process_times *times = reading->times;
     struct numbers chosen = {0};
@@ -362,7 +363,7 @@ static weft_status read_chosen(struct reading *reading, const struct kernel_proc
 static weft_status read_processes(struct process_times *times, const struct process_set *sets, uint32_t count,
                                   struct error *error)
 {
-    struct reading reading = {times, sets, count};
+    struct process_times_reading reading = {times, sets, count};
     const struct kernel_process *table;
     uint32_t listed;
     times->now.count = 0;
@@ -406,7 +407,7 @@ static void note_gone(struct process_times *times)
         if (find_same(&times->now, ended))
             continue;
         for (int step = 0; (above = step_up(before, above, step)); step++) {
-            struct entry *alive = find_same(&times->now, above);
+            struct process_times_entry *alive = find_same(&times->now, above);
             if (!alive)
                 continue;
             alive->gone = process_times_add(alive->gone, process_times_add(ended->own, ended->children));
@@ -423,7 +424,8 @@ static void note_gone(struct process_times *times)
 static uint64_t increase_of(const struct process_times *times, uint32_t index)
 {
     static const struct kernel_process nothing; /* of one that was born since */
-    const struct entry *entry = &times->now.entries[index], *found = find_same(&times->before, &entry->process);
+    const struct process_times_entry *entry = &times->now.entries[index],
+                                     *found = find_same(&times->before, &entry->process);
     const struct kernel_process *process = &entry->process, *before = found ? &found->process : &nothing;
     if (!found && process->start < times->newest)
         return 0;

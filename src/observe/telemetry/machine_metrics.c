@@ -31,7 +31,7 @@ struct traffic_list {
     uint32_t count, room;
 };
 
-struct node {
+struct machine_metrics_node {
     uint64_t id;
     char *control_group; /* NULL: none */
     struct process_set processes;
@@ -47,7 +47,7 @@ struct machine_metrics {
     struct counter busy, idle, waiting, stolen;
     struct traffic_list interfaces, disks;
     struct process_times *times;
-    struct node *nodes;
+    struct machine_metrics_node *nodes;
     struct process_set *sets; /* beside the nodes, while they are read */
     uint32_t node_count, node_room;
     struct machine_use use;
@@ -85,7 +85,7 @@ weft_status machine_metrics_share(struct machine_metrics *metrics, const char *p
     return process_times_share(metrics->times, path, seconds, error);
 }
 
-static void node_free(struct node *node)
+static void node_free(struct machine_metrics_node *node)
 {
     free(node->control_group);
     measured_values_free(&node->use.values);
@@ -111,7 +111,7 @@ void machine_metrics_close(struct machine_metrics *metrics)
 
 /* ---- nodes ---- */
 
-static struct node *machine_metrics_find_node(const struct machine_metrics *metrics, uint64_t id)
+static struct machine_metrics_node *machine_metrics_find_node(const struct machine_metrics *metrics, uint64_t id)
 {
     for (uint32_t i = 0; i < metrics->node_count; i++)
         if (metrics->nodes[i].id == id)
@@ -124,7 +124,7 @@ static weft_status machine_metrics_make_room(struct machine_metrics *metrics, st
     if (metrics->node_count < metrics->node_room)
         return WEFT_OK;
     const uint32_t room = metrics->node_room ? 2 * metrics->node_room : 8;
-    struct node *nodes = realloc(metrics->nodes, room * sizeof *nodes);
+    struct machine_metrics_node *nodes = realloc(metrics->nodes, room * sizeof *nodes);
     metrics->nodes = nodes ? nodes : metrics->nodes;
     struct process_set *sets = nodes ? realloc(metrics->sets, room * sizeof *sets) : NULL;
     metrics->sets = sets ? sets : metrics->sets;
@@ -148,7 +148,7 @@ weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct 
     weft_status status = machine_metrics_make_room(metrics, error);
     if (status != WEFT_OK)
         return status;
-    struct node made = {.id = node->id, .processes = {.group = group, .ancestor = ancestor}};
+    struct machine_metrics_node made = {.id = node->id, .processes = {.group = group, .ancestor = ancestor}};
     if (node->control_group && !(made.control_group = strdup(node->control_group)))
         return error_memory(error, strlen(node->control_group) + 1, "the path of a control group");
     metrics->nodes[metrics->node_count++] = made;
@@ -162,7 +162,7 @@ const struct machine_use *machine_metrics_machine(const struct machine_metrics *
 
 const struct machine_use *machine_metrics_node(const struct machine_metrics *metrics, uint64_t id)
 {
-    const struct node *node = machine_metrics_find_node(metrics, id);
+    const struct machine_metrics_node *node = machine_metrics_find_node(metrics, id);
     return node ? &node->use : NULL;
 }
 
@@ -322,8 +322,8 @@ static weft_status sample_traffic(struct machine_metrics *metrics, struct traffi
 /* ---- nodes' use ---- */
 
 /* Processors' worth of time, from a counter that ticks every `tick` seconds. */
-static double machine_metrics_take_time(const struct machine_metrics *metrics, struct node *node, uint64_t value,
-                                        double tick, uint64_t now)
+static double machine_metrics_take_time(const struct machine_metrics *metrics, struct machine_metrics_node *node,
+                                        uint64_t value, double tick, uint64_t now)
 {
     struct counter_step step;
     if (!counter_read(&node->time, value, 0, now, &step))
@@ -335,8 +335,8 @@ static double machine_metrics_take_time(const struct machine_metrics *metrics, s
     return used / step.seconds;
 }
 
-static weft_status tell_node(struct machine_metrics *metrics, struct node *node, bool proportional, uint64_t now,
-                             struct error *error)
+static weft_status tell_node(struct machine_metrics *metrics, struct machine_metrics_node *node, bool proportional,
+                             uint64_t now, struct error *error)
 {
     struct measured_values *values = &node->use.values;
     struct control_group_use group = {0};
@@ -363,7 +363,7 @@ static weft_status tell_node(struct machine_metrics *metrics, struct node *node,
     return status;
 }
 
-static bool has_set(const struct node *node)
+static bool has_set(const struct machine_metrics_node *node)
 {
     return node->processes.group || node->processes.ancestor;
 }
@@ -381,7 +381,7 @@ static weft_status sample_nodes(struct machine_metrics *metrics, bool proportion
         status = process_times_read(metrics->times, metrics->sets, sets, proportional, error);
     sets = 0;
     for (uint32_t i = 0; status == WEFT_OK && i < metrics->node_count; i++) {
-        struct node *node = &metrics->nodes[i];
+        struct machine_metrics_node *node = &metrics->nodes[i];
         if (has_set(node))
             node->processes = metrics->sets[sets++];
         status = tell_node(metrics, node, proportional, now, error);

@@ -27,20 +27,20 @@
 
 /* What a child needs to know, made before there is one: after fork() it has one thread of this process's, and a lock
  * that another one held (of the allocator, of the user database) is never given back in it. */
-struct beginning {
+struct process_beginning {
     const struct passwd *user; /* NULL: this process's own */
     gid_t *groups;             /* all of that user */
     int group_count;
     struct node_environment environment;
 };
 
-static void free_beginning(struct beginning *beginning)
+static void free_beginning(struct process_beginning *beginning)
 {
     free(beginning->groups);
     node_environment_free(&beginning->environment);
 }
 
-static weft_status find_groups(struct beginning *beginning, struct error *error)
+static weft_status find_groups(struct process_beginning *beginning, struct error *error)
 {
     const struct passwd *user = beginning->user;
     int room = 64, count = room;
@@ -57,11 +57,11 @@ static weft_status find_groups(struct beginning *beginning, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status make_beginning(const struct node_place *place, char *const *more, struct beginning *beginning,
-                                  struct error *error)
+static weft_status make_beginning(const struct node_place *place, char *const *more,
+                                  struct process_beginning *beginning, struct error *error)
 {
     const char *name = place->order->user;
-    *beginning = (struct beginning){0};
+    *beginning = (struct process_beginning){0};
     if (*name && !(beginning->user = getpwnam(name)))
         return error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s' on host %s", name, place->order->host);
     if (beginning->user && beginning->user->pw_uid == geteuid())
@@ -85,7 +85,7 @@ static void agent_process_give_up(int report, char what)
 }
 
 /* Another user for good: none of the three numbers, no group and no descriptor leads back. */
-static void become_user(const struct beginning *beginning, int report, pid_t parent)
+static void become_user(const struct process_beginning *beginning, int report, pid_t parent)
 {
     const struct passwd *user = beginning->user;
     const uid_t own = geteuid();
@@ -103,7 +103,7 @@ static void become_user(const struct beginning *beginning, int report, pid_t par
         _exit(127);
 }
 
-static void become(const struct node_place *place, char *const *command, const struct beginning *beginning,
+static void become(const struct node_place *place, char *const *command, const struct process_beginning *beginning,
                    bool terminal, const int descriptors[3], int report, pid_t parent)
 {
     if (terminal)
@@ -170,7 +170,7 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
                                const int descriptors[3], pid_t *process, struct error *error)
 {
     int report[2];
-    struct beginning beginning;
+    struct process_beginning beginning;
     weft_status status = make_beginning(place, more, &beginning, error);
     if (status != WEFT_OK)
         return status;

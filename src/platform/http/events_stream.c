@@ -22,8 +22,8 @@ struct event {
     char *text;
 };
 
-struct subscriber {
-    TAILQ_ENTRY(subscriber) entry;
+struct events_stream_subscriber {
+    TAILQ_ENTRY(events_stream_subscriber) entry;
     struct events_stream *events;
     struct http_request *request;
     uint64_t next;    /* the number of the event that is to go out next */
@@ -43,7 +43,7 @@ struct events_stream {
     uint64_t first, next;
     size_t bytes;
     bool woken;                           /* the server's thread will deliver soon */
-    TAILQ_HEAD(, subscriber) subscribers; /* the server's thread's, as is what follows */
+    TAILQ_HEAD(, events_stream_subscriber) subscribers; /* the server's thread's, as is what follows */
     uint32_t count;
     _Atomic uint64_t subscriber_count, delivered, missed;
 };
@@ -167,7 +167,7 @@ void events_newest(struct events_stream *events, char id[EVENTS_ID_BYTES])
 }
 
 /* The event that a subscriber is to be told next, held for it; NULL: none. `*missed` is how many are gone before it. */
-static struct event *events_stream_take_next(struct events_stream *events, struct subscriber *subscriber,
+static struct event *events_stream_take_next(struct events_stream *events, struct events_stream_subscriber *subscriber,
                                              uint64_t *missed)
 {
     struct event *event = NULL;
@@ -186,7 +186,7 @@ static struct event *events_stream_take_next(struct events_stream *events, struc
 }
 
 /* It has to ask anew for what it shows; it goes on with the event of number `next`. */
-static void tell_missed(struct subscriber *subscriber, uint64_t next, uint64_t missed)
+static void tell_missed(struct events_stream_subscriber *subscriber, uint64_t next, uint64_t missed)
 {
     char text[160];
     int length = snprintf(text, sizeof text, "id: %s-%llu\nevent: missed\ndata: {\"missed\":%llu}\n\n",
@@ -198,7 +198,7 @@ static void tell_missed(struct subscriber *subscriber, uint64_t next, uint64_t m
 /* Write what there is and fits. */
 static void events_stream_deliver(void *context)
 {
-    struct subscriber *subscriber = context;
+    struct events_stream_subscriber *subscriber = context;
     struct events_stream *events = subscriber->events;
     bool wrote = false;
     while (http_stream_queued(subscriber->request) < QUEUED_MOST) {
@@ -226,7 +226,7 @@ static void events_stream_deliver(void *context)
 static void deliver_all(void *context)
 {
     struct events_stream *events = context;
-    struct subscriber *subscriber;
+    struct events_stream_subscriber *subscriber;
     pthread_mutex_lock(&events->lock);
     events->woken = false;
     pthread_mutex_unlock(&events->lock);
@@ -237,7 +237,7 @@ static void deliver_all(void *context)
 static void beat(void *context)
 {
     static const char comment[] = ": here\n\n";
-    struct subscriber *subscriber = context;
+    struct events_stream_subscriber *subscriber = context;
     uint64_t now = clock_now(), period = (uint64_t)(subscriber->events->config.heartbeat_seconds * 1e9);
     if (now < subscriber->written + period || http_stream_queued(subscriber->request) > 0)
         return;
@@ -247,7 +247,7 @@ static void beat(void *context)
 
 static void close_subscriber(void *context)
 {
-    struct subscriber *subscriber = context;
+    struct events_stream_subscriber *subscriber = context;
     struct events_stream *events = subscriber->events;
     TAILQ_REMOVE(&events->subscribers, subscriber, entry);
     atomic_store(&events->subscriber_count, --events->count);
@@ -281,7 +281,8 @@ void events_subscribe(struct events_stream *events, struct http_request *request
 {
     static const char greeting[] = "retry: 2000\n\n";
     const char *last = http_request_header(request, "Last-Event-ID");
-    struct subscriber *subscriber = events->count < events->config.subscribers ? calloc(1, sizeof *subscriber) : NULL;
+    struct events_stream_subscriber *subscriber =
+        events->count < events->config.subscribers ? calloc(1, sizeof *subscriber) : NULL;
     if (!subscriber) {
         if (release)
             release(context);
@@ -289,12 +290,12 @@ void events_subscribe(struct events_stream *events, struct http_request *request
         http_fail(request, 503, "%u readers of events are here already, which is the most", events->count);
         return;
     }
-    *subscriber = (struct subscriber){.events = events,
-                                      .request = request,
-                                      .written = clock_now(),
-                                      .filter = filter,
-                                      .context = context,
-                                      .release = release};
+    *subscriber = (struct events_stream_subscriber){.events = events,
+                                                    .request = request,
+                                                    .written = clock_now(),
+                                                    .filter = filter,
+                                                    .context = context,
+                                                    .release = release};
     bool known = events_stream_find_place(events, last ? last : after, &subscriber->next);
     TAILQ_INSERT_TAIL(&events->subscribers, subscriber, entry);
     atomic_store(&events->subscriber_count, ++events->count);

@@ -120,14 +120,15 @@ static bool is_system(const char *name)
 }
 
 /* Where a line's points go. */
-struct target {
+struct run_metrics_target {
     const struct metric_source *source;
     int64_t rank, time;
     bool measured;
 };
 
 /* Have a curve for each value. What cannot be kept is left out; a store in trouble is an error. */
-static weft_status ask_for_curves(struct run_metrics *metrics, const struct target *target, struct error *error)
+static weft_status ask_for_curves(struct run_metrics *metrics, const struct run_metrics_target *target,
+                                  struct error *error)
 {
     const struct metric_line *line = &metrics->line;
     const bool in_range = llabs(line->step) <= METRIC_NUMBER_MOST && llabs(target->time) <= METRIC_NUMBER_MOST;
@@ -148,8 +149,8 @@ static weft_status ask_for_curves(struct run_metrics *metrics, const struct targ
 }
 
 /* Take the points of `metrics->line`, all of those that can be kept, and the number of their record. */
-static weft_status run_metrics_take_line(struct run_metrics *metrics, const struct target *target, uint64_t sequence,
-                                         struct error *error)
+static weft_status run_metrics_take_line(struct run_metrics *metrics, const struct run_metrics_target *target,
+                                         uint64_t sequence, struct error *error)
 {
     struct metric_store *store = metrics->config.store;
     const struct metric_line *line = &metrics->line;
@@ -212,10 +213,10 @@ static bool run_metrics_read_record(struct run_metrics *metrics, const struct jo
     return metric_line_read(record->text, record->size, &metrics->line);
 }
 
-static struct target target_of(const struct metric_line *line, const struct metric_source *source,
-                               const struct journal_record *record)
+static struct run_metrics_target target_of(const struct metric_line *line, const struct metric_source *source,
+                                           const struct journal_record *record)
 {
-    struct target target = {.source = source, .rank = source->number, .time = line->time};
+    struct run_metrics_target target = {.source = source, .rank = source->number, .time = line->time};
     target.measured =
         record->kind == JOURNAL_USAGE || (record->kind == JOURNAL_METRICS && record->output.stream == JOURNAL_MEASURED);
     if (line->time < 0)
@@ -236,7 +237,7 @@ static weft_status run_metrics_take_record(struct run_metrics *metrics, const st
     const struct run_metrics_config *config = &metrics->config;
     if (!run_metrics_read_record(metrics, record))
         return take_nothing(metrics, source, record->sequence, error);
-    const struct target target = target_of(&metrics->line, source, record);
+    const struct run_metrics_target target = target_of(&metrics->line, source, record);
     weft_status status = run_metrics_take_line(metrics, &target, record->sequence, error);
     if (status == WEFT_OK && target.measured && config->measured)
         config->measured(config->context, source->run, source->attempt, (uint32_t)source->number, record->time,
@@ -270,7 +271,7 @@ weft_status run_metrics_take(void *context, int64_t run, int64_t epoch, uint32_t
 
 /* ---- reading again ---- */
 
-struct reading {
+struct run_metrics_reading {
     struct run_metrics *metrics;
     struct metric_source source;
     uint32_t left; /* records that may be read yet */
@@ -280,7 +281,7 @@ struct reading {
 
 static bool run_metrics_read_again(void *context, const struct journal_record *record)
 {
-    struct reading *reading = context;
+    struct run_metrics_reading *reading = context;
     reading->status = run_metrics_take_record(reading->metrics, &reading->source, record, reading->error);
     return reading->status == WEFT_OK && --reading->left > 0;
 }
@@ -290,7 +291,7 @@ static weft_status catch_up(struct run_metrics *metrics, const struct behind *be
                             struct error *error)
 {
     struct engine *engine = metrics->config.engine;
-    struct reading reading = {metrics, behind->source, *left, WEFT_OK, error};
+    struct run_metrics_reading reading = {metrics, behind->source, *left, WEFT_OK, error};
     struct attempt attempt = {.epoch = (uint64_t)behind->source.attempt};
     struct error refusal = {0};
     uint64_t taken;

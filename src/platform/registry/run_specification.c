@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind {
+enum run_specification_kind {
     KIND_NAME,     /* platform_name_check(), or "" */
     KIND_LINE,     /* one printable line */
     KIND_DIGITS,   /* hexadecimal digits: 64, or 40 as well where `most` says so; or "" */
@@ -32,9 +32,9 @@ static const char *const launches[] = {
     [RUN_LAUNCH_RANKS] = "ranks", [RUN_LAUNCH_NODES] = "nodes", [RUN_LAUNCH_FIRST] = "first", NULL};
 
 /* The keys, in the order in which they are written. */
-static const struct field {
+static const struct run_specification_field {
     const char *key;
-    enum kind kind;
+    enum run_specification_kind kind;
     size_t offset, size;
     bool required;
     const char *const *choices;  /* their names in the order of the enumeration; ends with NULL */
@@ -73,19 +73,21 @@ static const struct field {
 #define FIELDS (sizeof fields / sizeof *fields)
 
 /* One specification being read. */
-struct reading {
+struct run_specification_reading {
     const char *where;
     struct run_specification *to;
     size_t bytes; /* of arguments and environment so far */
     struct error *error;
 };
 
-static weft_status run_specification_refuse(const struct reading *reading, const char *key, const char *what)
+static weft_status run_specification_refuse(const struct run_specification_reading *reading, const char *key,
+                                            const char *what)
 {
     return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s is not %s", key, reading->where, what);
 }
 
-static weft_status refuse_character(const struct reading *reading, const char *key, const char *text, bool lines)
+static weft_status refuse_character(const struct run_specification_reading *reading, const char *key, const char *text,
+                                    bool lines)
 {
     char code[TEXT_CODE_BYTES];
     return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s contains %s; it must be %s", key, reading->where,
@@ -95,8 +97,8 @@ static weft_status refuse_character(const struct reading *reading, const char *k
 
 /* ---- reading ---- */
 
-static weft_status run_specification_read_text(const struct reading *reading, const struct field *field,
-                                               const cJSON *item, char *to)
+static weft_status run_specification_read_text(const struct run_specification_reading *reading,
+                                               const struct run_specification_field *field, const cJSON *item, char *to)
 {
     if (!cJSON_IsString(item))
         return run_specification_refuse(reading, field->key, "a string");
@@ -124,8 +126,8 @@ static weft_status run_specification_read_text(const struct reading *reading, co
 }
 
 /* A number without a fraction from `least` to `most`, or a duration as text. */
-static weft_status read_integer(const struct reading *reading, const struct field *field, const cJSON *item,
-                                int64_t *to)
+static weft_status read_integer(const struct run_specification_reading *reading,
+                                const struct run_specification_field *field, const cJSON *item, int64_t *to)
 {
     int64_t value = 0;
     bool duration = field->kind == KIND_DURATION;
@@ -148,8 +150,8 @@ static weft_status read_integer(const struct reading *reading, const struct fiel
 }
 
 /* Count `item`'s words and bytes before anything is allocated for them. */
-static weft_status run_specification_check_words(struct reading *reading, const char *key, const cJSON *item,
-                                                 size_t *count)
+static weft_status run_specification_check_words(struct run_specification_reading *reading, const char *key,
+                                                 const cJSON *item, size_t *count)
 {
     const cJSON *word;
     *count = 0;
@@ -173,7 +175,7 @@ static weft_status run_specification_check_words(struct reading *reading, const 
     return WEFT_OK;
 }
 
-static weft_status read_arguments(struct reading *reading, const char *key, const cJSON *item)
+static weft_status read_arguments(struct run_specification_reading *reading, const char *key, const cJSON *item)
 {
     size_t count;
     if (!cJSON_IsArray(item))
@@ -206,7 +208,8 @@ static int run_specification_compare_words(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static weft_status run_specification_read_environment(struct reading *reading, const char *key, const cJSON *item)
+static weft_status run_specification_read_environment(struct run_specification_reading *reading, const char *key,
+                                                      const cJSON *item)
 {
     size_t count, done = 0;
     if (!cJSON_IsObject(item))
@@ -247,7 +250,7 @@ const char *run_secret_variable(const char *entry, char *name)
     return entry[length] ? entry + length + 1 : entry;
 }
 
-static weft_status read_secrets(struct reading *reading, const char *key, const cJSON *item)
+static weft_status read_secrets(struct run_specification_reading *reading, const char *key, const cJSON *item)
 {
     size_t count;
     char name[SECRET_NAME_BYTES];
@@ -278,8 +281,8 @@ static weft_status read_secrets(struct reading *reading, const char *key, const 
     return WEFT_OK;
 }
 
-static weft_status read_choice(const struct reading *reading, const struct field *field, const cJSON *item,
-                               unsigned *to)
+static weft_status read_choice(const struct run_specification_reading *reading,
+                               const struct run_specification_field *field, const cJSON *item, unsigned *to)
 {
     char wanted[128] = "";
     for (unsigned i = 0; field->choices[i]; i++) {
@@ -294,7 +297,8 @@ static weft_status read_choice(const struct reading *reading, const struct field
     return run_specification_refuse(reading, field->key, wanted);
 }
 
-static weft_status read_field(struct reading *reading, const struct field *field, const cJSON *item)
+static weft_status read_field(struct run_specification_reading *reading, const struct run_specification_field *field,
+                              const cJSON *item)
 {
     void *to = (char *)reading->to + field->offset;
     switch (field->kind) {
@@ -322,7 +326,7 @@ static weft_status read_field(struct reading *reading, const struct field *field
     return WEFT_OK;
 }
 
-static weft_status refuse_key(const struct reading *reading, const char *key)
+static weft_status refuse_key(const struct run_specification_reading *reading, const char *key)
 {
     const char *keys[FIELDS];
     char shown[64];
@@ -334,7 +338,7 @@ static weft_status refuse_key(const struct reading *reading, const char *key)
                      nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-static weft_status run_specification_read_all(struct reading *reading, const cJSON *object)
+static weft_status run_specification_read_all(struct run_specification_reading *reading, const cJSON *object)
 {
     bool seen[FIELDS] = {false};
     if (!cJSON_IsObject(object))
@@ -373,7 +377,7 @@ weft_status run_specification_read(const cJSON *object, const char *where, struc
                                    struct error *error)
 {
     struct run_specification read = {0};
-    struct reading reading = {.where = where, .to = &read, .error = error};
+    struct run_specification_reading reading = {.where = where, .to = &read, .error = error};
     weft_status status = run_specification_read_all(&reading, object);
     if (status != WEFT_OK) {
         run_specification_free(&read);
@@ -405,7 +409,7 @@ static void write_variable(struct json_writer *writer, const char *variable)
     json_put_text(writer, name, variable + length + 1);
 }
 
-static void write_field(struct json_writer *writer, const struct field *field,
+static void write_field(struct json_writer *writer, const struct run_specification_field *field,
                         const struct run_specification *specification)
 {
     const void *from = (const char *)specification + field->offset;

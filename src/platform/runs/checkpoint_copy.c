@@ -33,7 +33,8 @@ static weft_status fails(const struct copying *copying, const char *inner, struc
 }
 
 /* Copy bytes; the kernel does it where it can. */
-static weft_status copy_bytes(const struct copying *copying, int from, int to, const char *name, struct error *error)
+static weft_status checkpoint_copy_copy_bytes(const struct copying *copying, int from, int to, const char *name,
+                                              struct error *error)
 {
     if (ioctl(to, FICLONE, from) == 0)
         return WEFT_OK;
@@ -109,7 +110,7 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
         return status;
     }
     int made = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there.st_mode & 0777);
-    status = made < 0 ? fails(copying, name, error) : copy_bytes(copying, source, made, name, error);
+    status = made < 0 ? fails(copying, name, error) : checkpoint_copy_copy_bytes(copying, source, made, name, error);
     const struct timespec times[2] = {there.st_atim, there.st_mtim};
     if (status == WEFT_OK)
         (void)!futimens(made, times);

@@ -22,8 +22,8 @@
 
 enum job_state { JOB_WAITS, JOB_IS_MADE, JOB_IS_DONE };
 
-struct job {
-    struct job *next;
+struct runs_directory_job {
+    struct runs_directory_job *next;
     int64_t run, parent;
     char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], snapshot[RUN_SNAPSHOT_BYTES],
         checkpoint[RUN_CHECKPOINT_BYTES];
@@ -37,7 +37,7 @@ struct run_directories {
     int descriptor;
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t come;
-    struct job *jobs; /* in the order of asking */
+    struct runs_directory_job *jobs; /* in the order of asking */
     bool closing;
     unsigned threads, idle;
     pthread_t thread[THREADS];
@@ -150,9 +150,9 @@ static weft_status runs_directory_make(const struct run_directories *directories
 
 /* ---- threads ---- */
 
-static struct job *next_job(struct run_directories *directories)
+static struct runs_directory_job *next_job(struct run_directories *directories)
 {
-    struct job *job = directories->jobs;
+    struct runs_directory_job *job = directories->jobs;
     while (job && job->state != JOB_WAITS)
         job = job->next;
     return job;
@@ -161,7 +161,7 @@ static struct job *next_job(struct run_directories *directories)
 static void *runs_directory_work(void *argument)
 {
     struct run_directories *directories = argument;
-    struct job *job;
+    struct runs_directory_job *job;
     pthread_mutex_lock(&directories->lock);
     for (;;) {
         while (!directories->closing && !(job = next_job(directories))) {
@@ -190,7 +190,7 @@ static weft_status runs_directory_start_thread(struct run_directories *directori
 {
     sigset_t all, before;
     unsigned waiting = 0;
-    for (const struct job *job = directories->jobs; job; job = job->next)
+    for (const struct runs_directory_job *job = directories->jobs; job; job = job->next)
         waiting += job->state == JOB_WAITS;
     if (directories->idle > waiting || directories->threads == THREADS)
         return WEFT_OK;
@@ -208,10 +208,10 @@ static weft_status runs_directory_start_thread(struct run_directories *directori
 static weft_status add_job(struct run_directories *directories, const struct run_directory_order *order,
                            struct error *error)
 {
-    struct job *job = calloc(1, sizeof *job), **end = &directories->jobs;
+    struct runs_directory_job *job = calloc(1, sizeof *job), **end = &directories->jobs;
     if (!job)
         return error_memory(error, sizeof *job, "the directories of a run");
-    *job = (struct job){.run = order->run, .parent = order->parent};
+    *job = (struct runs_directory_job){.run = order->run, .parent = order->parent};
     snprintf(job->project, sizeof job->project, "%s", order->project);
     snprintf(job->snapshot, sizeof job->snapshot, "%s", order->snapshot);
     snprintf(job->checkpoint, sizeof job->checkpoint, "%s", order->checkpoint);
@@ -233,7 +233,7 @@ static weft_status add_job(struct run_directories *directories, const struct run
 static weft_status runs_directory_ask(struct run_directories *directories, const struct run_directory_order *order,
                                       bool *made, struct error *error)
 {
-    struct job **at = &directories->jobs, *job;
+    struct runs_directory_job **at = &directories->jobs, *job;
     while (*at && (*at)->run != order->run)
         at = &(*at)->next;
     if (!(job = *at))
@@ -263,7 +263,7 @@ weft_status run_directories_make(struct run_directories *directories, const stru
         (!*order->snapshot || file_is_directory(work_path)) && (!*order->checkpoint || file_is_directory(checkpoints));
     pthread_mutex_lock(&directories->lock);
     bool asked = false;
-    for (struct job *job = directories->jobs; job; job = job->next)
+    for (struct runs_directory_job *job = directories->jobs; job; job = job->next)
         asked = asked || job->run == order->run;
     if (asked || !little)
         status = runs_directory_ask(directories, order, made, error);
@@ -321,7 +321,7 @@ void run_directories_close(struct run_directories *directories)
     pthread_mutex_unlock(&directories->lock);
     for (unsigned i = 0; i < directories->threads; i++)
         pthread_join(directories->thread[i], NULL);
-    for (struct job *job = directories->jobs, *next; job; job = next) {
+    for (struct runs_directory_job *job = directories->jobs, *next; job; job = next) {
         next = job->next;
         free(job);
     }

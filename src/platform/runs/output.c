@@ -24,7 +24,7 @@
 #define TIME_BYTES  24                    /* of a record's header, up to and with its time */
 
 /* The journal of a node, a segment at a time. */
-struct source {
+struct runs_output_source {
     uint32_t node;
     char directory[FILE_PATH_BYTES];
     uint64_t *firsts; /* its segments */
@@ -35,7 +35,7 @@ struct source {
 };
 
 struct paging {
-    struct source *sources;
+    struct runs_output_source *sources;
     uint32_t count;
     bool forwards;
     size_t most;
@@ -74,7 +74,7 @@ static weft_status runs_output_read_cursor(const char *cursor, struct run_output
 /* ---- opening ---- */
 
 /* The time of a segment's first record; 0: it has none, or is no segment. */
-static uint64_t segment_time(const struct source *source, uint64_t first)
+static uint64_t segment_time(const struct runs_output_source *source, uint64_t first)
 {
     char path[FILE_PATH_BYTES];
     uint8_t header[TIME_BYTES];
@@ -90,7 +90,7 @@ static uint64_t segment_time(const struct source *source, uint64_t first)
 }
 
 /* The last segment that may hold what the cursor names. */
-static size_t runs_output_find_segment(const struct source *source, const struct run_output_line *cursor)
+static size_t runs_output_find_segment(const struct runs_output_source *source, const struct run_output_line *cursor)
 {
     for (size_t i = source->count; i-- > 1;)
         if (cursor->node == source->node ? source->firsts[i] <= cursor->sequence
@@ -99,7 +99,7 @@ static size_t runs_output_find_segment(const struct source *source, const struct
     return 0;
 }
 
-static weft_status open_source(const struct run_output_query *query, uint32_t node, struct source *source,
+static weft_status open_source(const struct run_output_query *query, uint32_t node, struct runs_output_source *source,
                                struct error *error)
 {
     char directory[FILE_PATH_BYTES];
@@ -108,7 +108,7 @@ static weft_status open_source(const struct run_output_query *query, uint32_t no
     return status == WEFT_OK ? file_join(source->directory, directory, "journal", error) : status;
 }
 
-static void close_sources(struct source *sources, uint32_t count)
+static void close_sources(struct runs_output_source *sources, uint32_t count)
 {
     for (uint32_t i = 0; sources && i < count; i++)
         free(sources[i].firsts);
@@ -116,8 +116,8 @@ static void close_sources(struct source *sources, uint32_t count)
 }
 
 /* The nodes that a query asks for. */
-static weft_status open_sources(const struct run_output_query *query, struct source **sources, uint32_t *count,
-                                struct error *error)
+static weft_status open_sources(const struct run_output_query *query, struct runs_output_source **sources,
+                                uint32_t *count, struct error *error)
 {
     bool one = query->node != RUN_OUTPUT_ANY;
     if (!attempt_is_valid(&query->attempt) || (one && (query->node < 0 || query->node >= (int64_t)query->nodes)))
@@ -143,7 +143,7 @@ static weft_status open_sources(const struct run_output_query *query, struct sou
 static weft_status place_sources(struct paging *paging, const struct run_output_line *cursor, struct error *error)
 {
     for (uint32_t i = 0; i < paging->count; i++) {
-        struct source *source = &paging->sources[i];
+        struct runs_output_source *source = &paging->sources[i];
         weft_status status = journal_segments(source->directory, &source->firsts, &source->count, error);
         if (status != WEFT_OK)
             return status;
@@ -196,11 +196,11 @@ static weft_status trim(struct paging *paging, struct error *error)
 }
 
 /* The source whose next segment may hold what is nearest; NULL: all are read. */
-static struct source *nearest(struct paging *paging)
+static struct runs_output_source *nearest(struct paging *paging)
 {
-    struct source *found = NULL;
+    struct runs_output_source *found = NULL;
     for (uint32_t i = 0; i < paging->count; i++) {
-        struct source *source = &paging->sources[i];
+        struct runs_output_source *source = &paging->sources[i];
         if (!source->exhausted &&
             (!found || (paging->forwards ? source->frontier < found->frontier : source->frontier > found->frontier)))
             found = source;
@@ -217,7 +217,7 @@ static bool is_complete(struct paging *paging, uint64_t frontier)
     return paging->forwards ? last->time < frontier : last->time > frontier;
 }
 
-static weft_status read_next(struct paging *paging, struct source *source, struct run_output_place *end,
+static weft_status read_next(struct paging *paging, struct runs_output_source *source, struct run_output_place *end,
                              struct error *error)
 {
     size_t index = paging->forwards ? source->left : source->left - 1;
@@ -251,7 +251,7 @@ static void runs_output_cut(struct paging *paging, uint64_t frontier)
 static weft_status runs_output_read_all(struct paging *paging, struct run_output_place *ends, uint64_t *frontier,
                                         struct error *error)
 {
-    struct source *source;
+    struct runs_output_source *source;
     *frontier = 0;
     while ((source = nearest(paging)) && !is_complete(paging, source->frontier)) {
         if (paging->scan.read > READ_MOST) {
@@ -344,7 +344,7 @@ void run_output_page_free(struct run_output_page *page)
 
 struct run_output_follow {
     struct run_output_query query;
-    struct source *sources;
+    struct runs_output_source *sources;
     struct run_output_place *places;
     uint32_t count, first; /* `first` is looked at first, the next time */
     bool has_cursor;
@@ -380,7 +380,7 @@ weft_status run_output_follow(const struct run_output_query *query, const struct
 static weft_status follow_source(struct run_output_follow *follow, uint32_t i, struct run_output_scan *scan,
                                  size_t most, size_t *taken, bool *more, struct error *error)
 {
-    struct source *source = &follow->sources[i];
+    struct runs_output_source *source = &follow->sources[i];
     struct run_output_place *place = &follow->places[i];
     struct run_output_seen seen = {0};
     size_t at = 0;

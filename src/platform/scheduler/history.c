@@ -185,19 +185,19 @@ static struct hazards *hazards_of(struct history *history, struct parties *parti
 }
 
 /* All that a run of a kind counts for. */
-struct levels {
+struct scheduler_history_levels {
     struct hazards *items[4];
     unsigned count;
 };
 
-static weft_status scheduler_history_levels_of(struct history *history, struct history_kind kind, struct levels *levels,
-                                               struct error *error)
+static weft_status scheduler_history_levels_of(struct history *history, struct history_kind kind,
+                                               struct scheduler_history_levels *levels, struct error *error)
 {
     const unsigned size = scheduler_history_size_of(kind.slots);
     struct hazards *project = hazards_of(history, &history->projects, kind.project, NULL, size, error);
     if (!project)
         return WEFT_ERROR_MEMORY;
-    *levels = (struct levels){.items = {&history->all, &history->of_size[size], project}, .count = 3};
+    *levels = (struct scheduler_history_levels){.items = {&history->all, &history->of_size[size], project}, .count = 3};
     if (!kind.member)
         return WEFT_OK;
     levels->items[levels->count++] =
@@ -213,7 +213,7 @@ static void scheduler_history_expose(double *exposure, const double *edge, doubl
 
 weft_status history_add(struct history *history, struct history_kind kind, double seconds, struct error *error)
 {
-    struct levels levels;
+    struct scheduler_history_levels levels;
     weft_status status = scheduler_history_levels_of(history, kind, &levels, error);
     for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++) {
         scheduler_history_expose(levels.items[i]->exposure, history->edge, seconds);
@@ -244,7 +244,7 @@ void history_renew_begin(struct history *history)
 weft_status history_renew_running(struct history *history, struct history_kind kind, double seconds,
                                   struct error *error)
 {
-    struct levels levels;
+    struct scheduler_history_levels levels;
     weft_status status = scheduler_history_levels_of(history, kind, &levels, error);
     for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++)
         scheduler_history_expose(levels.items[i]->running, history->edge, seconds);

@@ -18,7 +18,7 @@ struct ending {
 };
 
 /* What is expected: the endings of what runs and of what will, a heap with the first one on top. */
-struct course {
+struct outlook_course {
     struct ending *endings;
     size_t count;
     double now;
@@ -27,7 +27,7 @@ struct course {
     uint32_t passed;       /* the run whose end was the last one; or OUTLOOK_NOBODY */
 };
 
-static void add_ending(struct course *course, struct ending ending)
+static void add_ending(struct outlook_course *course, struct ending ending)
 {
     size_t at = course->count++;
     for (; at > 0 && course->endings[(at - 1) / 2].when > ending.when; at = (at - 1) / 2)
@@ -35,7 +35,7 @@ static void add_ending(struct course *course, struct ending ending)
     course->endings[at] = ending;
 }
 
-static struct ending take_ending(struct course *course)
+static struct ending take_ending(struct outlook_course *course)
 {
     const struct ending first = course->endings[0], last = course->endings[--course->count];
     size_t at = 0;
@@ -75,7 +75,7 @@ static uint64_t slots_in_use(const struct scheduler *scheduler, const struct sch
 }
 
 /* The course of things as it stands. */
-static void begin_course(const struct scheduler *scheduler, double now, struct course *course)
+static void begin_course(const struct scheduler *scheduler, double now, struct outlook_course *course)
 {
     const uint64_t others = kept_of(scheduler, scheduler->pool.slots) + scheduler->fixed_taken;
     course->now = now;
@@ -93,7 +93,7 @@ static void begin_course(const struct scheduler *scheduler, double now, struct c
 }
 
 /* Go on to the next ending. */
-static void pass_ending(struct course *course)
+static void pass_ending(struct outlook_course *course)
 {
     const struct ending ending = take_ending(course);
     course->now = fmax(course->now, ending.when);
@@ -104,8 +104,8 @@ static void pass_ending(struct course *course)
 
 /* Go on to where a run finds its slots, by `reserved` at the latest if that is not 0, and let it have them until it
  * ends. When it starts. Who comes later in the queue is taken to start no sooner. */
-static double outlook_go_on(const struct scheduler *scheduler, struct course *course, const struct scheduled_run *run,
-                            double reserved, double now)
+static double outlook_go_on(const struct scheduler *scheduler, struct outlook_course *course,
+                            const struct scheduled_run *run, double reserved, double now)
 {
     const uint64_t asked = run_slots(run);
     const bool stays = run_stays(run);
@@ -191,8 +191,8 @@ static uint64_t all_slots(const struct pool *pool)
     return slots;
 }
 
-static void outlook_look(const struct scheduler *scheduler, double now, struct course *course, const double *ready,
-                         struct outlook *outlooks)
+static void outlook_look(const struct scheduler *scheduler, double now, struct outlook_course *course,
+                         const double *ready, struct outlook *outlooks)
 {
     uint64_t before = 0;
     struct gang last = {0};
@@ -239,11 +239,11 @@ static void outlook_look(const struct scheduler *scheduler, double now, struct c
 }
 
 /* The course of things from now on, with room for the endings of all runs. */
-static weft_status open_course(const struct scheduler *scheduler, double now, struct course *course,
+static weft_status open_course(const struct scheduler *scheduler, double now, struct outlook_course *course,
                                struct error *error)
 {
     const size_t bytes = (scheduler->run_count + 1) * sizeof *course->endings;
-    *course = (struct course){.endings = malloc(bytes)};
+    *course = (struct outlook_course){.endings = malloc(bytes)};
     if (!course->endings)
         return error_memory(error, bytes, "the plan of the queue");
     begin_course(scheduler, now, course);
@@ -264,7 +264,7 @@ static double *reserved_ready(const struct scheduler *scheduler, double now, str
 
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error)
 {
-    struct course course;
+    struct outlook_course course;
     double *ready = reserved_ready(scheduler, now, error);
     weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
     if (status == WEFT_OK) {
@@ -278,7 +278,7 @@ weft_status outlook_all(const struct scheduler *scheduler, double now, struct ou
 weft_status outlook_returns(const struct scheduler *scheduler, double now, struct outlook_return *returns, size_t count,
                             struct error *error)
 {
-    struct course course;
+    struct outlook_course course;
     double *ready = reserved_ready(scheduler, now, error);
     weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
     for (uint32_t i = 0; status == WEFT_OK && i < scheduler->queued; i++) {

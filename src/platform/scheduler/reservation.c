@@ -7,21 +7,21 @@
 #define NEVER   1e18
 #define UNKNOWN 1e9 /* seconds that a run without a limit may go on */
 
-struct candidate {
+struct reservation_candidate {
     double ready; /* when it may be empty */
     uint32_t free, host;
 };
 
 /* The hosts that a run is to have. */
-struct choice {
-    struct candidate *all;  /* of a Pod */
-    struct candidate *best; /* as many as it has nodes */
-    double ready;           /* when the last of them may be empty; NEVER: there are none */
+struct reservation_choice {
+    struct reservation_candidate *all;  /* of a Pod */
+    struct reservation_candidate *best; /* as many as it has nodes */
+    double ready;                       /* when the last of them may be empty; NEVER: there are none */
 };
 
 static int by_readiness(const void *a, const void *b)
 {
-    const struct candidate *left = a, *right = b;
+    const struct reservation_candidate *left = a, *right = b;
     if (left->ready != right->ready)
         return left->ready < right->ready ? -1 : 1;
     if (left->free != right->free)
@@ -62,7 +62,7 @@ static double host_ready_at(const struct scheduler *scheduler, const struct pool
 
 /* The hosts of the Pod that is ready soonest, if one ever is. */
 static void reservation_choose_hosts(const struct scheduler *scheduler, uint32_t name, bool exclusive, double now,
-                                     struct choice *choice)
+                                     struct reservation_choice *choice)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     uint32_t nodes = run->request.gang.nodes;
@@ -78,7 +78,7 @@ static void reservation_choose_hosts(const struct scheduler *scheduler, uint32_t
                 continue;
             double ready = host_ready_at(scheduler, host, run, exclusive, now);
             if (ready < NEVER)
-                choice->all[count++] = (struct candidate){ready, host->free, pod->first + i};
+                choice->all[count++] = (struct reservation_candidate){ready, host->free, pod->first + i};
         }
         if (count < nodes)
             continue;
@@ -91,7 +91,7 @@ static void reservation_choose_hosts(const struct scheduler *scheduler, uint32_t
     }
 }
 
-static void reservation_record(struct scheduler *scheduler, uint32_t name, const struct choice *choice)
+static void reservation_record(struct scheduler *scheduler, uint32_t name, const struct reservation_choice *choice)
 {
     for (uint32_t i = 0; i < scheduler->runs[name].request.gang.nodes && choice->ready < NEVER; i++) {
         const uint32_t host = choice->best[i].host;
@@ -120,7 +120,7 @@ static void reservation_drop(struct scheduler *scheduler, bool exclusive)
 }
 
 /* Whether one of these hosts has a run that can only be waited for. */
-static bool must_drain(const struct scheduler *scheduler, uint32_t name, const struct choice *choice)
+static bool must_drain(const struct scheduler *scheduler, uint32_t name, const struct reservation_choice *choice)
 {
     for (uint32_t i = 0; i < scheduler->runs[name].request.gang.nodes; i++) {
         const struct pool_host *host = &scheduler->pool.hosts[choice->best[i].host];
@@ -132,7 +132,8 @@ static bool must_drain(const struct scheduler *scheduler, uint32_t name, const s
 }
 
 /* Whether a run may reserve hosts exclusively, and choose them. It keeps the right until it has started. */
-static bool reservation_try_exclusive(struct scheduler *scheduler, uint32_t name, double now, struct choice *choice)
+static bool reservation_try_exclusive(struct scheduler *scheduler, uint32_t name, double now,
+                                      struct reservation_choice *choice)
 {
     const struct scheduler_policy *policy = &scheduler->policy;
     const struct scheduled_run *run = &scheduler->runs[name];
@@ -151,7 +152,8 @@ static bool reservation_try_exclusive(struct scheduler *scheduler, uint32_t name
 }
 
 /* Memory for choices; to be freed. */
-static struct candidate *choice_open(const struct scheduler *scheduler, struct choice *choice, struct error *error)
+static struct reservation_candidate *choice_open(const struct scheduler *scheduler, struct reservation_choice *choice,
+                                                 struct error *error)
 {
     size_t bytes = scheduler->pool.host_count * sizeof *choice->all;
     choice->all = malloc(2 * bytes);
@@ -164,7 +166,7 @@ static struct candidate *choice_open(const struct scheduler *scheduler, struct c
 
 weft_status reservation_renew_exclusive(struct scheduler *scheduler, double now, struct error *error)
 {
-    struct choice choice;
+    struct reservation_choice choice;
     const uint32_t exclusive_run = scheduler->exclusive_run;
     reservation_drop(scheduler, true);
     if (exclusive_run == POOL_NOBODY)
@@ -187,7 +189,7 @@ weft_status reservation_renew_exclusive(struct scheduler *scheduler, double now,
 
 weft_status reservation_renew(struct scheduler *scheduler, double now, struct error *error)
 {
-    struct choice choice;
+    struct reservation_choice choice;
     reservation_drop(scheduler, false);
     if (!choice_open(scheduler, &choice, error))
         return WEFT_ERROR_MEMORY;

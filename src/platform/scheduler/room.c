@@ -26,7 +26,7 @@ struct room_search {
 };
 
 /* What is asked of a search. */
-struct question {
+struct room_question {
     const struct scheduled_run *run;
     uint32_t name;
     enum room_means means;
@@ -71,12 +71,13 @@ void room_search_free(struct room_search *search)
 
 /* ---- who may leave, and where to ---- */
 
-static bool may_move(const struct room_search *search, const struct question *question, const struct scheduled_run *run)
+static bool may_move(const struct room_search *search, const struct room_question *question,
+                     const struct scheduled_run *run)
 {
     return run->request.gang.nodes == 1 && run_may_move(search->scheduler, run, question->now);
 }
 
-static bool may_be_preempted(const struct room_search *search, const struct question *question,
+static bool may_be_preempted(const struct room_search *search, const struct room_question *question,
                              const struct scheduled_run *run)
 {
     if (question->means == ROOM_MOVES)
@@ -129,8 +130,8 @@ static bool fill_hole(struct holes *holes, uint16_t slots)
 /* ---- one host ---- */
 
 /* The runs of a host that may leave it for this question. */
-static unsigned leavers(const struct room_search *search, const struct question *question, const struct pool_host *host,
-                        uint32_t *runs, uint16_t *slots)
+static unsigned leavers(const struct room_search *search, const struct room_question *question,
+                        const struct pool_host *host, uint32_t *runs, uint16_t *slots)
 {
     unsigned count = 0;
     for (uint32_t i = 0; i < host->occupants && count < CANDIDATES; i++) {
@@ -147,7 +148,7 @@ static unsigned leavers(const struct room_search *search, const struct question 
  * Free `needed` slots of a host in the cheapest way that costs less than `limit`: departures are appended to the trial,
  * holes filled. False if there is none.
  */
-static bool empty_host(struct room_search *search, const struct question *question, uint32_t host, uint16_t needed,
+static bool empty_host(struct room_search *search, const struct room_question *question, uint32_t host, uint16_t needed,
                        double limit)
 {
     const struct scheduler *scheduler = search->scheduler;
@@ -237,13 +238,13 @@ static void keep_trial(struct room_search *search)
 
 /* ---- one host for one node, several for several ---- */
 
-static bool reserved_for_another(const struct pool_host *host, const struct question *question)
+static bool reserved_for_another(const struct pool_host *host, const struct room_question *question)
 {
     return host->reserved_for != POOL_NOBODY && host->reserved_for != question->name &&
            question->means != ROOM_KEPT_AT_ONCE;
 }
 
-static bool find_one(struct room_search *search, const struct question *question, double limit)
+static bool find_one(struct room_search *search, const struct room_question *question, double limit)
 {
     const struct scheduler *scheduler = search->scheduler;
     uint16_t needed = question->run->request.gang.slots;
@@ -280,7 +281,8 @@ static int by_cost(const void *a, const void *b)
 }
 
 /* Hosts of a Pod that might be emptied for a node, with what that costs at least; how many. */
-static uint32_t price_hosts(struct room_search *search, const struct question *question, const struct pool_pod *pod)
+static uint32_t price_hosts(struct room_search *search, const struct room_question *question,
+                            const struct pool_pod *pod)
 {
     const struct scheduler *scheduler = search->scheduler;
     uint16_t needed = question->run->request.gang.slots;
@@ -307,7 +309,7 @@ static uint32_t price_hosts(struct room_search *search, const struct question *q
     return count;
 }
 
-static bool find_several(struct room_search *search, const struct question *question, double limit)
+static bool find_several(struct room_search *search, const struct room_question *question, double limit)
 {
     const struct pool *pool = &search->scheduler->pool;
     uint32_t nodes = question->run->request.gang.nodes;
@@ -374,7 +376,7 @@ bool room_find(struct room_search *search, uint32_t run, enum room_means means, 
                struct room_plan *plan)
 {
     const struct scheduled_run *that = &search->scheduler->runs[run];
-    struct question question = {.run = that, .name = run, .means = means, .now = now};
+    struct room_question question = {.run = that, .name = run, .means = means, .now = now};
     count_holes(search);
     bool found =
         that->request.gang.nodes == 1 ? find_one(search, &question, limit) : find_several(search, &question, limit);

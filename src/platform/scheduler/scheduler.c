@@ -467,7 +467,7 @@ static weft_status scheduler_make_room(struct scheduler *scheduler, uint32_t nam
  * The sets are shapes that were tried in vain: what finds no room for one run finds none for those of the same shape
  * after it, whose priorities are worse.
  */
-struct pass {
+struct scheduler_pass {
     struct scheduler *scheduler;
     struct room_search *search;
     double now;
@@ -476,7 +476,7 @@ struct pass {
 };
 
 /* Room for a run by moves, or else by preemption. */
-static bool scheduler_find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
+static bool scheduler_find_room(struct scheduler_pass *pass, uint32_t name, struct room_plan *plan)
 {
     struct scheduler *scheduler = pass->scheduler;
     const struct scheduler_policy *policy = &scheduler->policy;
@@ -525,7 +525,7 @@ static bool scheduler_place(struct scheduler *scheduler, uint32_t name)
  * Where a run fits on hosts reserved exclusively for another: it must have ended when these can be empty. The reservations are let
  * go while it is looked for.
  */
-static bool scheduler_fill(struct pass *pass, uint32_t name)
+static bool scheduler_fill(struct scheduler_pass *pass, uint32_t name)
 {
     struct scheduler *scheduler = pass->scheduler;
     const struct scheduled_run *run = &scheduler->runs[name];
@@ -547,7 +547,7 @@ static bool scheduler_fill(struct pass *pass, uint32_t name)
 }
 
 /* Go through the queue once. */
-static weft_status walk(struct pass *pass, struct error *error)
+static weft_status walk(struct scheduler_pass *pass, struct error *error)
 {
     struct scheduler *scheduler = pass->scheduler;
     uint32_t waiting = scheduler->queued;
@@ -586,7 +586,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
                            size_t *count, struct error *error)
 {
     scheduler->decision_count = 0;
-    struct pass pass = {.scheduler = scheduler, .now = now};
+    struct scheduler_pass pass = {.scheduler = scheduler, .now = now};
     weft_status status = priority_update_all(scheduler, now, error);
     if (status == WEFT_OK)
         status = reservation_renew_exclusive(scheduler, now, error);

@@ -14,7 +14,7 @@
 #define NEVER       INFINITY
 
 /* A job as it really is; the scheduler sees its request alone. */
-struct job {
+struct simulation_job {
     const struct trace_job *trace;
     uint32_t run;  /* the scheduler's name for it */
     double left;   /* seconds that it still has to compute */
@@ -27,14 +27,14 @@ struct job {
     uint32_t *hosts;         /* of this start */
 };
 
-struct simulation {
-    const struct trace *trace;
+struct simulation_state {
+    const struct job_trace *trace;
     const struct assumptions *assumptions;
     struct simulation_cluster cluster;
     struct scheduler *scheduler;
-    struct job *jobs;
-    struct job **of_run; /* by the scheduler's name */
-    struct job **heap;   /* running jobs, the one that ends first on top */
+    struct simulation_job *jobs;
+    struct simulation_job **of_run; /* by the scheduler's name */
+    struct simulation_job **heap;   /* running jobs, the one that ends first on top */
     size_t running;
     double now, first, last; /* submissions */
     uint64_t unused;         /* slots that no job uses; those of whole hosts that a large one has no use for too */
@@ -45,26 +45,26 @@ struct simulation {
 
 /* ---- running jobs by their end ---- */
 
-static double simulation_end_of(const struct job *job)
+static double simulation_end_of(const struct simulation_job *job)
 {
     return job->since + job->lost + job->left;
 }
 
-static bool simulation_before(const struct job *a, const struct job *b)
+static bool simulation_before(const struct simulation_job *a, const struct simulation_job *b)
 {
     double left = simulation_end_of(a), right = simulation_end_of(b);
     return left != right ? left < right : a < b;
 }
 
-static void simulation_put(struct simulation *simulation, size_t at, struct job *job)
+static void simulation_put(struct simulation_state *simulation, size_t at, struct simulation_job *job)
 {
     simulation->heap[at] = job;
     job->heap = at;
 }
 
-static void sift(struct simulation *simulation, size_t at)
+static void sift(struct simulation_state *simulation, size_t at)
 {
-    struct job *job = simulation->heap[at];
+    struct simulation_job *job = simulation->heap[at];
     for (; at && simulation_before(job, simulation->heap[(at - 1) / 2]); at = (at - 1) / 2)
         simulation_put(simulation, at, simulation->heap[(at - 1) / 2]);
     for (size_t child; (child = 2 * at + 1) < simulation->running; at = child) {
@@ -77,15 +77,15 @@ static void sift(struct simulation *simulation, size_t at)
     simulation_put(simulation, at, job);
 }
 
-static void heap_add(struct simulation *simulation, struct job *job)
+static void heap_add(struct simulation_state *simulation, struct simulation_job *job)
 {
     simulation_put(simulation, simulation->running++, job);
     sift(simulation, job->heap);
 }
 
-static void heap_remove(struct simulation *simulation, struct job *job)
+static void heap_remove(struct simulation_state *simulation, struct simulation_job *job)
 {
-    struct job *moved = simulation->heap[--simulation->running];
+    struct simulation_job *moved = simulation->heap[--simulation->running];
     if (moved == job)
         return;
     simulation_put(simulation, job->heap, moved);
@@ -106,7 +106,7 @@ static struct gang gang_of(const struct simulation_cluster *cluster, uint32_t sl
     return (struct gang){.nodes = (slots + cluster->slots - 1) / cluster->slots, .slots = (uint16_t)cluster->slots};
 }
 
-static void simulation_tell(struct simulation *simulation, const struct job *job, const char *event)
+static void simulation_tell(struct simulation_state *simulation, const struct simulation_job *job, const char *event)
 {
     if (!simulation->events)
         return;
@@ -121,14 +121,14 @@ static void simulation_tell(struct simulation *simulation, const struct job *job
     fputc('\n', simulation->events);
 }
 
-static double simulation_within(const struct simulation *simulation, double from, double to)
+static double simulation_within(const struct simulation_state *simulation, double from, double to)
 {
     from = fmax(from, simulation->first);
     to = fmin(to, simulation->last);
     return to > from ? to - from : 0;
 }
 
-static void simulation_start(struct simulation *simulation, struct job *job, const uint32_t *hosts)
+static void simulation_start(struct simulation_state *simulation, struct simulation_job *job, const uint32_t *hosts)
 {
     simulation->summary->moves += job->preempted && job->since == simulation->now;
     job->waited += simulation->now - job->since;
@@ -140,7 +140,7 @@ static void simulation_start(struct simulation *simulation, struct job *job, con
     simulation_tell(simulation, job, "start");
 }
 
-static void halt(struct simulation *simulation, struct job *job, const char *event)
+static void halt(struct simulation_state *simulation, struct simulation_job *job, const char *event)
 {
     double computing = job->since + job->lost;
     simulation->useful += simulation_within(simulation, computing, simulation->now) * job->trace->slots;
@@ -152,7 +152,7 @@ static void halt(struct simulation *simulation, struct job *job, const char *eve
     simulation_tell(simulation, job, event);
 }
 
-static void preempt(struct simulation *simulation, struct job *job, double restart_cost)
+static void preempt(struct simulation_state *simulation, struct simulation_job *job, double restart_cost)
 {
     halt(simulation, job, "preempt");
     job->lost = restart_cost;
@@ -163,14 +163,15 @@ static void preempt(struct simulation *simulation, struct job *job, double resta
 
 /* ---- time ---- */
 
-static void pass_time(struct simulation *simulation, double to)
+static void pass_time(struct simulation_state *simulation, double to)
 {
     if (scheduler_queued(simulation->scheduler))
         simulation->idle += simulation_within(simulation, simulation->now, to) * (double)simulation->unused;
     simulation->now = to;
 }
 
-static weft_status simulation_submit(struct simulation *simulation, struct job *job, struct error *error)
+static weft_status simulation_submit(struct simulation_state *simulation, struct simulation_job *job,
+                                     struct error *error)
 {
     struct scheduler_request request = {.project = job->trace->project,
                                         .gang = gang_of(&simulation->cluster, job->trace->slots),
@@ -190,11 +191,11 @@ static weft_status simulation_submit(struct simulation *simulation, struct job *
     return WEFT_OK;
 }
 
-static weft_status finish_due(struct simulation *simulation, size_t *ended, struct error *error)
+static weft_status finish_due(struct simulation_state *simulation, size_t *ended, struct error *error)
 {
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && simulation->running && simulation_end_of(simulation->heap[0]) <= simulation->now) {
-        struct job *job = simulation->heap[0];
+        struct simulation_job *job = simulation->heap[0];
         halt(simulation, job, "finish");
         job->ended = simulation->now;
         ++*ended;
@@ -203,7 +204,7 @@ static weft_status finish_due(struct simulation *simulation, size_t *ended, stru
     return status;
 }
 
-static weft_status simulation_decide(struct simulation *simulation, const struct scheduler_policy *policy,
+static weft_status simulation_decide(struct simulation_state *simulation, const struct scheduler_policy *policy,
                                      struct error *error)
 {
     const struct scheduler_decision *decisions;
@@ -219,7 +220,7 @@ static weft_status simulation_decide(struct simulation *simulation, const struct
     summary->pass_mean_ms += milliseconds;
     summary->pass_max_ms = fmax(summary->pass_max_ms, milliseconds);
     for (size_t i = 0; i < count; i++) {
-        struct job *job = simulation->of_run[decisions[i].run];
+        struct simulation_job *job = simulation->of_run[decisions[i].run];
         if (decisions[i].kind != SCHEDULER_START)
             preempt(simulation, job, policy->restart_cost);
         if (decisions[i].kind != SCHEDULER_DISPLACE)
@@ -228,7 +229,7 @@ static weft_status simulation_decide(struct simulation *simulation, const struct
     return WEFT_OK;
 }
 
-static weft_status scheduler_simulation_run(struct simulation *simulation, const struct scheduler_policy *policy,
+static weft_status scheduler_simulation_run(struct simulation_state *simulation, const struct scheduler_policy *policy,
                                             struct error *error)
 {
     size_t submitted = 0, ended = 0;
@@ -256,7 +257,7 @@ static int ascending(const void *a, const void *b)
     return *left < *right ? -1 : *left > *right;
 }
 
-static weft_status simulation_sum_up(struct simulation *simulation, struct error *error)
+static weft_status simulation_sum_up(struct simulation_state *simulation, struct error *error)
 {
     struct simulation_summary *summary = simulation->summary;
     size_t count = simulation->trace->count;
@@ -264,7 +265,7 @@ static weft_status simulation_sum_up(struct simulation *simulation, struct error
     if (!waits)
         return error_memory(error, count * sizeof *waits, "the waits of jobs");
     for (size_t i = 0; i < count; i++) {
-        const struct job *job = &simulation->jobs[i];
+        const struct simulation_job *job = &simulation->jobs[i];
         double hours = job->waited / HOUR;
         waits[i] = hours;
         wait += hours;
@@ -294,17 +295,17 @@ static weft_status simulation_sum_up(struct simulation *simulation, struct error
     return WEFT_OK;
 }
 
-static weft_status open(struct simulation *simulation, const struct scheduler_policy *policy, struct error *error)
+static weft_status open(struct simulation_state *simulation, const struct scheduler_policy *policy, struct error *error)
 {
     const struct simulation_cluster *cluster = &simulation->cluster;
     size_t count = simulation->trace->count, bytes = count * sizeof *simulation->jobs;
     simulation->jobs = calloc(count, sizeof *simulation->jobs);
-    simulation->of_run = calloc(count, sizeof(struct job *));
-    simulation->heap = calloc(count, sizeof(struct job *));
+    simulation->of_run = calloc(count, sizeof(struct simulation_job *));
+    simulation->heap = calloc(count, sizeof(struct simulation_job *));
     if (!simulation->jobs || !simulation->of_run || !simulation->heap)
         return error_memory(error, bytes, "a simulation's jobs");
     for (size_t i = 0; i < count; i++) {
-        struct job *job = &simulation->jobs[i];
+        struct simulation_job *job = &simulation->jobs[i];
         job->trace = &simulation->trace->jobs[i];
         job->left = job->trace->duration;
         job->hosts = malloc(gang_of(cluster, job->trace->slots).nodes * sizeof *job->hosts);
@@ -318,20 +319,20 @@ static weft_status open(struct simulation *simulation, const struct scheduler_po
     return status;
 }
 
-weft_status simulation_run(const struct trace *trace, const struct simulation_cluster *cluster,
+weft_status simulation_run(const struct job_trace *trace, const struct simulation_cluster *cluster,
                            const struct assumptions *assumptions, const struct scheduler_policy *policy, FILE *events,
                            struct simulation_summary *summary, struct error *error)
 {
     struct simulation_summary result = {0};
-    struct simulation simulation = {.trace = trace,
-                                    .assumptions = assumptions,
-                                    .cluster = *cluster,
-                                    .now = trace->jobs[0].submit,
-                                    .first = trace->jobs[0].submit,
-                                    .last = trace->jobs[trace->count - 1].submit,
-                                    .unused = simulation_slots_of(cluster),
-                                    .events = events,
-                                    .summary = &result};
+    struct simulation_state simulation = {.trace = trace,
+                                          .assumptions = assumptions,
+                                          .cluster = *cluster,
+                                          .now = trace->jobs[0].submit,
+                                          .first = trace->jobs[0].submit,
+                                          .last = trace->jobs[trace->count - 1].submit,
+                                          .unused = simulation_slots_of(cluster),
+                                          .events = events,
+                                          .summary = &result};
     weft_status status = open(&simulation, policy, error);
     if (status == WEFT_OK && events)
         fputs("time_s,job,event,hosts\n", events);

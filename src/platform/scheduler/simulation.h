@@ -54,7 +54,7 @@ struct simulation_summary {
  * the Pods, from 0. A move is a preempt and a start. Whether they could be written is for the caller to see. Errors:
  * ARGUMENT if a job fits in no Pod; MEMORY.
  */
-weft_status simulation_run(const struct trace *trace, const struct simulation_cluster *cluster,
+weft_status simulation_run(const struct job_trace *trace, const struct simulation_cluster *cluster,
                            const struct assumptions *assumptions, const struct scheduler_policy *policy, FILE *events,
                            struct simulation_summary *summary, struct error *error);
 

@@ -17,7 +17,7 @@
 
 /* ---- lines and fields ---- */
 
-struct reader {
+struct scheduler_trace_reader {
     const char *path;
     const char *at, *end;
     size_t line; /* number of the line in `fields` */
@@ -29,7 +29,7 @@ struct reader {
     uint32_t project_count, project_room;
 };
 
-static weft_status bad(const struct reader *reader, struct error *error, const char *what)
+static weft_status bad(const struct scheduler_trace_reader *reader, struct error *error, const char *what)
 {
     return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s", reader->path, reader->line, what);
 }
@@ -45,7 +45,8 @@ static bool scheduler_trace_is_blank(const char *text, size_t length)
 }
 
 /* The next line that is neither empty nor a comment, cut at `separator` (' ': any white space); false at the end. */
-static weft_status scheduler_trace_next_line(struct reader *reader, char separator, bool *more, struct error *error)
+static weft_status scheduler_trace_next_line(struct scheduler_trace_reader *reader, char separator, bool *more,
+                                             struct error *error)
 {
     *more = false;
     while (reader->at < reader->end) {
@@ -91,7 +92,8 @@ static weft_status scheduler_trace_next_line(struct reader *reader, char separat
 }
 
 /* A line has as many fields as the first: else it was cut off, or a field has a separator in it. */
-static weft_status check_fields(const struct reader *reader, unsigned count, const char *first, struct error *error)
+static weft_status check_fields(const struct scheduler_trace_reader *reader, unsigned count, const char *first,
+                                struct error *error)
 {
     if (reader->field_count == count)
         return WEFT_OK;
@@ -99,8 +101,8 @@ static weft_status check_fields(const struct reader *reader, unsigned count, con
                      reader->line, reader->field_count < count ? "few" : "many", reader->field_count, first, count);
 }
 
-static weft_status scheduler_trace_number(const struct reader *reader, unsigned field, const char *name, double least,
-                                          double most, double *value, struct error *error)
+static weft_status scheduler_trace_number(const struct scheduler_trace_reader *reader, unsigned field, const char *name,
+                                          double least, double most, double *value, struct error *error)
 {
     if (field >= reader->field_count)
         return bad(reader, error, "it has too few fields");
@@ -111,7 +113,8 @@ static weft_status scheduler_trace_number(const struct reader *reader, unsigned 
 }
 
 /* The number of a project, by its name. */
-static weft_status project_of(struct reader *reader, const char *name, uint32_t *project, struct error *error)
+static weft_status project_of(struct scheduler_trace_reader *reader, const char *name, uint32_t *project,
+                              struct error *error)
 {
     for (uint32_t i = 0; i < reader->project_count; i++) {
         if (!strcmp(reader->projects[i], name)) {
@@ -135,7 +138,7 @@ static weft_status project_of(struct reader *reader, const char *name, uint32_t 
     return WEFT_OK;
 }
 
-static weft_status scheduler_trace_append(struct trace *trace, size_t *room, const struct trace_job *job,
+static weft_status scheduler_trace_append(struct job_trace *trace, size_t *room, const struct trace_job *job,
                                           struct error *error)
 {
     if (trace->count == *room) {
@@ -152,7 +155,7 @@ static weft_status scheduler_trace_append(struct trace *trace, size_t *room, con
 
 /* ---- the two formats ---- */
 
-static weft_status parse_csv(struct reader *reader, struct trace *trace, struct error *error)
+static weft_status parse_csv(struct scheduler_trace_reader *reader, struct job_trace *trace, struct error *error)
 {
     static const char *const names[] = {"submit_s", "duration_s", "num_gpus", "vc"};
     unsigned column[4] = {FIELDS_MOST, FIELDS_MOST, FIELDS_MOST, FIELDS_MOST};
@@ -199,7 +202,7 @@ static weft_status parse_csv(struct reader *reader, struct trace *trace, struct 
 
 enum { SWF_ID, SWF_SUBMIT, SWF_WAIT, SWF_RUN, SWF_USED, SWF_REQUESTED = 7, SWF_USER = 11 };
 
-static weft_status parse_swf(struct reader *reader, struct trace *trace, struct error *error)
+static weft_status parse_swf(struct scheduler_trace_reader *reader, struct job_trace *trace, struct error *error)
 {
     size_t room = 0;
     bool more = true;
@@ -244,11 +247,11 @@ static int by_submission(const void *a, const void *b)
     return left->name < right->name ? -1 : left->name > right->name;
 }
 
-weft_status trace_parse(const char *path, const char *text, size_t size, struct trace *trace, struct error *error)
+weft_status trace_parse(const char *path, const char *text, size_t size, struct job_trace *trace, struct error *error)
 {
     const size_t mark = size >= 3 && memcmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
-    struct reader reader = {.path = path, .at = text + mark, .end = text + size};
-    struct trace read = {0};
+    struct scheduler_trace_reader reader = {.path = path, .at = text + mark, .end = text + size};
+    struct job_trace read = {0};
     bool more;
     weft_status status = scheduler_trace_next_line(&reader, ',', &more, error);
     if (status == WEFT_OK && !more)
@@ -282,7 +285,7 @@ weft_status trace_parse(const char *path, const char *text, size_t size, struct 
     return WEFT_OK;
 }
 
-weft_status trace_read(const char *path, struct trace *trace, struct error *error)
+weft_status trace_read(const char *path, struct job_trace *trace, struct error *error)
 {
     gzFile file = gzopen(path, "rb"); /* reads what is not compressed as it is */
     if (!file)
@@ -326,8 +329,8 @@ weft_status trace_read(const char *path, struct trace *trace, struct error *erro
     return status;
 }
 
-void trace_free(struct trace *trace)
+void trace_free(struct job_trace *trace)
 {
     free(trace->jobs);
-    *trace = (struct trace){0};
+    *trace = (struct job_trace){0};
 }

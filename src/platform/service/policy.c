@@ -16,18 +16,18 @@
 #define DISK_MOST   (INT64_C(1) << 50)
 #define OWN_KEYS    3 /* of the outermost map that are no maps themselves */
 
-enum kind { KIND_WHOLE, KIND_SHARE, KIND_DURATION, KIND_BOOL, KIND_BYTES };
+enum policy_kind { KIND_WHOLE, KIND_SHARE, KIND_DURATION, KIND_BOOL, KIND_BYTES };
 
 /* A key of a map, and where its value goes. */
-struct key {
+struct policy_key {
     const char *name;
-    enum kind kind;
+    enum policy_kind kind;
     int64_t least, most; /* of a whole number, or seconds */
     void *to;            /* int64_t; double for a share; bool */
 };
 
 /* "6h", or 0. */
-static weft_status read_duration(const struct yaml_value *value, const struct key *key, struct error *error)
+static weft_status read_duration(const struct yaml_value *value, const struct policy_key *key, struct error *error)
 {
     const char *text;
     int64_t seconds = 0;
@@ -49,7 +49,7 @@ static weft_status read_duration(const struct yaml_value *value, const struct ke
 }
 
 /* "50G". */
-static weft_status read_bytes(const struct yaml_value *value, const struct key *key, struct error *error)
+static weft_status read_bytes(const struct yaml_value *value, const struct policy_key *key, struct error *error)
 {
     const char *text;
     uint64_t bytes = 0;
@@ -70,7 +70,7 @@ static weft_status read_bytes(const struct yaml_value *value, const struct key *
     return WEFT_OK;
 }
 
-static weft_status policy_read_value(const struct yaml_value *value, const struct key *key, struct error *error)
+static weft_status policy_read_value(const struct yaml_value *value, const struct policy_key *key, struct error *error)
 {
     switch (key->kind) {
     case KIND_WHOLE:
@@ -106,7 +106,8 @@ static weft_status policy_unknown(const struct yaml_value *value, const char *wh
 }
 
 /* Every entry of `map` is one of `keys`. */
-static weft_status read_map(const struct yaml_value *map, const struct key *keys, size_t count, struct error *error)
+static weft_status read_map(const struct yaml_value *map, const struct policy_key *keys, size_t count,
+                            struct error *error)
 {
     const char *names[16];
     if (map->kind != YAML_MAP)
@@ -114,7 +115,7 @@ static weft_status read_map(const struct yaml_value *map, const struct key *keys
     for (size_t i = 0; i < count; i++)
         names[i] = keys[i].name;
     for (const struct yaml_value *value = map->child; value; value = value->next) {
-        const struct key *key = keys;
+        const struct policy_key *key = keys;
         while (key < keys + count && strcmp(key->name, value->key) != 0)
             key++;
         if (key == keys + count)
@@ -137,7 +138,7 @@ static weft_status policy_read_class(const struct yaml_value *map, struct servic
     if (platform_name_check(map->key, "the class", &refusal) != WEFT_OK)
         return yaml_value_fail(map, error, "%s", refusal.text);
     *class = (struct controller_class){0};
-    const struct key keys[] = {
+    const struct policy_key keys[] = {
         {"time_limit", KIND_DURATION, 0, RUN_TIME_MOST, &class->time_limit},
         {"time_slice", KIND_DURATION, 0, RUN_TIME_MOST, &class->time_slice},
         {"runs", KIND_WHOLE, 0, 1000000, &runs},
@@ -165,22 +166,22 @@ static weft_status read_classes(const struct yaml_value *classes, struct service
 static weft_status policy_read_root(const struct yaml_value *root, struct service_policy *policy, struct error *error)
 {
     static const char *const names[] = {"personal", "failures", "disk", "classes", "grace", "budget_least", "keep"};
-    const struct key personal[] = {{"share", KIND_SHARE, 0, 0, &policy->personal_share},
-                                   {"slots", KIND_WHOLE, 0, RUN_SLOTS_MOST, &policy->personal_slots},
-                                   {"runs", KIND_WHOLE, 0, 1000000, &policy->personal_runs}};
-    const struct key failures[] = {{"attempts", KIND_WHOLE, 0, 1000, &policy->attempts},
-                                   {"of_a_host", KIND_WHOLE, 1, 1000, &policy->host_failures}};
-    const struct key disk[] = {{"run", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_run},
-                               {"project", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_project},
-                               {"reserve", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_reserve}};
-    const struct key own[] = {{"grace", KIND_DURATION, 1, SECONDS_DAY, &policy->grace},
-                              {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least},
-                              {"keep", KIND_DURATION, 0, KEEP_MOST, &policy->keep}};
+    const struct policy_key personal[] = {{"share", KIND_SHARE, 0, 0, &policy->personal_share},
+                                          {"slots", KIND_WHOLE, 0, RUN_SLOTS_MOST, &policy->personal_slots},
+                                          {"runs", KIND_WHOLE, 0, 1000000, &policy->personal_runs}};
+    const struct policy_key failures[] = {{"attempts", KIND_WHOLE, 0, 1000, &policy->attempts},
+                                          {"of_a_host", KIND_WHOLE, 1, 1000, &policy->host_failures}};
+    const struct policy_key disk[] = {{"run", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_run},
+                                      {"project", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_project},
+                                      {"reserve", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_reserve}};
+    const struct policy_key own[] = {{"grace", KIND_DURATION, 1, SECONDS_DAY, &policy->grace},
+                                     {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least},
+                                     {"keep", KIND_DURATION, 0, KEEP_MOST, &policy->keep}};
     weft_status status = WEFT_OK;
     if (root->kind != YAML_MAP)
         return yaml_value_fail(root, error, "a policy is a map: 'personal: ...', 'classes: ...' and so on");
     for (const struct yaml_value *value = root->child; value && status == WEFT_OK; value = value->next) {
-        const struct key *key = own;
+        const struct policy_key *key = own;
         while (key < own + OWN_KEYS && strcmp(key->name, value->key) != 0)
             key++;
         if (key < own + OWN_KEYS)

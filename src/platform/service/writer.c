@@ -31,8 +31,8 @@
 #define REST_LEAST    10 /* what thousands of runs tell comes in small pieces, each of which would be a step */
 
 /* Something that a request asks for. */
-struct work {
-    struct work *next;
+struct writer_work {
+    struct writer_work *next;
     writer_task *task; /* NULL: it is a call */
     void *context;
     struct route_call *call;
@@ -64,7 +64,7 @@ struct writer {
     bool started;
     int bell; /* an eventfd: something is in the queue, or it is to stop */
     pthread_mutex_t mutex;
-    struct work *first, **last; /* the queue; by `mutex`, as is the next */
+    struct writer_work *first, **last; /* the queue; by `mutex`, as is the next */
     bool stopping;
 };
 
@@ -302,7 +302,7 @@ static void writer_ring(struct writer *writer)
         perror("weft: the writer cannot be woken");
 }
 
-static void free_work(struct work *work)
+static void free_work(struct writer_work *work)
 {
     json_end(&work->answer);
     free(work);
@@ -311,7 +311,7 @@ static void free_work(struct work *work)
 /* On the HTTP server's thread. */
 static void writer_answer(void *context)
 {
-    struct work *work = context;
+    struct writer_work *work = context;
     unsigned status = work->call->route->status ? work->call->route->status : 200;
     if (work->done)
         work->done(work->call, work->status, &work->error);
@@ -325,14 +325,14 @@ static void writer_answer(void *context)
 }
 
 /* Have the call answered; where the HTTP server is stopping, nobody waits for that any more. */
-static void writer_finish(struct writer *writer, struct work *work)
+static void writer_finish(struct writer *writer, struct writer_work *work)
 {
     if (!http_post(writer->server, &work->posted, writer_answer, work))
         free_work(work);
 }
 
 /* False: it is stopping, and has not taken the work. */
-static bool writer_give(struct writer *writer, struct work *work)
+static bool writer_give(struct writer *writer, struct writer_work *work)
 {
     pthread_mutex_lock(&writer->mutex);
     bool taken = !writer->stopping;
@@ -348,7 +348,7 @@ static bool writer_give(struct writer *writer, struct work *work)
 
 bool writer_post(struct writer *writer, writer_task *task, void *context)
 {
-    struct work *work = calloc(1, sizeof *work);
+    struct writer_work *work = calloc(1, sizeof *work);
     if (work) {
         work->task = task;
         work->context = context;
@@ -366,7 +366,7 @@ void writer_do(struct writer *writer, struct route_call *call, writer_work *func
 
 void writer_do_then(struct writer *writer, struct route_call *call, writer_work *function, writer_done *done)
 {
-    struct work *work = calloc(1, sizeof *work);
+    struct writer_work *work = calloc(1, sizeof *work);
     if (work) {
         work->call = call;
         work->function = function;
@@ -380,13 +380,13 @@ void writer_do_then(struct writer *writer, struct route_call *call, writer_work 
 }
 
 /* The first works of the queue, GROUP_MOST at most; `*more` if others wait. */
-static struct work *take_works(struct writer *writer, bool *more)
+static struct writer_work *take_works(struct writer *writer, bool *more)
 {
     pthread_mutex_lock(&writer->mutex);
-    struct work *works = writer->first, **end = &writer->first;
+    struct writer_work *works = writer->first, **end = &writer->first;
     for (int i = 0; i < GROUP_MOST && *end; i++)
         end = &(*end)->next;
-    struct work *rest = *end;
+    struct writer_work *rest = *end;
     *end = NULL;
     writer->first = rest;
     if (!rest)
@@ -404,11 +404,11 @@ static void give_up_controller(struct writer *writer, const struct error *error)
     writer->controller = NULL;
 }
 
-static void do_works(struct writer *writer, struct work *works)
+static void do_works(struct writer *writer, struct writer_work *works)
 {
     struct error error = {0};
     database_group_begin(writer->registry, DATABASE_DURABLE);
-    for (struct work *work = works; work; work = work->next) {
+    for (struct writer_work *work = works; work; work = work->next) {
         writer->counts.works++;
         if (work->task)
             work->task(writer, work->context);
@@ -425,7 +425,7 @@ static void do_works(struct writer *writer, struct work *works)
         give_up_controller(writer, &writer->doubt);
     error_clear(&writer->doubt);
     while (works) {
-        struct work *next = works->next;
+        struct writer_work *next = works->next;
         if (status != WEFT_OK && works->status == WEFT_OK)
             works->status = error_set(&works->error, status, "%s", error.text);
         if (works->task)
@@ -532,7 +532,7 @@ static void *writer_keep(void *context)
         bool more;
         heed_clock(writer);
         const int64_t disk_due = disk_watch_look(&writer->disk, !writer->controller, clock_milliseconds());
-        struct work *works = take_works(writer, &more);
+        struct writer_work *works = take_works(writer, &more);
         if (works)
             do_works(writer, works);
         asked = asked || works;
@@ -585,7 +585,7 @@ void writer_stop(struct writer *writer)
     pthread_join(writer->thread, NULL);
     writer->started = false;
     do {
-        for (struct work *works = take_works(writer, &more), *next; works; works = next) {
+        for (struct writer_work *works = take_works(writer, &more), *next; works; works = next) {
             next = works->next;
             if (works->task) {
                 works->task(NULL, works->context);

@@ -17,7 +17,7 @@
 #define STANDARD ".git\n.hg/\n.svn/\n__pycache__/\n"
 
 /* A directory whose files of patterns were read. */
-struct level {
+struct filter_level {
     struct ignore ours, git;
     size_t base; /* bytes before what its patterns are compared with */
     char *our_name, *git_name;
@@ -26,13 +26,13 @@ struct level {
 struct snapshot_filter {
     char *before; /* the top within its repository, "" or with a slash at the end */
     char *place;  /* the top on the machine, with a slash at the end: ~/.aws has the credentials also from within */
-    struct level *levels;
+    struct filter_level *levels;
     size_t count, room;
     struct ignore exclude, global, standard;
     struct secret_names secrets;
 };
 
-static void free_level(struct level *level)
+static void free_level(struct filter_level *level)
 {
     ignore_free(&level->ours);
     ignore_free(&level->git);
@@ -93,11 +93,11 @@ static weft_status filter_push(struct snapshot_filter *filter, int directory, co
                                weft_status (*check)(void *, int, const char *, struct error *), void *context,
                                struct error *error)
 {
-    struct level level = {.base = base};
+    struct filter_level level = {.base = base};
     size_t length = strlen(shown) + sizeof "/" OUR_FILE;
     if (filter->count == filter->room) {
         size_t room = filter->room ? 2 * filter->room : 16;
-        struct level *grown = realloc(filter->levels, room * sizeof *grown);
+        struct filter_level *grown = realloc(filter->levels, room * sizeof *grown);
         if (!grown)
             return error_memory(error, room * sizeof *grown, "the directories of a tree");
         filter->levels = grown;
@@ -268,7 +268,7 @@ static bool judge_by_git(const struct snapshot_filter *filter, const char *full,
                          struct snapshot_verdict *verdict)
 {
     for (size_t i = filter->count; i-- > 0;) {
-        const struct level *level = &filter->levels[i];
+        const struct filter_level *level = &filter->levels[i];
         if (level->base < strlen(full) &&
             judge_pattern(&level->git, full + level->base, directory, level->git_name, verdict))
             return true;
@@ -283,7 +283,7 @@ struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filt
     struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
     snprintf(full, sizeof full, "%s%s", filter->before ? filter->before : "", path);
     for (size_t i = filter->count; i-- > 0;) {
-        const struct level *level = &filter->levels[i];
+        const struct filter_level *level = &filter->levels[i];
         if (judge_pattern(&level->ours, full + level->base, directory, level->our_name, &verdict))
             return verdict;
     }

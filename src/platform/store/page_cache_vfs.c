@@ -19,15 +19,15 @@ struct page_cache_vfs {
 };
 
 /* A file that is cached; the operating system's lies behind it in the same memory. */
-struct file {
+struct page_cache_vfs_file {
     sqlite3_file base;
     struct cached_file *cached;
     sqlite3_file real[];
 };
 
-static struct file *of(sqlite3_file *file)
+static struct page_cache_vfs_file *of(sqlite3_file *file)
 {
-    return (struct file *)file;
+    return (struct page_cache_vfs_file *)file;
 }
 
 /* ---- files ---- */
@@ -39,7 +39,7 @@ static int file_close(sqlite3_file *file)
     return code;
 }
 
-static int file_read(sqlite3_file *file, void *buffer, int size, sqlite3_int64 offset)
+static int page_cache_vfs_file_read(sqlite3_file *file, void *buffer, int size, sqlite3_int64 offset)
 {
     sqlite3_file *real = of(file)->real;
     uint64_t moment;
@@ -51,7 +51,7 @@ static int file_read(sqlite3_file *file, void *buffer, int size, sqlite3_int64 o
     return code;
 }
 
-static int file_write(sqlite3_file *file, const void *buffer, int size, sqlite3_int64 offset)
+static int page_cache_vfs_file_write(sqlite3_file *file, const void *buffer, int size, sqlite3_int64 offset)
 {
     sqlite3_file *real = of(file)->real;
     int code = real->pMethods->xWrite(real, buffer, size, offset);
@@ -107,7 +107,7 @@ static int file_characteristics(sqlite3_file *file)
     return of(file)->real->pMethods->xDeviceCharacteristics(of(file)->real);
 }
 
-static int file_map(sqlite3_file *file, int region, int size, int extend, void volatile **memory)
+static int page_cache_vfs_file_map(sqlite3_file *file, int region, int size, int extend, void volatile **memory)
 {
     return of(file)->real->pMethods->xShmMap(of(file)->real, region, size, extend, memory);
 }
@@ -122,7 +122,7 @@ static void file_barrier(sqlite3_file *file)
     of(file)->real->pMethods->xShmBarrier(of(file)->real);
 }
 
-static int file_unmap(sqlite3_file *file, int remove)
+static int page_cache_vfs_file_unmap(sqlite3_file *file, int remove)
 {
     return of(file)->real->pMethods->xShmUnmap(of(file)->real, remove);
 }
@@ -130,8 +130,8 @@ static int file_unmap(sqlite3_file *file, int remove)
 /* Of version 2: without xFetch, by which SQLite would read past the cache. */
 static const sqlite3_io_methods methods = {.iVersion = 2,
                                            .xClose = file_close,
-                                           .xRead = file_read,
-                                           .xWrite = file_write,
+                                           .xRead = page_cache_vfs_file_read,
+                                           .xWrite = page_cache_vfs_file_write,
                                            .xTruncate = file_truncate,
                                            .xSync = file_sync,
                                            .xFileSize = file_size,
@@ -141,10 +141,10 @@ static const sqlite3_io_methods methods = {.iVersion = 2,
                                            .xFileControl = file_control,
                                            .xSectorSize = file_sector_size,
                                            .xDeviceCharacteristics = file_characteristics,
-                                           .xShmMap = file_map,
+                                           .xShmMap = page_cache_vfs_file_map,
                                            .xShmLock = file_lock_map,
                                            .xShmBarrier = file_barrier,
-                                           .xShmUnmap = file_unmap};
+                                           .xShmUnmap = page_cache_vfs_file_unmap};
 
 /* ---- the way to them ---- */
 
@@ -156,7 +156,7 @@ static struct page_cache_vfs *way(sqlite3_vfs *vfs)
 static int way_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
 {
     sqlite3_vfs *real = way(vfs)->real;
-    struct file *opened = of(file);
+    struct page_cache_vfs_file *opened = of(file);
     if (!name || !(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)))
         return real->xOpen(real, name, file, flags, out);
     opened->base.pMethods = NULL;
@@ -215,19 +215,20 @@ weft_status page_cache_vfs_new(struct page_cache *cache, struct page_cache_vfs *
     made->real = sqlite3_vfs_find(NULL);
     made->cache = cache;
     snprintf(made->name, sizeof made->name, "weft-pages-%" PRIxPTR, (uintptr_t)made);
-    made->vfs = (sqlite3_vfs){.iVersion = 2,
-                              .szOsFile = (int)sizeof(struct file) + (made->real ? made->real->szOsFile : 0),
-                              .mxPathname = made->real ? made->real->mxPathname : 0,
-                              .zName = made->name,
-                              .pAppData = made,
-                              .xOpen = way_open,
-                              .xDelete = way_delete,
-                              .xAccess = way_access,
-                              .xFullPathname = way_full_path,
-                              .xRandomness = way_random,
-                              .xSleep = way_sleep,
-                              .xGetLastError = way_last_error,
-                              .xCurrentTimeInt64 = way_time};
+    made->vfs =
+        (sqlite3_vfs){.iVersion = 2,
+                      .szOsFile = (int)sizeof(struct page_cache_vfs_file) + (made->real ? made->real->szOsFile : 0),
+                      .mxPathname = made->real ? made->real->mxPathname : 0,
+                      .zName = made->name,
+                      .pAppData = made,
+                      .xOpen = way_open,
+                      .xDelete = way_delete,
+                      .xAccess = way_access,
+                      .xFullPathname = way_full_path,
+                      .xRandomness = way_random,
+                      .xSleep = way_sleep,
+                      .xGetLastError = way_last_error,
+                      .xCurrentTimeInt64 = way_time};
     if (!made->real || made->real->iVersion < 2 || sqlite3_vfs_register(&made->vfs, 0) != SQLITE_OK) {
         free(made);
         return error_set(error, WEFT_ERROR_SYSTEM, "SQLite does not take a cache of pages");

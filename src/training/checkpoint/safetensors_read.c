@@ -24,7 +24,7 @@ struct safetensors {
 };
 
 /* Where a tensor's elements lie, while the header is being read. */
-struct place {
+struct safetensors_read_place {
     struct named_tensor tensor;
     uint64_t begin, end;
 };
@@ -157,7 +157,8 @@ static weft_status read_shape(const cJSON *entry, const char *where, struct name
     return WEFT_OK;
 }
 
-static weft_status read_offsets(const cJSON *entry, const char *where, struct place *place, struct error *error)
+static weft_status read_offsets(const cJSON *entry, const char *where, struct safetensors_read_place *place,
+                                struct error *error)
 {
     const cJSON *offsets;
     weft_status status = json_get_array(entry, "data_offsets", where, &offsets, error);
@@ -200,7 +201,8 @@ static weft_status safetensors_read_read_piece(const char *text, const char *whe
 }
 
 static weft_status safetensors_read_read_tensor(const struct safetensors *file, const cJSON *entry,
-                                                const char *where_file, struct place *place, struct error *error)
+                                                const char *where_file, struct safetensors_read_place *place,
+                                                struct error *error)
 {
     char where[FILE_PATH_BYTES + 256], key[512];
     snprintf(where, sizeof where, "tensor '%.200s' of %s", entry->string, where_file);
@@ -250,7 +252,7 @@ static weft_status read_metadata(struct safetensors *file, const char *where, st
 
 static int by_offset(const void *left, const void *right)
 {
-    const struct place *a = left, *b = right;
+    const struct safetensors_read_place *a = left, *b = right;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     return a->end < b->end ? -1 : a->end > b->end;
@@ -258,13 +260,14 @@ static int by_offset(const void *left, const void *right)
 
 static int safetensors_read_by_name(const void *left, const void *right)
 {
-    return strcmp(((const struct place *)left)->tensor.name, ((const struct place *)right)->tensor.name);
+    return strcmp(((const struct safetensors_read_place *)left)->tensor.name,
+                  ((const struct safetensors_read_place *)right)->tensor.name);
 }
 
 /* Check that all places touch and fill `data_size` bytes, no name is there twice; leaves them in the order of the data.
  */
-static weft_status check_places(struct place *places, size_t count, uint64_t data_size, const char *where,
-                                struct error *error)
+static weft_status check_places(struct safetensors_read_place *places, size_t count, uint64_t data_size,
+                                const char *where, struct error *error)
 {
     qsort(places, count, sizeof *places, safetensors_read_by_name);
     for (size_t i = 1; i < count; i++)
@@ -289,8 +292,8 @@ static weft_status check_places(struct place *places, size_t count, uint64_t dat
 }
 
 /* Read all of the header's entries into `places`, which has room. */
-static weft_status read_tensors(const struct safetensors *file, const char *where, struct place *places, size_t *count,
-                                struct error *error)
+static weft_status read_tensors(const struct safetensors *file, const char *where,
+                                struct safetensors_read_place *places, size_t *count, struct error *error)
 {
     *count = 0;
     for (const cJSON *entry = file->header->child; entry; entry = entry->next) {
@@ -314,7 +317,7 @@ static weft_status safetensors_read_fill(struct safetensors *file, const uint8_t
     if (status != WEFT_OK)
         return status;
     size_t entries = (size_t)cJSON_GetArraySize(file->header) + 1;
-    struct place *places = calloc(entries, sizeof *places);
+    struct safetensors_read_place *places = calloc(entries, sizeof *places);
     file->tensors = calloc(entries, sizeof *file->tensors);
     if (!places || !file->tensors) {
         free(places);

@@ -141,7 +141,7 @@ static weft_status make_header(const struct named_tensor *const *order, size_t c
 /* ---- elements ---- */
 
 /* All that a file holds, as both the writer and the hasher go through it. */
-struct content {
+struct safetensors_write_content {
     const char *header;
     uint64_t header_size;
     const struct named_tensor *const *order;
@@ -150,7 +150,7 @@ struct content {
 
 /* Hashing takes as long as writing to memory or a fast disk, so a thread of its own does it meanwhile. */
 struct hasher {
-    const struct content *content;
+    const struct safetensors_write_content *content;
     atomic_bool stop; /* writing failed: the digest is of no use */
     weft_status status;
     uint8_t digest[SHA256_BYTES];
@@ -160,7 +160,7 @@ struct hasher {
 static void *hash_content(void *argument)
 {
     struct hasher *hasher = argument;
-    const struct content *content = hasher->content;
+    const struct safetensors_write_content *content = hasher->content;
     struct sha256 hash;
     hasher->status = sha256_begin(&hash, &hasher->error);
     if (hasher->status != WEFT_OK)
@@ -176,7 +176,8 @@ static void *hash_content(void *argument)
     return NULL;
 }
 
-static weft_status write_content(const char *path, const struct content *content, uint64_t *size, struct error *error)
+static weft_status write_content(const char *path, const struct safetensors_write_content *content, uint64_t *size,
+                                 struct error *error)
 {
     uint64_t expected = content->header_size;
     for (size_t i = 0; i < content->count; i++)
@@ -197,8 +198,8 @@ static weft_status write_content(const char *path, const struct content *content
 }
 
 /* Write and hash at the same time; one after the other where no thread can be had. */
-static weft_status write_and_hash(const char *path, const struct content *content, struct file_digest *digest,
-                                  struct error *error)
+static weft_status write_and_hash(const char *path, const struct safetensors_write_content *content,
+                                  struct file_digest *digest, struct error *error)
 {
     struct hasher hasher = {.content = content};
     pthread_t thread;
@@ -242,8 +243,8 @@ static weft_status write_taken(struct file_writer *writer, struct sha256 *hash, 
 }
 
 /* Hash and write by turns: see safetensors_write_from(). */
-static weft_status write_from(const char *path, const struct content *content, const struct byte_source *source,
-                              struct file_digest *digest, struct error *error)
+static weft_status write_from(const char *path, const struct safetensors_write_content *content,
+                              const struct byte_source *source, struct file_digest *digest, struct error *error)
 {
     uint64_t expected = content->header_size;
     for (size_t i = 0; i < content->count; i++)
@@ -283,7 +284,7 @@ static weft_status safetensors_write_write_file(const char *path, const struct n
     if (!order)
         return error_memory(error, count * sizeof *order, "a list of tensors");
     char *header = NULL;
-    struct content content = {.order = order, .count = count};
+    struct safetensors_write_content content = {.order = order, .count = count};
     weft_status status = put_in_order(path, tensors, count, order, error);
     if (status == WEFT_OK)
         status = make_header(order, count, &header, &content.header_size, error);

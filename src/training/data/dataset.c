@@ -24,7 +24,7 @@
 #define IDENTITY_BLOCKS 1024 /* of all files */
 
 /* Neighbouring tokens of one file that belong to one split. */
-struct segment {
+struct dataset_segment {
     size_t shard;
     uint64_t first, count; /* tokens */
     uint64_t samples;      /* whole samples an epoch takes from it */
@@ -32,7 +32,7 @@ struct segment {
 };
 
 struct split {
-    struct segment *segments;
+    struct dataset_segment *segments;
     size_t count;
     uint64_t tokens, samples;
 };
@@ -99,7 +99,7 @@ static weft_status measure_bytes(struct dataset *dataset, const struct tokenizer
     uint64_t tokens = 0, bytes = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < split->count; i++) {
-        const struct segment *segment = &split->segments[i];
+        const struct dataset_segment *segment = &split->segments[i];
         for (uint64_t n = 0; n < segment->count && status == WEFT_OK; n++, tokens++) {
             int32_t token;
             uint32_t highest;
@@ -131,7 +131,7 @@ static void dataset_add_segment(struct dataset *dataset, enum dataset_split whic
     split->tokens += count;
     if (samples == 0)
         return;
-    split->segments[split->count++] = (struct segment){shard, first, count, samples, split->samples};
+    split->segments[split->count++] = (struct dataset_segment){shard, first, count, samples, split->samples};
     split->samples += samples;
 }
 
@@ -220,7 +220,7 @@ static weft_status dataset_fill(struct dataset *dataset, const struct data_files
     if (dataset->options.vocabulary == 0)
         dataset->options.vocabulary = shard_format_vocabulary(dataset->shards[0].layout.format);
     for (int which = 0; which < 2; which++) {
-        size_t bytes = dataset->shard_count * sizeof(struct segment);
+        size_t bytes = dataset->shard_count * sizeof(struct dataset_segment);
         if (!(dataset->splits[which].segments = malloc(bytes)))
             return error_memory(error, bytes, "a list of segments");
     }
@@ -333,7 +333,7 @@ uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split
 /* ---- reading ---- */
 
 /* The segment of a split that has sample `index` of an epoch. */
-static const struct segment *dataset_find_segment(const struct split *split, uint64_t index)
+static const struct dataset_segment *dataset_find_segment(const struct split *split, uint64_t index)
 {
     size_t low = 0, high = split->count;
     while (high - low > 1) {
@@ -347,7 +347,7 @@ static const struct segment *dataset_find_segment(const struct split *split, uin
 }
 
 /* Where in its segment the cut into samples begins in this epoch. */
-static uint64_t epoch_offset(const struct dataset *dataset, const struct segment *segment, uint64_t epoch)
+static uint64_t epoch_offset(const struct dataset *dataset, const struct dataset_segment *segment, uint64_t epoch)
 {
     uint64_t slack = segment->count - 1 - segment->samples * dataset->options.sequence;
     uint64_t most = slack < dataset->options.sequence - 1 ? slack : dataset->options.sequence - 1;
@@ -363,7 +363,7 @@ static const struct shard *find_sample(const struct dataset *dataset, enum datas
     uint64_t epoch = number / split->samples, index = number % split->samples;
     if (which == DATASET_TRAIN)
         index = permutation_at(random_bits(dataset->options.seed ^ STREAM_ORDER, epoch), split->samples, index);
-    const struct segment *segment = dataset_find_segment(split, index);
+    const struct dataset_segment *segment = dataset_find_segment(split, index);
     *first = segment->first + (index - segment->before) * dataset->options.sequence;
     if (which == DATASET_TRAIN)
         *first += epoch_offset(dataset, segment, epoch);

@@ -13,7 +13,7 @@
 
 struct packing {
     const struct pack_options *options;
-    struct texts texts;
+    struct data_texts texts;
     struct tokenizer *tokenizer;
     struct encoder *encoder;
     struct new_directory directory;
@@ -39,7 +39,7 @@ static weft_status pack_append(void *context, const int32_t *tokens, size_t coun
 static weft_status pack_part(struct packing *packing, size_t text, uint64_t first, uint64_t end,
                              enum dataset_split split, struct error *error)
 {
-    const struct texts *texts = &packing->texts;
+    const struct data_texts *texts = &packing->texts;
     struct pack_sink to = {packing->options, &packing->writers[split]};
     const struct token_sink sink = {pack_append, &to};
     struct text_reader reader;
@@ -54,7 +54,7 @@ static weft_status pack_part(struct packing *packing, size_t text, uint64_t firs
 
 /* ---- what is held out ---- */
 
-static bool data_pack_has_split_names(const struct texts *texts)
+static bool data_pack_has_split_names(const struct data_texts *texts)
 {
     size_t held_out = 0;
     for (size_t i = 0; i < texts->count; i++)
@@ -65,7 +65,8 @@ static bool data_pack_has_split_names(const struct texts *texts)
 #define CUT_BYTES 4096u /* read at once to find a line's end */
 
 /* The beginning of the first line at or after `place` of a text; if there is none, of a character near it. */
-static weft_status find_cut(const struct texts *texts, size_t text, uint64_t place, uint64_t *cut, struct error *error)
+static weft_status find_cut(const struct data_texts *texts, size_t text, uint64_t place, uint64_t *cut,
+                            struct error *error)
 {
     const char *path = texts->files.paths[text];
     const uint64_t size = texts->sizes[text];
@@ -95,7 +96,7 @@ static weft_status find_cut(const struct texts *texts, size_t text, uint64_t pla
 
 static weft_status pack_by_name(struct packing *packing, struct error *error)
 {
-    const struct texts *texts = &packing->texts;
+    const struct data_texts *texts = &packing->texts;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
         status = pack_part(packing, i, 0, texts->sizes[i],
@@ -105,7 +106,7 @@ static weft_status pack_by_name(struct packing *packing, struct error *error)
 
 static weft_status pack_by_share(struct packing *packing, struct error *error)
 {
-    const struct texts *texts = &packing->texts;
+    const struct data_texts *texts = &packing->texts;
     uint64_t held = (uint64_t)((double)texts->bytes * packing->options->held_out), train = texts->bytes - held;
     if (packing->options->held_out > 0 && (held == 0 || train == 0))
         return error_set(error, WEFT_ERROR_DATA,

@@ -29,9 +29,9 @@ static weft_status look_at_text(const char *path, uint64_t *size, struct error *
     return WEFT_OK;
 }
 
-weft_status texts_open(const char *const *paths, size_t count, struct texts *texts, struct error *error)
+weft_status texts_open(const char *const *paths, size_t count, struct data_texts *texts, struct error *error)
 {
-    *texts = (struct texts){0};
+    *texts = (struct data_texts){0};
     weft_status status = data_files_find(paths, count, &texts->files, error);
     if (status != WEFT_OK)
         return status;
@@ -48,9 +48,9 @@ weft_status texts_open(const char *const *paths, size_t count, struct texts *tex
     return status;
 }
 
-void texts_close(struct texts *texts)
+void texts_close(struct data_texts *texts)
 {
     free(texts->sizes);
     data_files_free(&texts->files);
-    *texts = (struct texts){0};
+    *texts = (struct data_texts){0};
 }

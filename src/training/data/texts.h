@@ -6,7 +6,7 @@
 #include "base/file/file.h"
 #include "training/data/files.h"
 
-struct texts {
+struct data_texts {
     struct data_files files;
     uint64_t *sizes; /**< bytes of each */
     size_t count;
@@ -17,7 +17,7 @@ struct texts {
  * Open `count` paths, each a file or a directory of .txt files. Errors: as data_files_find(); DATA for an empty file and
  * for token shards.
  */
-weft_status texts_open(const char *const *paths, size_t count, struct texts *texts, struct error *error);
-void texts_close(struct texts *texts);
+weft_status texts_open(const char *const *paths, size_t count, struct data_texts *texts, struct error *error);
+void texts_close(struct data_texts *texts);
 
 #endif

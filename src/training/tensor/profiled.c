@@ -59,21 +59,21 @@ const struct profiled_count *profiled_counts(const struct device *device)
 }
 
 /* A kernel under way. */
-struct call {
+struct profiled_call {
     struct profiled *profiled;
     struct device *inner;
     struct profiled_count *count;
     uint64_t begin;
 };
 
-static struct call profiled_begin(struct device *device, enum profiled_kernel kernel)
+static struct profiled_call profiled_begin(struct device *device, enum profiled_kernel kernel)
 {
     struct profiled *profiled = profiled_of(device);
-    return (struct call){profiled, profiled->inner, &profiled->counts[kernel], clock_now()};
+    return (struct profiled_call){profiled, profiled->inner, &profiled->counts[kernel], clock_now()};
 }
 
 /* The first failure is kept until finish(), as every device does; the inner one has forgotten it. */
-static void profiled_end(const struct call *call, double flops, double bytes)
+static void profiled_end(const struct profiled_call *call, double flops, double bytes)
 {
     call->inner->finish(call->inner, &call->profiled->failure);
     call->count->calls++;
@@ -135,7 +135,7 @@ static void profiled_release(struct device *device, void *memory)
 
 static void profiled_matmul(struct device *device, const struct matmul *arguments)
 {
-    const struct call call = profiled_begin(device, PROFILED_MATMUL);
+    const struct profiled_call call = profiled_begin(device, PROFILED_MATMUL);
     call.inner->matmul(call.inner, arguments);
     const size_t rows = arguments->rows, columns = arguments->columns, inner = arguments->inner;
     const double out = arguments->wide ? elements(device, rows * columns) : activations(device, rows * columns);
@@ -160,7 +160,7 @@ static size_t attention_rows(const struct attention *shape)
 static void profiled_attention_forward(struct device *device, const struct attention *shape, const void *qkv, void *out,
                                        void *logsums)
 {
-    const struct call call = profiled_begin(device, PROFILED_ATTENTION_FORWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ATTENTION_FORWARD);
     call.inner->attention_forward(call.inner, shape, qkv, out, logsums);
     profiled_end(
         &call, 4 * attention_pairs(shape),
@@ -172,7 +172,7 @@ static void profiled_attention_backward(struct device *device, const struct atte
                                         const void *out, const void *logsums, const void *gradient_out,
                                         void *gradient_qkv)
 {
-    const struct call call = profiled_begin(device, PROFILED_ATTENTION_BACKWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ATTENTION_BACKWARD);
     call.inner->attention_backward(call.inner, shape, qkv, out, logsums, gradient_out, gradient_qkv);
     profiled_end(
         &call, 10 * attention_pairs(shape),
@@ -183,56 +183,56 @@ static void profiled_attention_backward(struct device *device, const struct atte
 
 static void profiled_write(struct device *device, void *to, const void *from_host, size_t bytes)
 {
-    const struct call call = profiled_begin(device, PROFILED_WRITE);
+    const struct profiled_call call = profiled_begin(device, PROFILED_WRITE);
     call.inner->write(call.inner, to, from_host, bytes);
     profiled_end(&call, 0, 2 * (double)bytes);
 }
 
 static void profiled_read(struct device *device, void *to_host, const void *from, size_t bytes)
 {
-    const struct call call = profiled_begin(device, PROFILED_READ);
+    const struct profiled_call call = profiled_begin(device, PROFILED_READ);
     call.inner->read(call.inner, to_host, from, bytes);
     profiled_end(&call, 0, 2 * (double)bytes);
 }
 
 static void profiled_copy(struct device *device, void *to, const void *from, size_t bytes)
 {
-    const struct call call = profiled_begin(device, PROFILED_COPY);
+    const struct profiled_call call = profiled_begin(device, PROFILED_COPY);
     call.inner->copy(call.inner, to, from, bytes);
     profiled_end(&call, 0, 2 * (double)bytes);
 }
 
 static void profiled_fill(struct device *device, size_t count, double value, void *x)
 {
-    const struct call call = profiled_begin(device, PROFILED_FILL);
+    const struct profiled_call call = profiled_begin(device, PROFILED_FILL);
     call.inner->fill(call.inner, count, value, x);
     profiled_end(&call, 0, elements(device, count));
 }
 
 static void profiled_add(struct device *device, size_t count, const void *a, const void *b, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_ADD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ADD);
     call.inner->add(call.inner, count, a, b, out);
     profiled_end(&call, 0, 3 * elements(device, count));
 }
 
 static void profiled_add_branch(struct device *device, size_t count, const void *x, const void *branch, void *y)
 {
-    const struct call call = profiled_begin(device, PROFILED_ADD_BRANCH);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ADD_BRANCH);
     call.inner->add_branch(call.inner, count, x, branch, y);
     profiled_end(&call, 0, 2 * elements(device, count) + activations(device, count));
 }
 
 static void profiled_narrow(struct device *device, size_t count, const void *x, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_NARROW);
+    const struct profiled_call call = profiled_begin(device, PROFILED_NARROW);
     call.inner->narrow(call.inner, count, x, out);
     profiled_end(&call, 0, elements(device, count) + activations(device, count));
 }
 
 static void profiled_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
 {
-    const struct call call = profiled_begin(device, PROFILED_DROPOUT);
+    const struct profiled_call call = profiled_begin(device, PROFILED_DROPOUT);
     call.inner->dropout(call.inner, dropout, rows, width, x);
     profiled_end(&call, 0, 2 * elements(device, rows * width));
 }
@@ -240,7 +240,7 @@ static void profiled_dropout(struct device *device, const struct dropout *dropou
 static void profiled_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
                                     const void *x, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_DROPOUT_NARROW);
+    const struct profiled_call call = profiled_begin(device, PROFILED_DROPOUT_NARROW);
     call.inner->dropout_narrow(call.inner, dropout, rows, width, x, out);
     profiled_end(&call, 0, elements(device, rows * width) + activations(device, rows * width));
 }
@@ -248,28 +248,28 @@ static void profiled_dropout_narrow(struct device *device, const struct dropout 
 static void profiled_dropout_add_branch(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
                                         const void *x, const void *branch, void *y)
 {
-    const struct call call = profiled_begin(device, PROFILED_DROPOUT_ADD_BRANCH);
+    const struct profiled_call call = profiled_begin(device, PROFILED_DROPOUT_ADD_BRANCH);
     call.inner->dropout_add_branch(call.inner, dropout, rows, width, x, branch, y);
     profiled_end(&call, 0, 2 * elements(device, rows * width) + activations(device, rows * width));
 }
 
 static void profiled_widen(struct device *device, size_t count, const void *x, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_WIDEN);
+    const struct profiled_call call = profiled_begin(device, PROFILED_WIDEN);
     call.inner->widen(call.inner, count, x, out);
     profiled_end(&call, 0, elements(device, count) + activations(device, count));
 }
 
 static void profiled_scale(struct device *device, size_t count, double factor, void *x)
 {
-    const struct call call = profiled_begin(device, PROFILED_SCALE);
+    const struct profiled_call call = profiled_begin(device, PROFILED_SCALE);
     call.inner->scale(call.inner, count, factor, x);
     profiled_end(&call, 0, 2 * elements(device, count));
 }
 
 static void profiled_gelu_forward(struct device *device, size_t count, const void *x, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_GELU_FORWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_GELU_FORWARD);
     call.inner->gelu_forward(call.inner, count, x, out);
     profiled_end(&call, 0, 2 * activations(device, count));
 }
@@ -277,7 +277,7 @@ static void profiled_gelu_forward(struct device *device, size_t count, const voi
 static void profiled_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
                            const void *gradients, void *first_moments, void *second_moments, void *narrowed)
 {
-    const struct call call = profiled_begin(device, PROFILED_ADAMW);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ADAMW);
     call.inner->adamw(call.inner, step, count, parameters, gradients, first_moments, second_moments, narrowed);
     profiled_end(&call, 0, 7 * elements(device, count) + (narrowed ? activations(device, count) : 0));
 }
@@ -285,7 +285,7 @@ static void profiled_adamw(struct device *device, const struct adamw *step, size
 static void profiled_adamw_direction(struct device *device, const struct adamw *step, size_t count,
                                      const void *parameters, void *gradients, void *first_moments, void *second_moments)
 {
-    const struct call call = profiled_begin(device, PROFILED_ADAMW_DIRECTION);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ADAMW_DIRECTION);
     call.inner->adamw_direction(call.inner, step, count, parameters, gradients, first_moments, second_moments);
     profiled_end(&call, 0, 7 * elements(device, count));
 }
@@ -293,7 +293,7 @@ static void profiled_adamw_direction(struct device *device, const struct adamw *
 static void profiled_sgd(struct device *device, const struct sgd *step, size_t count, void *parameters,
                          const void *gradients, void *moments)
 {
-    const struct call call = profiled_begin(device, PROFILED_SGD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_SGD);
     call.inner->sgd(call.inner, step, count, parameters, gradients, moments);
     profiled_end(&call, 0, 5 * elements(device, count));
 }
@@ -301,21 +301,21 @@ static void profiled_sgd(struct device *device, const struct sgd *step, size_t c
 static void profiled_combine(struct device *device, size_t count, double a, const void *x, double b, const void *y,
                              void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_COMBINE);
+    const struct profiled_call call = profiled_begin(device, PROFILED_COMBINE);
     call.inner->combine(call.inner, count, a, x, b, y, out);
     profiled_end(&call, 0, 3 * elements(device, count));
 }
 
 static void profiled_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
 {
-    const struct call call = profiled_begin(device, PROFILED_SUM_OF_SQUARES);
+    const struct profiled_call call = profiled_begin(device, PROFILED_SUM_OF_SQUARES);
     call.inner->sum_of_squares(call.inner, count, x, sums);
     profiled_end(&call, 0, elements(device, count));
 }
 
 static void profiled_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_COLUMN_SUMS);
+    const struct profiled_call call = profiled_begin(device, PROFILED_COLUMN_SUMS);
     call.inner->column_sums(call.inner, rows, width, x, out);
     profiled_end(&call, 0, activations(device, rows * width));
 }
@@ -323,7 +323,7 @@ static void profiled_column_sums(struct device *device, size_t rows, size_t widt
 static void profiled_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
                                         const void *gain, const void *bias, void *out, void *means, void *reciprocals)
 {
-    const struct call call = profiled_begin(device, PROFILED_LAYER_NORM_FORWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_LAYER_NORM_FORWARD);
     call.inner->layer_norm_forward(call.inner, rows, width, epsilon, x, gain, bias, out, means, reciprocals);
     profiled_end(&call, 0, elements(device, rows * width) + activations(device, rows * width));
 }
@@ -332,7 +332,7 @@ static void profiled_layer_norm_backward(struct device *device, size_t rows, siz
                                          const void *x, const void *gain, const void *means, const void *reciprocals,
                                          bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
 {
-    const struct call call = profiled_begin(device, PROFILED_LAYER_NORM_BACKWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_LAYER_NORM_BACKWARD);
     call.inner->layer_norm_backward(call.inner, rows, width, gradient_out, x, gain, means, reciprocals, accumulate,
                                     gradient_x, gradient_gain, gradient_bias);
     profiled_end(&call, 0, (accumulate ? 3 : 2) * elements(device, rows * width) + activations(device, rows * width));
@@ -341,7 +341,7 @@ static void profiled_layer_norm_backward(struct device *device, size_t rows, siz
 static void profiled_rms_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
                                       const void *gain, void *out, void *reciprocals)
 {
-    const struct call call = profiled_begin(device, PROFILED_RMS_NORM_FORWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_RMS_NORM_FORWARD);
     call.inner->rms_norm_forward(call.inner, rows, width, epsilon, x, gain, out, reciprocals);
     profiled_end(&call, 0, elements(device, rows * width) + activations(device, rows * width));
 }
@@ -350,7 +350,7 @@ static void profiled_rms_norm_backward(struct device *device, size_t rows, size_
                                        const void *x, const void *gain, const void *reciprocals, bool accumulate,
                                        void *gradient_x, void *gradient_gain)
 {
-    const struct call call = profiled_begin(device, PROFILED_RMS_NORM_BACKWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_RMS_NORM_BACKWARD);
     call.inner->rms_norm_backward(call.inner, rows, width, gradient_out, x, gain, reciprocals, accumulate, gradient_x,
                                   gradient_gain);
     profiled_end(&call, 0, (accumulate ? 3 : 2) * elements(device, rows * width) + activations(device, rows * width));
@@ -359,14 +359,14 @@ static void profiled_rms_norm_backward(struct device *device, size_t rows, size_
 static void profiled_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
                                    void *gradient_bias)
 {
-    const struct call call = profiled_begin(device, PROFILED_GELU_BACKWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_GELU_BACKWARD);
     call.inner->gelu_backward(call.inner, rows, width, x, gradient, gradient_bias);
     profiled_end(&call, 0, 3 * activations(device, rows * width));
 }
 
 static void profiled_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_SWIGLU_FORWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_SWIGLU_FORWARD);
     call.inner->swiglu_forward(call.inner, rows, width, gate_up, out);
     profiled_end(&call, 0, 3 * activations(device, rows * width));
 }
@@ -374,14 +374,14 @@ static void profiled_swiglu_forward(struct device *device, size_t rows, size_t w
 static void profiled_swiglu_backward(struct device *device, size_t rows, size_t width, const void *gate_up,
                                      const void *gradient_out, void *gradient_gate_up)
 {
-    const struct call call = profiled_begin(device, PROFILED_SWIGLU_BACKWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_SWIGLU_BACKWARD);
     call.inner->swiglu_backward(call.inner, rows, width, gate_up, gradient_out, gradient_gate_up);
     profiled_end(&call, 0, 5 * activations(device, rows * width));
 }
 
 static void profiled_rotary(struct device *device, const struct rotary *shape, void *x)
 {
-    const struct call call = profiled_begin(device, PROFILED_ROTARY);
+    const struct profiled_call call = profiled_begin(device, PROFILED_ROTARY);
     call.inner->rotary(call.inner, shape, x);
     profiled_end(&call, 0, 2 * activations(device, shape->batch * shape->sequence * shape->heads * shape->head_width));
 }
@@ -390,7 +390,7 @@ static void profiled_embedding_forward(struct device *device, size_t batch, size
                                        size_t first_position, const int32_t *tokens, const void *table,
                                        const void *positions, void *out)
 {
-    const struct call call = profiled_begin(device, PROFILED_EMBEDDING_FORWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_EMBEDDING_FORWARD);
     call.inner->embedding_forward(call.inner, batch, sequence, width, first_position, tokens, table, positions, out);
     profiled_end(&call, 0, (positions ? 3 : 2) * elements(device, batch * sequence * width));
 }
@@ -399,7 +399,7 @@ static void profiled_embedding_backward(struct device *device, size_t batch, siz
                                         const int32_t *tokens, const void *gradient_out, void *gradient_table,
                                         void *gradient_positions)
 {
-    const struct call call = profiled_begin(device, PROFILED_EMBEDDING_BACKWARD);
+    const struct profiled_call call = profiled_begin(device, PROFILED_EMBEDDING_BACKWARD);
     call.inner->embedding_backward(call.inner, batch, sequence, width, tokens, gradient_out, gradient_table,
                                    gradient_positions);
     profiled_end(&call, 0, (gradient_positions ? 4 : 3) * elements(device, batch * sequence * width));
@@ -408,7 +408,7 @@ static void profiled_embedding_backward(struct device *device, size_t batch, siz
 static void profiled_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride,
                                    const int32_t *targets, double smoothing, double scale, void *logits, double *losses)
 {
-    const struct call call = profiled_begin(device, PROFILED_CROSS_ENTROPY);
+    const struct profiled_call call = profiled_begin(device, PROFILED_CROSS_ENTROPY);
     call.inner->cross_entropy(call.inner, rows, classes, stride, targets, smoothing, scale, logits, losses);
     profiled_end(&call, 0, (scale != 0 ? 2 : 1) * activations(device, rows * classes));
 }

@@ -37,7 +37,7 @@ static const struct cli_option options[] = {
 };
 
 /* Where lines are read from, and go to. */
-struct reading {
+struct logs_reading {
     struct platform *platform;
     int64_t run, epoch;
     bool several; /* nodes */
@@ -47,7 +47,7 @@ struct reading {
 
 /* ---- a line ---- */
 
-static void logs_print_line(struct reading *reading, const cJSON *line)
+static void logs_print_line(struct logs_reading *reading, const cJSON *line)
 {
     reading->any = true;
     if (chosen.json) {
@@ -80,7 +80,7 @@ static void logs_put_number(struct platform_path *path, const char *name, int64_
     platform_path_query(path, name, number == none ? NULL : text);
 }
 
-static void begin_path(const struct reading *reading, struct platform_path *path)
+static void begin_path(const struct logs_reading *reading, struct platform_path *path)
 {
     platform_path_begin(path, "runs");
     platform_path_number(path, reading->run);
@@ -91,7 +91,7 @@ static void begin_path(const struct reading *reading, struct platform_path *path
 }
 
 /* Print a page; `cursor` is then what is behind it. */
-static weft_status print_page(struct reading *reading, const struct platform_path *path, char *cursor, size_t room,
+static weft_status print_page(struct logs_reading *reading, const struct platform_path *path, char *cursor, size_t room,
                               bool *more, struct error *error)
 {
     cJSON *page = NULL;
@@ -107,7 +107,7 @@ static weft_status print_page(struct reading *reading, const struct platform_pat
 }
 
 /* All lines from the first one that is kept on. */
-static weft_status print_all(struct reading *reading, struct error *error)
+static weft_status print_all(struct logs_reading *reading, struct error *error)
 {
     struct platform_path path;
     char cursor[160];
@@ -124,7 +124,7 @@ static weft_status print_all(struct reading *reading, struct error *error)
 }
 
 /* The pages that hold the last lines are read backwards, and printed forwards from the first of them. */
-static weft_status print_last(struct reading *reading, struct error *error)
+static weft_status print_last(struct logs_reading *reading, struct error *error)
 {
     char cursor[160] = "";
     int64_t left = chosen.last;
@@ -158,7 +158,7 @@ static void logs_take_line(void *context, const cJSON *line, bool several)
     logs_print_line(context, line);
 }
 
-static weft_status logs_follow(struct reading *reading, int *exit_code, struct error *error)
+static weft_status logs_follow(struct logs_reading *reading, int *exit_code, struct error *error)
 {
     struct platform_path path;
     cJSON *ended = NULL;
@@ -180,7 +180,7 @@ static weft_status logs_follow(struct reading *reading, int *exit_code, struct e
 }
 
 /* Why there is nothing to see: who looks for a loss looks here first, and who looks for a rank may have mistaken it. */
-static void tell_nothing(const struct reading *reading)
+static void tell_nothing(const struct logs_reading *reading)
 {
     char rank[32] = "", node[32] = "";
     if (chosen.rank != NONE)
@@ -197,7 +197,7 @@ static void tell_nothing(const struct reading *reading)
 
 /* ---- the command ---- */
 
-static weft_status logs_print(struct reading *reading, const char *word, int *exit_code, struct error *error)
+static weft_status logs_print(struct logs_reading *reading, const char *word, int *exit_code, struct error *error)
 {
     cJSON *object = NULL;
     weft_status status = run_reference_get(reading->platform, word, &reading->run, &object, error);
@@ -225,7 +225,7 @@ static weft_status logs_print(struct reading *reading, const char *word, int *ex
 static weft_status logs_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
-    struct reading reading = {.platform = &platform, .output = call->output};
+    struct logs_reading reading = {.platform = &platform, .output = call->output};
     char name[RUN_NAME_BYTES];
     int64_t node;
     weft_status status = run_node_parse(call->words[0], name, sizeof name, &node, error);

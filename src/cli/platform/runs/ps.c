@@ -48,7 +48,7 @@ static const struct cli_option options[] = {
 };
 
 /* Runs that were found, in the order in which they are shown; they point into the lists. */
-struct found {
+struct ps_found {
     struct platform_listed lists[2];
     const cJSON **runs;
     size_t count;
@@ -69,7 +69,7 @@ static weft_status ps_ask(struct platform *platform, const char *state, int64_t 
 }
 
 /* Add the runs of a list. */
-static weft_status ps_add(struct found *found, const struct platform_listed *listed, struct error *error)
+static weft_status ps_add(struct ps_found *found, const struct platform_listed *listed, struct error *error)
 {
     const cJSON *run;
     size_t room = found->count + (size_t)cJSON_GetArraySize(listed->items) + 1;
@@ -89,7 +89,7 @@ static bool is_filtered(void)
     return chosen.state || chosen.search || chosen.most;
 }
 
-static weft_status ps_find(struct platform *platform, struct found *found, struct error *error)
+static weft_status ps_find(struct platform *platform, struct ps_found *found, struct error *error)
 {
     const bool all = chosen.json || chosen.csv;
     const int64_t most = chosen.most ? chosen.most : all ? 0 : is_filtered() ? FILTERED_SHOWN : LIVE_SHOWN;
@@ -103,7 +103,7 @@ static weft_status ps_find(struct platform *platform, struct found *found, struc
     return status;
 }
 
-static void free_found(struct found *found)
+static void free_found(struct ps_found *found)
 {
     platform_listed_free(&found->lists[0]);
     platform_listed_free(&found->lists[1]);
@@ -126,7 +126,7 @@ static int64_t total_of(const struct platform_listed *listed, const char *wanted
 }
 
 /* Say how many jobs are not shown. */
-static void print_cuts(const struct found *found, FILE *output)
+static void print_cuts(const struct ps_found *found, FILE *output)
 {
     const struct platform_listed *lists = found->lists;
     const int64_t shown = cJSON_GetArraySize(lists[0].items), ended = cJSON_GetArraySize(lists[1].items);
@@ -140,7 +140,7 @@ static void print_cuts(const struct found *found, FILE *output)
 }
 
 /* The smallest number of a run that waits; 0: none does. */
-static int64_t first_waiting(const struct found *found)
+static int64_t first_waiting(const struct ps_found *found)
 {
     enum run_state state;
     int64_t first = 0;
@@ -154,7 +154,7 @@ static int64_t first_waiting(const struct found *found)
 }
 
 /* Whether runs are shown under a name other than that of who asks. */
-static bool has_others(const struct platform *platform, const struct found *found)
+static bool has_others(const struct platform *platform, const struct ps_found *found)
 {
     for (size_t i = 0; i < found->count; i++)
         if (strcmp(field_text(found->runs[i], "owner"), platform->user) != 0)
@@ -163,7 +163,8 @@ static bool has_others(const struct platform *platform, const struct found *foun
 }
 
 /* Print the table, with what the scheduler says of runs that wait. */
-static weft_status print_table(struct platform *platform, const struct found *found, FILE *output, struct error *error)
+static weft_status print_table(struct platform *platform, const struct ps_found *found, FILE *output,
+                               struct error *error)
 {
     struct platform_path path;
     struct run_table made = {.owners = has_others(platform, found), .now = moment_now()};
@@ -194,7 +195,7 @@ static void tell_paused(struct platform *platform)
 
 static weft_status ps_list_runs(struct platform *platform, bool heading, FILE *output, struct error *error)
 {
-    struct found found = {0};
+    struct ps_found found = {0};
     weft_status status = ps_find(platform, &found, error);
     if (status == WEFT_OK && chosen.project && found.count == 0)
         status = platform_project_check(platform, chosen.project, error);

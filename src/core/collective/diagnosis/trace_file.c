@@ -14,7 +14,7 @@
 #define TRACKS                 1024
 
 /* The file, and what is being written: one rank's events. */
-struct file {
+struct trace_file_file {
     FILE *stream;
     bool any;
     uint64_t zero;    /* rank 0's clock_now() at the file's moment 0: when the ranks had met */
@@ -27,7 +27,7 @@ struct file {
     uint32_t tracks[TRACKS], track_count; /* named already */
 };
 
-static void trace_file_put_line(struct file *file, struct json_writer *line)
+static void trace_file_put_line(struct trace_file_file *file, struct json_writer *line)
 {
     const char *text = json_text(line);
     if (text)
@@ -43,7 +43,7 @@ static double microseconds(double nanoseconds)
 }
 
 /* When that was, by the file. */
-static double moment(const struct file *file, uint64_t ticks)
+static double moment(const struct trace_file_file *file, uint64_t ticks)
 {
     const struct trace_header *header = file->header;
     if (file->one_machine) {
@@ -56,7 +56,7 @@ static double moment(const struct file *file, uint64_t ticks)
     return microseconds((double)(int64_t)(header->opened.now - file->zero) - offset + since);
 }
 
-static double duration(const struct file *file, uint64_t ticks)
+static double duration(const struct trace_file_file *file, uint64_t ticks)
 {
     return microseconds((double)(int64_t)ticks * file->tick);
 }
@@ -74,7 +74,7 @@ static void trace_file_begin_event(struct json_writer *line, const char *name, c
     json_put_integer(line, "tid", track);
 }
 
-static void put_track_name(struct file *file, uint32_t track, const char *name)
+static void put_track_name(struct trace_file_file *file, uint32_t track, const char *name)
 {
     struct json_writer line;
     trace_file_begin_event(&line, "thread_name", NULL, "M", file->rank, track);
@@ -86,7 +86,7 @@ static void put_track_name(struct file *file, uint32_t track, const char *name)
 }
 
 /* The track of a communicator's operations (lane < 0) or of a lane of theirs; named when it is first used. */
-static uint32_t track_of(struct file *file, uint32_t communicator, int lane)
+static uint32_t track_of(struct trace_file_file *file, uint32_t communicator, int lane)
 {
     char name[COMM_NAME_BYTES], text[96];
     uint32_t track = communicator * TRACKS_OF_COMMUNICATOR + (uint32_t)(lane + 1);
@@ -126,7 +126,7 @@ static const char *step_category(enum step_kind kind)
     }
 }
 
-static void put_step(struct file *file, const struct trace_event *event)
+static void put_step(struct trace_file_file *file, const struct trace_event *event)
 {
     struct json_writer line;
     if (event->communicator & COMM_MESSAGES)
@@ -148,7 +148,7 @@ static void put_step(struct file *file, const struct trace_event *event)
     trace_file_put_line(file, &line);
 }
 
-static void put_arguments(const struct file *file, const struct trace_event *event, struct json_writer *line)
+static void put_arguments(const struct trace_file_file *file, const struct trace_event *event, struct json_writer *line)
 {
     enum collective collective = (enum collective)event->what;
     json_open_object(line, "args");
@@ -168,7 +168,7 @@ static void put_arguments(const struct file *file, const struct trace_event *eve
 }
 
 /* Collectives of a communicator follow one another; messages overlap, and are told as two ends each. */
-static void trace_file_put_operation(struct file *file, const struct trace_event *event)
+static void trace_file_put_operation(struct trace_file_file *file, const struct trace_event *event)
 {
     struct json_writer line;
     bool is_message = event->communicator & COMM_MESSAGES;
@@ -197,7 +197,7 @@ static void trace_file_put_operation(struct file *file, const struct trace_event
 }
 
 /* Who the rank is. Viewers show the name; the rest is for programs (observe/inspect/timeline.h). */
-static void trace_file_put_rank(struct file *file, const struct endpoint_info *endpoint)
+static void trace_file_put_rank(struct trace_file_file *file, const struct endpoint_info *endpoint)
 {
     const struct trace_header *header = file->header;
     char name[160];
@@ -218,8 +218,8 @@ static void trace_file_put_rank(struct file *file, const struct endpoint_info *e
     trace_file_put_line(file, &line);
 }
 
-static void put_events(struct file *file, uint32_t rank, const struct endpoint_info *endpoint, bool one_machine,
-                       const struct trace_header *header, const struct trace_event *events)
+static void put_events(struct trace_file_file *file, uint32_t rank, const struct endpoint_info *endpoint,
+                       bool one_machine, const struct trace_header *header, const struct trace_event *events)
 {
     file->rank = rank;
     file->header = header;
@@ -235,10 +235,11 @@ static void put_events(struct file *file, uint32_t rank, const struct endpoint_i
             put_step(file, &events[i]);
 }
 
-static weft_status trace_file_begin_file(const weft_context *context, struct file *file, const char *path,
+static weft_status trace_file_begin_file(const weft_context *context, struct trace_file_file *file, const char *path,
                                          const struct trace_header *own, struct error *error)
 {
-    *file = (struct file){.stream = fopen(path, "w"), .zero = context->log->opened.now, .reference = own->closed};
+    *file = (struct trace_file_file){
+        .stream = fopen(path, "w"), .zero = context->log->opened.now, .reference = own->closed};
     if (!file->stream)
         return error_system(error, "cannot write the timeline to '%s'", path);
     file->tick_zero = clock_tick_length(own->opened, own->closed);
@@ -246,7 +247,7 @@ static weft_status trace_file_begin_file(const weft_context *context, struct fil
     return WEFT_OK;
 }
 
-static weft_status trace_file_end_file(struct file *file, const char *path, struct error *error)
+static weft_status trace_file_end_file(struct trace_file_file *file, const char *path, struct error *error)
 {
     fprintf(file->stream, "\n]}\n");
     bool bad = ferror(file->stream);
@@ -280,7 +281,7 @@ static weft_status send_to_first(weft_context *context, const struct trace *trac
     return status;
 }
 
-static weft_status receive_from(weft_context *context, uint32_t rank, struct file *file, struct error *error)
+static weft_status receive_from(weft_context *context, uint32_t rank, struct trace_file_file *file, struct error *error)
 {
     weft_comm *world = weft_world(context);
     struct trace_header header;
@@ -307,7 +308,7 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct fil
 /* Rank 0: its own events, then everybody's, in rank order. What cannot be written is received all the same. */
 static weft_status trace_file_write_all(weft_context *context, const struct trace *trace, struct error *error)
 {
-    struct file file;
+    struct trace_file_file file;
     weft_status opened = trace_file_begin_file(context, &file, trace->path, &trace->header, error), status = WEFT_OK;
     if (opened == WEFT_OK)
         put_events(&file, 0, &context->endpoints[0], true, &trace->header, trace->ring);
@@ -320,7 +321,7 @@ static weft_status trace_file_write_all(weft_context *context, const struct trac
 
 static weft_status write_own(weft_context *context, const struct trace *trace, struct error *error)
 {
-    struct file file;
+    struct trace_file_file file;
     char path[4096];
     snprintf(path, sizeof path, "%s.rank-%u", trace->path, context->rank);
     weft_status status = trace_file_begin_file(context, &file, path, &trace->header, error);

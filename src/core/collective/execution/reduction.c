@@ -173,7 +173,7 @@ void reduction_finish(const struct reduction *reduction, weft_type type, void *t
 
 /* ---- the whole ---- */
 
-struct tree {
+struct reduction_tree {
     const struct reduction *reduction;
     const struct reduction_loops *loops;
     const void *const *sources;
@@ -184,7 +184,7 @@ struct tree {
 };
 
 /* At most BLOCK_BYTES, from `offset` of the sources on. */
-static void reduce_block(const struct tree *tree, void *target, uint64_t offset, uint64_t bytes)
+static void reduce_block(const struct reduction_tree *tree, void *target, uint64_t offset, uint64_t bytes)
 {
     const uint64_t count = bytes / tree->element;
     if (tree->source_count == 1)
@@ -204,7 +204,7 @@ static uint64_t first_block(const void *target, uint64_t element, uint64_t block
 }
 
 /* Any number of bytes into one target: where a single loop does it, all at once. */
-static void reduce_to(const struct tree *tree, char *target, uint64_t offset, uint64_t bytes)
+static void reduce_to(const struct reduction_tree *tree, char *target, uint64_t offset, uint64_t bytes)
 {
     if (!tree->finish && has_loop(tree->source_count)) {
         run_loop(tree->loops, tree->source_count, target, tree->sources, offset, bytes / tree->element);
@@ -219,7 +219,8 @@ static void reduce_to(const struct tree *tree, char *target, uint64_t offset, ui
 }
 
 /* Into the first target, and while it is in a cache on to the others. */
-static void reduce_and_copy(const struct tree *tree, void *const *targets, uint32_t target_count, uint64_t bytes)
+static void reduce_and_copy(const struct reduction_tree *tree, void *const *targets, uint32_t target_count,
+                            uint64_t bytes)
 {
     uint64_t piece = target_count == 1 ? bytes : COPIED_BYTES;
     for (uint64_t offset = 0; offset < bytes; offset += piece) {
@@ -244,7 +245,8 @@ static void copy_to_all(const char *source, void *const *targets, uint32_t targe
 }
 
 /* Block by block past the caches, into all of them. */
-static void reduce_and_stream(const struct tree *tree, void *const *targets, uint32_t target_count, uint64_t bytes)
+static void reduce_and_stream(const struct reduction_tree *tree, void *const *targets, uint32_t target_count,
+                              uint64_t bytes)
 {
     _Alignas(64) char buffer[STREAMED_BLOCK_BYTES];
     uint64_t block = first_block(targets[0], tree->element, STREAMED_BLOCK_BYTES);
@@ -264,7 +266,7 @@ void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_k
 {
     if (finish && finish->kind == REDUCTION_FINISH_NONE)
         finish = NULL;
-    const struct tree tree = {
+    const struct reduction_tree tree = {
         reduction, &reduction->loops[type][op_of(kind)], sources, source_count, type, weft_type_size(type), finish};
     const uint64_t bytes = count * tree.element;
     if (target_count == 0 || count == 0)

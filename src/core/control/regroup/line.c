@@ -25,18 +25,18 @@ static struct stream_identity identity_of(const struct regroup *regroup)
     return (struct stream_identity){regroup->secret, STREAM_REGROUP, regroup->rank, regroup->ranks};
 }
 
-struct line *line_to(struct regroup *regroup, uint32_t rank)
+struct regroup_line *line_to(struct regroup *regroup, uint32_t rank)
 {
-    struct line *found = NULL;
-    for (struct line *line = regroup->lines; line; line = line->next)
+    struct regroup_line *found = NULL;
+    for (struct regroup_line *line = regroup->lines; line; line = line->next)
         if (line->rank == rank && !line->ended && (!found || (line->open && !found->open)))
             found = line;
     return found;
 }
 
-static struct line *line_add(struct regroup *regroup, int descriptor, uint32_t rank, uint32_t events)
+static struct regroup_line *line_add(struct regroup *regroup, int descriptor, uint32_t rank, uint32_t events)
 {
-    struct line *line = calloc(1, sizeof *line);
+    struct regroup_line *line = calloc(1, sizeof *line);
     struct epoll_event event = {.events = events, .data.ptr = line};
     if (!line || epoll_ctl(regroup->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
         close(descriptor);
@@ -51,7 +51,7 @@ static struct line *line_add(struct regroup *regroup, int descriptor, uint32_t r
     return line;
 }
 
-void line_send(struct line *line, enum regroup_frame kind, const void *payload, size_t size)
+void line_send(struct regroup_line *line, enum regroup_frame kind, const void *payload, size_t size)
 {
     if (line->ended)
         return;
@@ -62,7 +62,7 @@ void line_send(struct line *line, enum regroup_frame kind, const void *payload, 
 
 void line_sweep(struct regroup *regroup, bool all)
 {
-    for (struct line **place = &regroup->lines, *line; (line = *place) != NULL;) {
+    for (struct regroup_line **place = &regroup->lines, *line; (line = *place) != NULL;) {
         if (!line->ended && !all) {
             place = &line->next;
             continue;
@@ -74,7 +74,7 @@ void line_sweep(struct regroup *regroup, bool all)
 }
 
 /* The line has ended: what that says of the rank at its other end. */
-static void end_line(struct regroup *regroup, struct line *line, enum standing standing)
+static void end_line(struct regroup *regroup, struct regroup_line *line, enum standing standing)
 {
     line->ended = true;
     line->open = false;
@@ -101,7 +101,7 @@ void line_call(struct regroup *regroup, uint32_t rank)
         mate->standing = errno == ECONNREFUSED ? STANDING_DEAD : STANDING_CUT;
     if (descriptor < 0)
         return;
-    struct line *line = line_add(regroup, descriptor, rank, EPOLLIN | EPOLLOUT);
+    struct regroup_line *line = line_add(regroup, descriptor, rank, EPOLLIN | EPOLLOUT);
     if (line)
         line->connecting = true;
 }
@@ -110,9 +110,9 @@ void line_call(struct regroup *regroup, uint32_t rank)
  * nobody out, and a rank that loses its place calls again. The newest lines come first. */
 static void end_oldest_stranger(struct regroup *regroup)
 {
-    struct line *oldest = NULL;
+    struct regroup_line *oldest = NULL;
     uint32_t strangers = 0;
-    for (struct line *line = regroup->lines; line; line = line->next)
+    for (struct regroup_line *line = regroup->lines; line; line = line->next)
         if (line->rank == REGROUP_NOBODY && !line->ended) {
             oldest = line;
             strangers++;
@@ -130,14 +130,14 @@ void line_accept_all(struct regroup *regroup)
             return;
         address_prepare(descriptor);
         end_oldest_stranger(regroup);
-        struct line *line = line_add(regroup, descriptor, REGROUP_NOBODY, EPOLLIN);
+        struct regroup_line *line = line_add(regroup, descriptor, REGROUP_NOBODY, EPOLLIN);
         if (line && stream_begin(&line->stream, descriptor, true, &identity, NULL) != WEFT_OK)
             line->ended = true;
     }
 }
 
 /* A call that may have come through by now. */
-static void finish_call(struct regroup *regroup, struct line *line)
+static void finish_call(struct regroup *regroup, struct regroup_line *line)
 {
     int descriptor = line->stream.descriptor, reason = 0;
     switch (address_answered(descriptor, &reason)) {
@@ -159,7 +159,7 @@ static void finish_call(struct regroup *regroup, struct line *line)
         end_line(regroup, line, STANDING_UNKNOWN);
 }
 
-static void say_alive(const struct regroup *regroup, struct line *line)
+static void say_alive(const struct regroup *regroup, struct regroup_line *line)
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
@@ -169,7 +169,7 @@ static void say_alive(const struct regroup *regroup, struct line *line)
 }
 
 /* The other end has proved itself. */
-static void line_opened(struct regroup *regroup, struct line *line)
+static void line_opened(struct regroup *regroup, struct regroup_line *line)
 {
     if (line->stream.server) {
         uint32_t rank = line->stream.peer_rank;
@@ -188,7 +188,7 @@ static void line_opened(struct regroup *regroup, struct line *line)
 /* ---- frames ---- */
 
 /* A rank of an earlier epoch: it missed the table, or is none of us any more. */
-static void correct(struct regroup *regroup, struct line *line)
+static void correct(struct regroup *regroup, struct regroup_line *line)
 {
     if (line->told)
         return;
@@ -205,7 +205,7 @@ static void correct(struct regroup *regroup, struct line *line)
     buffer_free(&payload);
 }
 
-static bool take_alive(struct regroup *regroup, struct line *line, struct reader reader)
+static bool take_alive(struct regroup *regroup, struct regroup_line *line, struct reader reader)
 {
     uint32_t epoch = reader_u32(&reader), flags = reader_u32(&reader);
     line->willing = flags & REGROUP_WILLING;
@@ -216,7 +216,7 @@ static bool take_alive(struct regroup *regroup, struct line *line, struct reader
     return !reader.bad;
 }
 
-static bool take_join(struct regroup *regroup, struct line *line, struct reader reader)
+static bool take_join(struct regroup *regroup, struct regroup_line *line, struct reader reader)
 {
     uint32_t epoch = reader_u32(&reader);
     const uint8_t *bytes = reader_bytes(&reader, sizeof(struct endpoint_info));
@@ -241,7 +241,7 @@ static bool take_join(struct regroup *regroup, struct line *line, struct reader 
 }
 
 /* Another rank says that it leads. */
-static void take_probe(struct regroup *regroup, struct line *line)
+static void take_probe(struct regroup *regroup, struct regroup_line *line)
 {
     uint32_t leader = regroup->bound;
     if (!regroup->bootstrap || regroup->decided || leader == line->rank)
@@ -260,7 +260,7 @@ static void take_probe(struct regroup *regroup, struct line *line)
     buffer_free(&payload);
 }
 
-static bool regroup_line_handle(struct regroup *regroup, struct line *line, const struct frame *frame)
+static bool regroup_line_handle(struct regroup *regroup, struct regroup_line *line, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     char message[ERROR_TEXT_BYTES];
@@ -293,7 +293,7 @@ static bool regroup_line_handle(struct regroup *regroup, struct line *line, cons
 
 /* ---- advancing ---- */
 
-static bool regroup_line_handle_frames(struct regroup *regroup, struct line *line)
+static bool regroup_line_handle_frames(struct regroup *regroup, struct regroup_line *line)
 {
     struct frame frame;
     int found = 0;
@@ -306,7 +306,7 @@ static bool regroup_line_handle_frames(struct regroup *regroup, struct line *lin
     return found >= 0;
 }
 
-static void regroup_line_judge_silence(struct regroup *regroup, struct line *line, uint64_t now)
+static void regroup_line_judge_silence(struct regroup *regroup, struct regroup_line *line, uint64_t now)
 {
     uint64_t limit = SILENCE;
     if (now < line->heard + limit)
@@ -320,7 +320,7 @@ static void regroup_line_judge_silence(struct regroup *regroup, struct line *lin
         end_line(regroup, line, line->connecting ? STANDING_CUT : STANDING_STUCK);
 }
 
-void line_advance(struct regroup *regroup, struct line *line, uint64_t now)
+void line_advance(struct regroup *regroup, struct regroup_line *line, uint64_t now)
 {
     if (line->connecting)
         finish_call(regroup, line);

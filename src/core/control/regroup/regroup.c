@@ -147,13 +147,13 @@ void regroup_follow(struct regroup *regroup, uint32_t leader)
         return;
     regroup->bound = leader;
     regroup->led_since = 0;
-    for (struct line *line = regroup->lines; line; line = line->next)
+    for (struct regroup_line *line = regroup->lines; line; line = line->next)
         if (line->rank == leader)
             line->joined = false; /* it may have sent this rank elsewhere meanwhile */
     struct buffer payload = {0};
     buffer_put_u32(&payload, leader);
     for (uint32_t r = 0; r < regroup->ranks; r++) {
-        struct line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
+        struct regroup_line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
         if (line && r != leader)
             line_send(line, REGROUP_FOLLOW, buffer_begin(&payload), buffer_size(&payload));
     }
@@ -164,7 +164,7 @@ void regroup_follow(struct regroup *regroup, uint32_t leader)
 static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
 {
     struct mate *mate = &regroup->mates[leader];
-    struct line *line = line_to(regroup, leader);
+    struct regroup_line *line = line_to(regroup, leader);
     if (!line && mate->standing == STANDING_UNKNOWN)
         line_call(regroup, leader);
     if (mate->standing != STANDING_UNKNOWN)
@@ -192,7 +192,7 @@ static bool is_awaited(struct regroup *regroup, uint32_t rank, uint64_t now)
     struct mate *mate = &regroup->mates[rank];
     if (!mate->member || rank == regroup->rank || mate_has_joined(regroup, rank) || mate->standing != STANDING_UNKNOWN)
         return false;
-    struct line *line = line_to(regroup, rank);
+    struct regroup_line *line = line_to(regroup, rank);
     uint64_t limit = regroup->led_since + (uint64_t)(regroup->wait.limit_seconds * 1e9);
     if (!line && now >= regroup->led_since + GRACE)
         line_call(regroup, rank);
@@ -234,7 +234,7 @@ static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_
     struct buffer payload = {0};
     buffer_put_text(&payload, message);
     for (uint32_t r = 0; r < regroup->ranks; r++) {
-        struct line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
+        struct regroup_line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
         if (line)
             line_send(line, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
     }
@@ -270,7 +270,7 @@ static void regroup_conclude(struct regroup *regroup)
         endpoint.rank = number++;
         buffer_put(&payload, &endpoint, sizeof endpoint);
     }
-    for (struct line *line = regroup->lines; line; line = line->next) {
+    for (struct regroup_line *line = regroup->lines; line; line = line->next) {
         if (!line->open || !mate_has_joined(regroup, line->rank))
             continue;
         line->told = true;
@@ -295,7 +295,7 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
         struct mate *mate = &regroup->mates[r];
         if (!mate->member || mate->standing != STANDING_UNKNOWN)
             continue;
-        const struct line *line = line_to(regroup, r);
+        const struct regroup_line *line = line_to(regroup, r);
         if (!line)
             line_call(regroup, r);
         if (mate->standing != STANDING_UNKNOWN)
@@ -328,12 +328,12 @@ int regroup_progress(struct regroup *regroup, bool quiet)
     eventfd_read(regroup->wake, &ignored);
     uint64_t now = clock_now();
     line_accept_all(regroup);
-    for (struct line *line = regroup->lines; line; line = line->next)
+    for (struct regroup_line *line = regroup->lines; line; line = line->next)
         if (!line->ended)
             line_advance(regroup, line, now);
     if (regroup->bootstrap && !regroup->decided)
         regroup_seek(regroup, now);
-    for (struct line *line = regroup->lines; line; line = line->next)
+    for (struct regroup_line *line = regroup->lines; line; line = line->next)
         if (!regroup->bootstrap && regroup->began && now > regroup->began + AFTERLIFE && !line->stream.server)
             line->ended = true; /* of a rendezvous that is over */
     line_sweep(regroup, false);
@@ -350,7 +350,7 @@ static bool name_missing(const struct regroup *regroup, char *text, size_t size)
     for (uint32_t r = 0; r < regroup->ranks; r++) {
         const struct mate *mate = &regroup->mates[r];
         bool here = r == regroup->rank || mate_has_joined(regroup, r);
-        for (const struct line *line = regroup->lines; line && !here; line = line->next)
+        for (const struct regroup_line *line = regroup->lines; line && !here; line = line->next)
             here = line->open && line->rank == r && line->willing;
         if (!mate->member || here || mate->standing != STANDING_UNKNOWN)
             continue;
@@ -373,7 +373,7 @@ static void begin_rendezvous(struct regroup *regroup, const struct endpoint_info
     error_clear(&regroup->outcome);
     for (uint32_t r = 0; r < regroup->ranks; r++)
         regroup->mates[r].standing = STANDING_UNKNOWN;
-    for (struct line *line = regroup->lines; line; line = line->next)
+    for (struct regroup_line *line = regroup->lines; line; line = line->next)
         line->joined = line->probed = false;
     regroup->bootstrap = true;
     eventfd_write(regroup->wake, 1);

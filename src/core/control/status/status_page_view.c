@@ -15,7 +15,7 @@
 #define RING_SECONDS (STATUS_PAGE_WAIT + 0.75) /* for the helper's turn to come, and for the answers */
 
 /* What has been found so far. */
-struct found {
+struct status_page_view_found {
     struct status_page_view *views;
     uint32_t count, room;
 };
@@ -71,7 +71,7 @@ void status_page_view_close(struct status_page_view *view)
 }
 
 /* Keep a view, once for each memory: of a process and the children that it forked, the process. */
-static bool status_page_view_keep(struct found *found, struct status_page_view *view)
+static bool status_page_view_keep(struct status_page_view_found *found, struct status_page_view *view)
 {
     for (uint32_t i = 0; i < found->count; i++) {
         struct status_page_view *known = &found->views[i];
@@ -97,7 +97,7 @@ static bool status_page_view_keep(struct found *found, struct status_page_view *
 }
 
 /* The status pages among the descriptors of a process; one that may not be looked into has none. */
-static bool look_into(int32_t process, struct found *found)
+static bool look_into(int32_t process, struct status_page_view_found *found)
 {
     char directory[64], path[352], target[64];
     snprintf(directory, sizeof directory, "/proc/%d/fd", process);
@@ -119,7 +119,7 @@ static bool look_into(int32_t process, struct found *found)
 
 weft_status status_page_views_list(struct status_page_view **views, uint32_t *count, struct error *error)
 {
-    struct found found = {0};
+    struct status_page_view_found found = {0};
     DIR *processes = opendir("/proc");
     if (!processes)
         return error_system(error, "cannot list the processes in /proc");

@@ -18,14 +18,14 @@ uint32_t tree_places_below(uint32_t place, uint32_t count)
 }
 
 /* A node while the ranks are gone through in order. */
-struct node {
+struct wire_tree_node {
     uint32_t leader, last;     /* its first rank, and its last so far */
     uint32_t parent, children; /* the rank that the next one goes below, and how many it has of this node */
 };
 
 /* What finding the parents needs, by node and by rank. */
 struct scratch {
-    struct node *nodes;
+    struct wire_tree_node *nodes;
     uint32_t *next;  /* the next rank of the same node */
     uint32_t *table; /* of nodes by the hash of their names: index + 1; open addressing */
     uint32_t mask;
@@ -51,11 +51,11 @@ static void find_parents(const struct endpoint_info *endpoints, uint32_t ranks, 
         uint32_t *place = wire_tree_find_place(scratch, endpoints, endpoints[rank].machine);
         if (!*place) {
             parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[tree_place_parent(nodes)].leader;
-            scratch->nodes[nodes] = (struct node){rank, rank, rank, 0};
+            scratch->nodes[nodes] = (struct wire_tree_node){rank, rank, rank, 0};
             *place = ++nodes;
             continue;
         }
-        struct node *node = &scratch->nodes[*place - 1];
+        struct wire_tree_node *node = &scratch->nodes[*place - 1];
         scratch->next[node->last] = rank;
         node->last = rank;
         if (node->children == TREE_ARITY) {
@@ -93,7 +93,7 @@ weft_status tree_build(const struct endpoint_info *endpoints, uint32_t ranks, ui
     while (size < 2 * ranks)
         size *= 2;
     uint32_t *parents = calloc(ranks, sizeof *parents);
-    const struct scratch scratch = {calloc(ranks, sizeof(struct node)), calloc(ranks, sizeof(uint32_t)),
+    const struct scratch scratch = {calloc(ranks, sizeof(struct wire_tree_node)), calloc(ranks, sizeof(uint32_t)),
                                     calloc(size, sizeof(uint32_t)), size - 1};
     *tree = (struct tree){.toward = malloc(ranks * sizeof *tree->toward),
                           .children = malloc(ranks * sizeof *tree->children)};
@@ -109,7 +109,7 @@ weft_status tree_build(const struct endpoint_info *endpoints, uint32_t ranks, ui
     if (room)
         return WEFT_OK;
     tree_free(tree);
-    return error_memory(error, ranks * sizeof(struct node), "the control plane's tree");
+    return error_memory(error, ranks * sizeof(struct wire_tree_node), "the control plane's tree");
 }
 
 void tree_free(struct tree *tree)

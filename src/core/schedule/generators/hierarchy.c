@@ -18,7 +18,7 @@
 static const struct moment now = {0};
 
 /* One level, as this rank sees it. */
-struct level {
+struct hierarchy_level {
     const uint32_t *above;       /* the group of each unit; NULL at the top, where all units are one group */
     uint32_t units, groups;      /* how many */
     uint32_t unit, group, index; /* this rank's; its number in its group */
@@ -78,18 +78,18 @@ bool hierarchy_is_even(const struct schedule_shape *shape)
     return true;
 }
 
-static void level_close(struct level *level)
+static void level_close(struct hierarchy_level *level)
 {
     free(level->ranks);
     free(level->next);
 }
 
 /* `standing` is borrowed. Who sits out in `next` is left NOBODY there. */
-static bool level_open(struct level *level, const struct stage *stage, uint32_t depth, uint32_t unit,
+static bool level_open(struct hierarchy_level *level, const struct stage *stage, uint32_t depth, uint32_t unit,
                        uint32_t *standing)
 {
     struct builder *builder = stage->builder;
-    *level = (struct level){.unit = unit, .standing = standing};
+    *level = (struct hierarchy_level){.unit = unit, .standing = standing};
     level->above = groups_of(builder->shape, depth, &level->units, &level->groups);
     level->ranks = malloc(level->units * sizeof *level->ranks);
     uint32_t *sizes = calloc(level->groups, sizeof *sizes);
@@ -131,7 +131,7 @@ static uint32_t *standing_for_nodes(const struct stage *stage)
 }
 
 /* The stage among the members of this rank's group. */
-static struct stage hierarchy_within(const struct stage *stage, const struct level *level, uint32_t send_lane)
+static struct stage hierarchy_within(const struct stage *stage, const struct hierarchy_level *level, uint32_t send_lane)
 {
     struct stage inner = *stage;
     inner.ranks = level->members;
@@ -174,8 +174,8 @@ static struct step reduce_step(const struct stage *stage, uint32_t source, uint3
 /* ---- all-reduce ---- */
 
 /* `width` pieces of everybody's input meet at the owners, an equal share at each, summed into `into`. */
-static void sum_shares(const struct stage *stage, const struct level *level, uint32_t width, const struct pieces *into,
-                       bool finishes)
+static void sum_shares(const struct stage *stage, const struct hierarchy_level *level, uint32_t width,
+                       const struct pieces *into, bool finishes)
 {
     uint32_t n = stage->ranks, me = stage->rank, share = width / level->owners;
     struct moment after = stage->ready;
@@ -205,8 +205,8 @@ static void sum_shares(const struct stage *stage, const struct level *level, uin
 }
 
 /* Every owner's share of the output goes to all members; in place, it lands where `sent` was read. */
-static void hand_on_shares(const struct stage *stage, const struct level *level, uint32_t width, struct moment own,
-                           struct moment sent)
+static void hand_on_shares(const struct stage *stage, const struct hierarchy_level *level, uint32_t width,
+                           struct moment own, struct moment sent)
 {
     uint32_t n = stage->ranks, me = stage->rank, share = width / level->owners;
     for (uint32_t k = 1; k < n && me < level->owners; k++)
@@ -230,7 +230,7 @@ static struct moment sum_levels(const struct stage *stage, uint32_t depth, uint3
                                 uint32_t width, uint32_t lane)
 {
     struct builder *builder = stage->builder;
-    struct level level;
+    struct hierarchy_level level;
     if (!level_open(&level, stage, depth, unit, standing))
         return now;
     struct stage up = hierarchy_within(stage, &level, lane),
@@ -273,7 +273,7 @@ void stage_hierarchy_allreduce(const struct stage *stage)
 /* ---- reduce-scatter, all-gather: groups of one size ---- */
 
 /* The unit with number `index` in each group. NULL when memory ran out. */
-static uint32_t *units_by_group(const struct stage *stage, const struct level *level)
+static uint32_t *units_by_group(const struct stage *stage, const struct hierarchy_level *level)
 {
     uint32_t *table = malloc(level->units * sizeof *table), *sizes = calloc(level->groups, sizeof *sizes);
     for (uint32_t unit = 0; table && sizes && unit < level->units; unit++) {
@@ -290,7 +290,8 @@ static uint32_t *units_by_group(const struct stage *stage, const struct level *l
 }
 
 /* Inside a group, the member with a number sums the pieces of all units of that number. */
-static void sum_by_number(const struct stage *stage, const struct level *level, const uint32_t *units, uint32_t sums)
+static void sum_by_number(const struct stage *stage, const struct hierarchy_level *level, const uint32_t *units,
+                          uint32_t sums)
 {
     struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank;
@@ -321,7 +322,7 @@ static void sum_by_number(const struct stage *stage, const struct level *level, 
 static void scatter_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing, uint32_t lane)
 {
     struct builder *builder = stage->builder;
-    struct level level;
+    struct hierarchy_level level;
     if (!level_open(&level, stage, depth, unit, standing))
         return;
     struct stage inner = hierarchy_within(stage, &level, lane);
@@ -363,7 +364,7 @@ static struct moment gather_levels(const struct stage *stage, uint32_t depth, ui
                                    struct moment own, uint32_t lane)
 {
     struct builder *builder = stage->builder;
-    struct level level;
+    struct hierarchy_level level;
     if (!level_open(&level, stage, depth, unit, standing))
         return now;
     struct stage inner = hierarchy_within(stage, &level, lane);
@@ -406,7 +407,7 @@ void stage_hierarchy_allgather(const struct stage *stage, struct moment own)
  * Who stands for a group here is its head: the root's unit in its group, else the first. Turns level.next into the
  * heads, and returns whether this rank is the head of its group.
  */
-static bool choose_heads(struct level *level, uint32_t root, uint32_t *head)
+static bool choose_heads(struct hierarchy_level *level, uint32_t root, uint32_t *head)
 {
     *head = 0;
     if (!level->above)
@@ -429,7 +430,7 @@ static struct moment broadcast_levels(const struct stage *stage, uint32_t depth,
                                       uint32_t *standing, void (*cross)(const struct stage *stage), uint32_t lane)
 {
     struct builder *builder = stage->builder;
-    struct level level;
+    struct hierarchy_level level;
     uint32_t head;
     if (!level_open(&level, stage, depth, unit, standing))
         return now;
@@ -473,7 +474,7 @@ static void reduce_levels(const struct stage *stage, uint32_t depth, uint32_t un
                           uint32_t lane)
 {
     struct builder *builder = stage->builder;
-    struct level level;
+    struct hierarchy_level level;
     uint32_t head;
     if (!level_open(&level, stage, depth, unit, standing))
         return;

@@ -131,7 +131,7 @@ void write_binomial_allreduce(struct builder *builder)
 #define NOBODY UINT32_MAX
 
 /* One node's place in one of the two trees, in ranks of the communicator. */
-struct node {
+struct generators_tree_node {
     uint32_t parent, children[2];
 };
 
@@ -139,9 +139,9 @@ struct node {
  * The tree over m places in which place 0 is on top, and below it the inner nodes are the even places: the parent of
  * place x flips its lowest bit off and the next one on, where that exists.
  */
-static struct node node_at(uint32_t x, uint32_t m)
+static struct generators_tree_node node_at(uint32_t x, uint32_t m)
 {
-    struct node node = {NOBODY, {NOBODY, NOBODY}};
+    struct generators_tree_node node = {NOBODY, {NOBODY, NOBODY}};
     uint32_t low = x & -x, reach = low / 2;
     if (x) {
         node.parent = (x ^ low) | (low << 1);
@@ -174,9 +174,9 @@ static uint32_t seat_place(uint32_t tree, uint32_t seat, uint32_t m, bool back)
     return (seat + (back ? m - 1 : 1)) % m;
 }
 
-static struct node generators_tree_node_of(uint32_t tree, uint32_t seat, uint32_t m)
+static struct generators_tree_node generators_tree_node_of(uint32_t tree, uint32_t seat, uint32_t m)
 {
-    struct node node = node_at(seat_place(tree, seat, m, false), m);
+    struct generators_tree_node node = node_at(seat_place(tree, seat, m, false), m);
     uint32_t *links[] = {&node.parent, &node.children[0], &node.children[1]};
     for (unsigned i = 0; i < 3; i++)
         if (*links[i] != NOBODY)
@@ -201,7 +201,7 @@ void write_double_tree_broadcast(struct builder *builder)
             stage_send(&stage, have, (root + 1 + top) % n, &stage.output, tree, 1);
             continue;
         }
-        struct node node = generators_tree_node_of(tree, (stage.rank + n - root - 1) % n, seats);
+        struct generators_tree_node node = generators_tree_node_of(tree, (stage.rank + n - root - 1) % n, seats);
         uint32_t parent = node.parent == NOBODY ? root : (root + 1 + node.parent) % n;
         have = stage_receive(&stage, now, parent, &stage.output, tree, 1);
         for (unsigned i = 0; i < 2; i++)
@@ -221,7 +221,7 @@ void write_double_tree_allreduce(struct builder *builder)
         up.send_lane = 4 * tree;
         up.receive_lane = up.send_lane + 1;
         up.channel = (uint8_t)tree;
-        struct node node = generators_tree_node_of(tree, up.rank, n);
+        struct generators_tree_node node = generators_tree_node_of(tree, up.rank, n);
         bool top = node.parent == NOBODY;
         struct pieces value = up.input;
         struct moment have = now;

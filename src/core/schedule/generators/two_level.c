@@ -22,7 +22,7 @@ _Static_assert(SPARE + HIERARCHY_LANES <= SCHEDULE_LANES, "levels of messages ha
 #define NONE UINT32_MAX
 
 /* Who is where, as seen from this rank. Indices are of ranks among those of their node, in rank order. */
-struct levels {
+struct two_level_levels {
     struct builder *builder;
     uint32_t nodes, node;                /* how many; this rank's */
     uint32_t local, index;               /* ranks on this node; this rank's number among them */
@@ -33,7 +33,7 @@ struct levels {
     uint32_t group, owner_group, others; /* groups: all mates; owners; mates but this one */
 };
 
-static void levels_close(struct levels *levels)
+static void levels_close(struct two_level_levels *levels)
 {
     free(levels->mates);
     free(levels->column);
@@ -41,11 +41,11 @@ static void levels_close(struct levels *levels)
 }
 
 /* With at most so many owners on a node. */
-static bool levels_open_with(struct levels *levels, struct builder *builder, uint32_t most_owners)
+static bool levels_open_with(struct two_level_levels *levels, struct builder *builder, uint32_t most_owners)
 {
     const struct schedule_shape *shape = builder->shape;
     uint32_t me = builder->schedule->rank, ranks = shape->ranks;
-    *levels = (struct levels){
+    *levels = (struct two_level_levels){
         .builder = builder, .nodes = shape_units(shape, 0), .node = shape_node(shape, me), .owners = most_owners};
     uint32_t *sizes = calloc(ranks, sizeof *sizes), *others = malloc(ranks * sizeof *others);
     levels->mates = malloc(ranks * sizeof *levels->mates);
@@ -87,37 +87,37 @@ static bool levels_open_with(struct levels *levels, struct builder *builder, uin
     return true;
 }
 
-static bool levels_open(struct levels *levels, struct builder *builder)
+static bool levels_open(struct two_level_levels *levels, struct builder *builder)
 {
     return levels_open_with(levels, builder, NONE);
 }
 
 /* ---- what nodes do inside ---- */
 
-static bool owns(const struct levels *levels)
+static bool owns(const struct two_level_levels *levels)
 {
     return levels->index < levels->owners;
 }
 
-static void signal_mates(const struct levels *levels, enum lane lane)
+static void signal_mates(const struct two_level_levels *levels, enum lane lane)
 {
     builder_add(levels->builder, lane, (struct step){.kind = STEP_SIGNAL, .peer = levels->group});
 }
 
 /* Every lane that is awaited here makes one signal a segment. */
-static void await_mates(const struct levels *levels, enum lane lane, uint32_t group, enum lane awaited)
+static void await_mates(const struct two_level_levels *levels, enum lane lane, uint32_t group, enum lane awaited)
 {
     builder_add(levels->builder, lane,
                 (struct step){.kind = STEP_AWAIT, .peer = group, .operands = awaited, .stride = 1, .value = 1});
 }
 
 /* This rank's staging is free again: see the top of this file. */
-static void begin_giving(const struct levels *levels)
+static void begin_giving(const struct two_level_levels *levels)
 {
     builder_hold(levels->builder, GIVE, builder_all(END, levels->builder->schedule->slots));
 }
 
-static void two_level_expose(const struct levels *levels, uint32_t first, uint32_t chunks)
+static void two_level_expose(const struct two_level_levels *levels, uint32_t first, uint32_t chunks)
 {
     if (chunks && levels->local > 1) /* else nobody reads it */
         builder_add(levels->builder, GIVE,
@@ -129,7 +129,7 @@ static void two_level_expose(const struct levels *levels, uint32_t first, uint32
 }
 
 /* Let the mates read all of the input but this owner's own share of `width` parts. */
-static void two_level_give(const struct levels *levels, uint32_t width)
+static void two_level_give(const struct two_level_levels *levels, uint32_t width)
 {
     uint32_t own = levels->index * width, parts = levels->builder->schedule->parts;
     begin_giving(levels);
@@ -144,7 +144,7 @@ static void two_level_give(const struct levels *levels, uint32_t width)
 
 /* An owner's sums may begin: all mates have given, and scratch is free of the segment that used this copy of it before.
  */
-static void begin_summing(const struct levels *levels, bool hands_out)
+static void begin_summing(const struct two_level_levels *levels, bool hands_out)
 {
     struct builder *builder = levels->builder;
     builder_hold(builder, SUM, builder_all(SEND, builder->schedule->slots));
@@ -155,7 +155,7 @@ static void begin_summing(const struct levels *levels, bool hands_out)
 }
 
 /* The node's sum of chunks of input, into scratch. */
-static void sum_into_scratch(const struct levels *levels, uint32_t chunk, uint32_t chunks, uint32_t scratch)
+static void sum_into_scratch(const struct two_level_levels *levels, uint32_t chunk, uint32_t chunks, uint32_t scratch)
 {
     builder_scratch(levels->builder, scratch + chunks);
     builder_add(levels->builder, SUM,
@@ -169,8 +169,8 @@ static void sum_into_scratch(const struct levels *levels, uint32_t chunk, uint32
                               .value = chunk % levels->builder->schedule->parts});
 }
 
-static void hand_out(const struct levels *levels, uint32_t group, uint8_t source, uint32_t chunk, uint32_t target,
-                     uint32_t chunks)
+static void hand_out(const struct two_level_levels *levels, uint32_t group, uint8_t source, uint32_t chunk,
+                     uint32_t target, uint32_t chunks)
 {
     if (levels->builder->schedule->groups[group].count)
         builder_add(levels->builder, HAND_OUT,
@@ -184,7 +184,7 @@ static void hand_out(const struct levels *levels, uint32_t group, uint8_t source
                                   .value = target % levels->builder->schedule->parts});
 }
 
-static void two_level_deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, uint32_t chunks)
+static void two_level_deliver(const struct two_level_levels *levels, uint32_t mate, uint32_t chunk, uint32_t chunks)
 {
     if (levels->mates[mate] != levels->builder->schedule->rank)
         builder_add(levels->builder, END,
@@ -199,7 +199,7 @@ static void two_level_deliver(const struct levels *levels, uint32_t mate, uint32
 /* ---- what columns do between nodes ---- */
 
 /* The stage of this rank's column (or of the leaders). */
-static struct stage between(const struct levels *levels, const uint32_t *members)
+static struct stage between(const struct two_level_levels *levels, const uint32_t *members)
 {
     return (struct stage){
         .builder = levels->builder,
@@ -218,7 +218,7 @@ static struct stage between(const struct levels *levels, const uint32_t *members
 /* ---- all-reduce, reduce ---- */
 
 /* Segments that make messages of a good length out of `shares` shares, unless there are segments already. */
-static void segment(const struct levels *levels, uint32_t shares)
+static void segment(const struct two_level_levels *levels, uint32_t shares)
 {
     if (levels->builder->schedule->segment_bytes)
         return;
@@ -235,7 +235,7 @@ static void segment(const struct levels *levels, uint32_t shares)
 static void write_sum_with(struct builder *builder, uint32_t most_owners, bool rooted, uint32_t width,
                            void (*cross)(const struct stage *stage))
 {
-    struct levels levels;
+    struct two_level_levels levels;
     if (!levels_open_with(&levels, builder, most_owners))
         return;
     uint32_t me = builder->schedule->rank, root = builder->schedule->root, own = levels.index * width;
@@ -343,7 +343,7 @@ void write_multi_level_reduce(struct builder *builder)
 /* On every node, the owner of a number sums the blocks that belong to ranks of its number anywhere. */
 static void write_reduce_scatter(struct builder *builder, void (*cross)(const struct stage *stage))
 {
-    struct levels levels;
+    struct two_level_levels levels;
     if (!levels_open(&levels, builder))
         return;
     builder_segment(builder, segment_of_many(builder->schedule->ranks, 16 * MESSAGE_SEGMENT), SCHEDULE_SLOTS);
@@ -384,7 +384,7 @@ void write_multi_level_reduce_scatter(struct builder *builder)
 /* Blocks go to all of their column, then each owner hands its column's blocks to its mates. */
 static void write_allgather(struct builder *builder, void (*cross)(const struct stage *stage, struct moment own))
 {
-    struct levels levels;
+    struct two_level_levels levels;
     if (!levels_open(&levels, builder))
         return;
     builder_segment(builder, segment_of_many(builder->schedule->ranks, 16 * MESSAGE_SEGMENT), SCHEDULE_SLOTS);
@@ -424,7 +424,7 @@ void write_multi_level_allgather(struct builder *builder)
 
 static void write_broadcast(struct builder *builder, void (*cross)(const struct stage *stage))
 {
-    struct levels levels;
+    struct two_level_levels levels;
     if (!levels_open(&levels, builder))
         return;
     builder_segment(builder, MESSAGE_SEGMENT, SCHEDULE_SLOTS);
@@ -472,7 +472,7 @@ void write_multi_level_broadcast_chain(struct builder *builder)
 
 void write_two_level_barrier(struct builder *builder)
 {
-    struct levels levels;
+    struct two_level_levels levels;
     if (!levels_open(&levels, builder))
         return;
     uint32_t head = levels.heads[levels.node];

@@ -11,13 +11,13 @@ struct network_flow {
 };
 
 /* What joins the units of a level: nodes under a leaf, leaves in a pod, pods. */
-static const struct link_parameters *link_of(const struct network *network, uint32_t level)
+static const struct link_parameters *link_of(const struct simulated_network *network, uint32_t level)
 {
     return level ? &network->cluster->above[level - 1] : &network->cluster->far;
 }
 
 /* How many levels two nodes differ in: 0 for one node, 1 for two under one leaf. */
-static uint32_t levels_crossed(const struct network *network, uint32_t a, uint32_t b)
+static uint32_t levels_crossed(const struct simulated_network *network, uint32_t a, uint32_t b)
 {
     uint32_t crossed = 0;
     while (a != b && crossed < network->levels) {
@@ -29,14 +29,14 @@ static uint32_t levels_crossed(const struct network *network, uint32_t a, uint32
     return crossed;
 }
 
-const struct link_parameters *network_link(const struct network *network, uint32_t a, uint32_t b)
+const struct link_parameters *network_link(const struct simulated_network *network, uint32_t a, uint32_t b)
 {
     uint32_t crossed = levels_crossed(network, shape_node(network->shape, a), shape_node(network->shape, b));
     return crossed ? link_of(network, crossed - 1) : &network->cluster->near;
 }
 
 /* Move all flows up to `now`, and share the links anew. */
-static void network_settle(struct network *network, double now)
+static void network_settle(struct simulated_network *network, double now)
 {
     double passed = now - network->moved;
     network->moved = now;
@@ -59,7 +59,7 @@ static void network_settle(struct network *network, double now)
     }
 }
 
-void network_begin(struct network *network, double now, uint32_t sender, uint32_t from_rank, uint32_t to_rank,
+void network_begin(struct simulated_network *network, double now, uint32_t sender, uint32_t from_rank, uint32_t to_rank,
                    uint64_t bytes)
 {
     struct network_flow *flow = &network->flows[network->flow_count++];
@@ -77,7 +77,7 @@ void network_begin(struct network *network, double now, uint32_t sender, uint32_
     network_settle(network, now);
 }
 
-uint32_t network_end(struct network *network, double *latency)
+uint32_t network_end(struct simulated_network *network, double *latency)
 {
     struct network_flow flow = network->flows[network->next_flow];
     double now = network->next_end;
@@ -95,10 +95,10 @@ uint32_t network_end(struct network *network, double *latency)
 
 /* ---- setting up ---- */
 
-bool network_open(struct network *network, const struct schedule_shape *shape, const struct simulated_cluster *cluster,
-                  uint32_t most)
+bool network_open(struct simulated_network *network, const struct schedule_shape *shape,
+                  const struct simulated_cluster *cluster, uint32_t most)
 {
-    *network = (struct network){.shape = shape, .cluster = cluster, .levels = 1, .next_end = -1};
+    *network = (struct simulated_network){.shape = shape, .cluster = cluster, .levels = 1, .next_end = -1};
     while (network->levels < shape_levels(shape) && link_of(network, network->levels)->bandwidth > 0)
         network->levels++;
     size_t units = 0;
@@ -116,7 +116,7 @@ bool network_open(struct network *network, const struct schedule_shape *shape, c
     return true;
 }
 
-void network_close(struct network *network)
+void network_close(struct simulated_network *network)
 {
     free(network->flows);
     free(network->memory);

@@ -25,7 +25,7 @@ enum event_kind {
     EVENT_ARRIVAL, /* a message has arrived on channel `subject` */
 };
 
-struct event {
+struct simulate_event {
     double time;
     uint64_t order; /* among equal times: first in, first out */
     enum event_kind kind;
@@ -55,7 +55,7 @@ struct core {
     uint32_t rank; /* that was there last */
 };
 
-struct simulation {
+struct simulate_simulation {
     struct schedule *const *schedules;
     const struct schedule_shape *shape;
     const struct simulated_cluster *cluster;
@@ -68,8 +68,8 @@ struct simulation {
     double bandwidth;   /* of a core's work */
     struct pipe *pipes;
     uint32_t pipe_mask;
-    struct network network;
-    struct event *heap;
+    struct simulated_network network;
+    struct simulate_event *heap;
     uint32_t heap_count, heap_capacity;
     uint64_t order;
     double *iteration_end; /* when the last lane of all ended each iteration */
@@ -79,16 +79,16 @@ struct simulation {
 
 /* ---- the heap of events ---- */
 
-static bool earlier(const struct event *a, const struct event *b)
+static bool earlier(const struct simulate_event *a, const struct simulate_event *b)
 {
     return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
 
-static void simulate_push(struct simulation *simulation, double time, enum event_kind kind, uint32_t subject)
+static void simulate_push(struct simulate_simulation *simulation, double time, enum event_kind kind, uint32_t subject)
 {
     if (simulation->heap_count == simulation->heap_capacity) {
         uint32_t capacity = simulation->heap_capacity * 2;
-        struct event *grown = realloc(simulation->heap, capacity * sizeof *grown);
+        struct simulate_event *grown = realloc(simulation->heap, capacity * sizeof *grown);
         if (!grown) {
             simulation->exhausted = true;
             return;
@@ -96,16 +96,16 @@ static void simulate_push(struct simulation *simulation, double time, enum event
         simulation->heap = grown;
         simulation->heap_capacity = capacity;
     }
-    struct event event = {time, simulation->order++, kind, subject};
+    struct simulate_event event = {time, simulation->order++, kind, subject};
     uint32_t at = simulation->heap_count++;
     for (; at && earlier(&event, &simulation->heap[(at - 1) / 2]); at = (at - 1) / 2)
         simulation->heap[at] = simulation->heap[(at - 1) / 2];
     simulation->heap[at] = event;
 }
 
-static struct event pop(struct simulation *simulation)
+static struct simulate_event pop(struct simulate_simulation *simulation)
 {
-    struct event first = simulation->heap[0], last = simulation->heap[--simulation->heap_count];
+    struct simulate_event first = simulation->heap[0], last = simulation->heap[--simulation->heap_count];
     uint32_t at = 0, count = simulation->heap_count;
     for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && earlier(&simulation->heap[child + 1], &simulation->heap[child]))
@@ -118,20 +118,20 @@ static struct event pop(struct simulation *simulation)
     return first;
 }
 
-static uint32_t simulate_node_of(const struct simulation *simulation, uint32_t rank)
+static uint32_t simulate_node_of(const struct simulate_simulation *simulation, uint32_t rank)
 {
     return shape_node(simulation->shape, rank);
 }
 
 /* ---- steps ---- */
 
-static const struct step *simulate_step_of(const struct simulation *simulation, const struct runner *runner)
+static const struct step *simulate_step_of(const struct simulate_simulation *simulation, const struct runner *runner)
 {
     const struct schedule *schedule = simulation->schedules[runner->rank];
     return &schedule->steps[schedule->lane_first[runner->lane] + runner->at];
 }
 
-static uint64_t simulate_bytes_of(const struct simulation *simulation, const struct runner *runner,
+static uint64_t simulate_bytes_of(const struct simulate_simulation *simulation, const struct runner *runner,
                                   const struct step *step)
 {
     const struct schedule *schedule = simulation->schedules[runner->rank];
@@ -146,14 +146,14 @@ static uint64_t simulate_bytes_of(const struct simulation *simulation, const str
 }
 
 /* The machine that a rank runs on: a node, or several that share it. */
-static uint32_t simulate_machine_of(const struct simulation *simulation, uint32_t rank)
+static uint32_t simulate_machine_of(const struct simulate_simulation *simulation, uint32_t rank)
 {
     uint32_t sharing = simulation->cluster->sharing;
     return simulate_node_of(simulation, rank) / (sharing ? sharing : 1);
 }
 
 /* The core that is free first, among equals the one where the rank was last. */
-static struct core *core_for(const struct simulation *simulation, uint32_t rank, double begin)
+static struct core *core_for(const struct simulate_simulation *simulation, uint32_t rank, double begin)
 {
     uint32_t count = simulation->cluster->cores;
     struct core *cores = &simulation->cores[(size_t)simulate_machine_of(simulation, rank) * count], *best = cores;
@@ -169,7 +169,7 @@ static struct core *core_for(const struct simulation *simulation, uint32_t rank,
 /* A rank works for `seconds`; returns when it is through. Who still works takes what comes along without leaving its
  * core.
  */
-static double simulate_work(struct simulation *simulation, uint32_t rank, double now, double seconds)
+static double simulate_work(struct simulate_simulation *simulation, uint32_t rank, double now, double seconds)
 {
     double begin = now > simulation->busy[rank] ? now : simulation->busy[rank];
     if (simulation->cores) {
@@ -183,18 +183,18 @@ static double simulate_work(struct simulation *simulation, uint32_t rank, double
 }
 
 /* When a rank that waited sees what has happened `now`: at once, or when it has a core. */
-static double wake(struct simulation *simulation, uint32_t rank, double now)
+static double wake(struct simulate_simulation *simulation, uint32_t rank, double now)
 {
     return simulation->cores ? simulate_work(simulation, rank, now, 0) : now;
 }
 
 /* Seconds to read and write `streams` times `bytes` (a copy is two streams). */
-static double moving(const struct simulation *simulation, uint64_t bytes, uint32_t streams)
+static double moving(const struct simulate_simulation *simulation, uint64_t bytes, uint32_t streams)
 {
     return (double)bytes * streams / (2 * simulation->bandwidth);
 }
 
-static uint32_t pipe_of(struct simulation *simulation, uint32_t from, uint32_t to, uint32_t channel)
+static uint32_t pipe_of(struct simulate_simulation *simulation, uint32_t from, uint32_t to, uint32_t channel)
 {
     uint64_t key = ((uint64_t)from << 32 | (uint64_t)to << 8 | channel) + 1;
     uint32_t at = (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & simulation->pipe_mask;
@@ -206,7 +206,7 @@ static uint32_t pipe_of(struct simulation *simulation, uint32_t from, uint32_t t
 }
 
 /* A message is there for a receive that waits for it. */
-static void receive(struct simulation *simulation, double now, uint32_t index)
+static void receive(struct simulate_simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     const struct step *step = simulate_step_of(simulation, runner);
@@ -219,7 +219,7 @@ static void receive(struct simulation *simulation, double now, uint32_t index)
     simulate_push(simulation, simulate_work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
 }
 
-static void begin_send(struct simulation *simulation, double now, uint32_t index, const struct step *step)
+static void begin_send(struct simulate_simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     struct runner *runner = &simulation->runners[index];
     const struct link_parameters *link = network_link(&simulation->network, runner->rank, step->peer);
@@ -235,7 +235,7 @@ static void begin_send(struct simulation *simulation, double now, uint32_t index
     simulate_push(simulation, sent + link->latency, EVENT_ARRIVAL, runner->channel);
 }
 
-static void begin_receive(struct simulation *simulation, double now, uint32_t index, const struct step *step)
+static void begin_receive(struct simulate_simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     struct pipe *pipe =
         &simulation->pipes[pipe_of(simulation, step->peer, simulation->runners[index].rank, step->channel)];
@@ -247,7 +247,8 @@ static void begin_receive(struct simulation *simulation, double now, uint32_t in
     }
 }
 
-static bool signals_seen(const struct simulation *simulation, const struct runner *runner, const struct step *step)
+static bool signals_seen(const struct simulate_simulation *simulation, const struct runner *runner,
+                         const struct step *step)
 {
     if (runner->iteration < step->value_lag)
         return true;
@@ -263,7 +264,7 @@ static bool signals_seen(const struct simulation *simulation, const struct runne
 }
 
 /* The last of a group to publish lets all of it go on. */
-static void begin_exchange(struct simulation *simulation, double now, uint32_t index, const struct step *step)
+static void begin_exchange(struct simulate_simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     const struct schedule *schedule = simulation->schedules[simulation->runners[index].rank];
     const struct schedule_group *group = &schedule->groups[step->peer];
@@ -306,7 +307,7 @@ static uint32_t streams_of(const struct schedule *schedule, const struct step *s
     }
 }
 
-static bool waits(const struct simulation *simulation, const struct runner *runner, const struct step *step)
+static bool waits(const struct simulate_simulation *simulation, const struct runner *runner, const struct step *step)
 {
     if (!step->wait_steps || runner->iteration < step->wait_lag || step->flags & STEP_WHERE_STAGED)
         return false; /* buffers are registered */
@@ -315,7 +316,7 @@ static bool waits(const struct simulation *simulation, const struct runner *runn
     return other->iteration < iteration || (other->iteration == iteration && other->at < step->wait_steps);
 }
 
-static void simulate_begin(struct simulation *simulation, double now, uint32_t index)
+static void simulate_begin(struct simulate_simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     if (runner->iteration == simulation->iterations)
@@ -359,14 +360,14 @@ static void simulate_begin(struct simulation *simulation, double now, uint32_t i
 }
 
 /* Let the blocked lanes of a rank look again. */
-static void look_again(struct simulation *simulation, double now, uint32_t rank)
+static void look_again(struct simulate_simulation *simulation, double now, uint32_t rank)
 {
     for (uint32_t i = simulation->first[rank]; i < simulation->first[rank + 1]; i++)
         if (simulation->runners[i].blocked)
             simulate_begin(simulation, now, i);
 }
 
-static void done(struct simulation *simulation, double now, uint32_t index)
+static void done(struct simulate_simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     const struct schedule *schedule = simulation->schedules[runner->rank];
@@ -379,7 +380,7 @@ static void done(struct simulation *simulation, double now, uint32_t index)
     simulate_begin(simulation, now, index);
 }
 
-static void visible(struct simulation *simulation, double now, uint32_t index)
+static void visible(struct simulate_simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     const struct schedule *schedule = simulation->schedules[runner->rank];
@@ -394,7 +395,7 @@ static void visible(struct simulation *simulation, double now, uint32_t index)
     }
 }
 
-static void arrival(struct simulation *simulation, double now, uint32_t index)
+static void arrival(struct simulate_simulation *simulation, double now, uint32_t index)
 {
     struct pipe *pipe = &simulation->pipes[index];
     if (pipe->waiting == NOBODY) {
@@ -407,7 +408,7 @@ static void arrival(struct simulation *simulation, double now, uint32_t index)
 }
 
 /* The message that is through first has left its sender. */
-static void flow_end(struct simulation *simulation)
+static void flow_end(struct simulate_simulation *simulation)
 {
     double now = simulation->network.next_end, latency;
     uint32_t sender = network_end(&simulation->network, &latency);
@@ -415,9 +416,9 @@ static void flow_end(struct simulation *simulation)
     simulate_push(simulation, now + latency, EVENT_ARRIVAL, simulation->runners[sender].channel);
 }
 
-static void simulate_run(struct simulation *simulation)
+static void simulate_run(struct simulate_simulation *simulation)
 {
-    const struct network *network = &simulation->network;
+    const struct simulated_network *network = &simulation->network;
     for (uint32_t i = 0; i < simulation->runner_count; i++)
         simulate_push(simulation, 0, EVENT_TRY, i);
     while ((simulation->heap_count || network->flow_count) && !simulation->exhausted) {
@@ -425,7 +426,7 @@ static void simulate_run(struct simulation *simulation)
             flow_end(simulation);
             continue;
         }
-        struct event event = pop(simulation);
+        struct simulate_event event = pop(simulation);
         const struct runner *runner;
         switch (event.kind) {
         case EVENT_TRY:
@@ -461,7 +462,7 @@ static void *simulate_take(char **memory, size_t bytes)
 }
 
 /* Machines have cores to share if one of them has fewer than ranks. sizes[n]: how many ranks node n has. */
-static bool cores_open(struct simulation *simulation, const uint32_t *sizes)
+static bool cores_open(struct simulate_simulation *simulation, const uint32_t *sizes)
 {
     uint32_t cores = simulation->cluster->cores,
              sharing = simulation->cluster->sharing ? simulation->cluster->sharing : 1;
@@ -480,7 +481,7 @@ static bool cores_open(struct simulation *simulation, const uint32_t *sizes)
     return simulation->cores;
 }
 
-static bool simulation_open(struct simulation *simulation)
+static bool simulation_open(struct simulate_simulation *simulation)
 {
     uint32_t ranks = simulation->ranks, messages = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -540,7 +541,7 @@ weft_status schedule_simulate(struct schedule *const *schedules, uint32_t ranks,
                               const struct simulated_cluster *cluster, uint64_t block_bytes, double *seconds,
                               struct error *error)
 {
-    struct simulation simulation = {
+    struct simulate_simulation simulation = {
         .schedules = schedules, .shape = shape, .cluster = cluster, .ranks = ranks, .block_bytes = block_bytes};
     uint64_t iterations = schedule_iterations(schedules[0], block_bytes);
     simulation.iterations = iterations > ITERATIONS_MOST ? ITERATIONS_MOST : (uint32_t)iterations;
@@ -549,7 +550,7 @@ weft_status schedule_simulate(struct schedule *const *schedules, uint32_t ranks,
         simulate_run(&simulation);
     weft_status status = WEFT_OK;
     if (!ready || simulation.exhausted)
-        status = error_memory(error, simulation.heap_capacity * sizeof(struct event), "the simulator");
+        status = error_memory(error, simulation.heap_capacity * sizeof(struct simulate_event), "the simulator");
     for (uint32_t i = 0; status == WEFT_OK && i < simulation.runner_count; i++)
         if (simulation.runners[i].iteration < simulation.iterations)
             status = error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s: rank %u, lane %u never ends; verify the schedule",

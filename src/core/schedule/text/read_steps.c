@@ -20,7 +20,7 @@
 #define OUTPUT     2u
 #define SCRATCH    4u
 
-struct reading {
+struct read_steps_reading {
     struct scanner *scanner;
     struct builder *builder;
     uint32_t lane;
@@ -28,7 +28,7 @@ struct reading {
     bool has_part; /* the line says which part */
 };
 
-static bool take_peer(struct reading *reading, bool term)
+static bool take_peer(struct read_steps_reading *reading, bool term)
 {
     int64_t peer;
     int64_t last = (int64_t)reading->builder->schedule->ranks - 1;
@@ -39,7 +39,8 @@ static bool take_peer(struct reading *reading, bool term)
 }
 
 /* "input[4]", "output[0..3]", "nothing": which buffer, which chunks. `allowed`: a bit for each buffer. */
-static bool take_range(struct reading *reading, unsigned allowed, uint8_t *buffer, uint32_t *first, int64_t *count)
+static bool take_range(struct read_steps_reading *reading, unsigned allowed, uint8_t *buffer, uint32_t *first,
+                       int64_t *count)
 {
     static const char *const names[] = {"input", "output", "scratch"};
     static const char *const wanted[] = {[INPUT] = "'input'",
@@ -70,19 +71,19 @@ static bool take_range(struct reading *reading, unsigned allowed, uint8_t *buffe
     return true;
 }
 
-static bool take_source(struct reading *reading, unsigned allowed, int64_t *count)
+static bool take_source(struct read_steps_reading *reading, unsigned allowed, int64_t *count)
 {
     reading->step.source = BUFFER_INPUT;
     return take_range(reading, allowed, &reading->step.source, &reading->step.source_chunk, count);
 }
 
-static bool take_target(struct reading *reading, unsigned allowed, int64_t *count)
+static bool take_target(struct read_steps_reading *reading, unsigned allowed, int64_t *count)
 {
     reading->step.target = BUFFER_OUTPUT;
     return take_range(reading, allowed, &reading->step.target, &reading->step.target_chunk, count);
 }
 
-static bool set_chunks(struct reading *reading, int64_t count)
+static bool set_chunks(struct read_steps_reading *reading, int64_t count)
 {
     if (count > UINT16_MAX)
         return scanner_complain(reading->scanner, "a step has at most %d chunks", UINT16_MAX);
@@ -90,7 +91,7 @@ static bool set_chunks(struct reading *reading, int64_t count)
     return true;
 }
 
-static bool set_equal_chunks(struct reading *reading, int64_t count, int64_t other)
+static bool set_equal_chunks(struct read_steps_reading *reading, int64_t count, int64_t other)
 {
     if (count != other)
         return scanner_complain(reading->scanner, "one range has %lld chunks, the other %lld", (long long)count,
@@ -99,7 +100,7 @@ static bool set_equal_chunks(struct reading *reading, int64_t count, int64_t oth
 }
 
 /* "all", "{0, 2, 4..7}" */
-static bool take_group(struct reading *reading, uint32_t *group)
+static bool take_group(struct read_steps_reading *reading, uint32_t *group)
 {
     struct scanner *scanner = reading->scanner;
     uint32_t ranks = reading->builder->schedule->ranks, count = 0;
@@ -133,14 +134,14 @@ static bool take_group(struct reading *reading, uint32_t *group)
 
 /* ---- one function a kind ---- */
 
-static bool read_send(struct reading *reading)
+static bool read_send(struct read_steps_reading *reading)
 {
     int64_t count;
     return take_source(reading, ANY_BUFFER, &count) && set_chunks(reading, count) &&
            scanner_expects(reading->scanner, "to") && take_peer(reading, false);
 }
 
-static bool read_receive(struct reading *reading)
+static bool read_receive(struct read_steps_reading *reading)
 {
     int64_t count;
     return scanner_expects(reading->scanner, "from") && take_peer(reading, false) &&
@@ -149,7 +150,7 @@ static bool read_receive(struct reading *reading)
 }
 
 /* "output[1] = from 2 + input[1]", or the other way round */
-static bool read_receive_reduce(struct reading *reading)
+static bool read_receive_reduce(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
     int64_t count, own = 0;
@@ -166,7 +167,7 @@ static bool read_receive_reduce(struct reading *reading)
     return set_equal_chunks(reading, count, own);
 }
 
-static bool read_copy(struct reading *reading)
+static bool read_copy(struct read_steps_reading *reading)
 {
     int64_t count, other;
     return take_source(reading, ANY_BUFFER, &count) && scanner_expects(reading->scanner, "to") &&
@@ -174,7 +175,7 @@ static bool read_copy(struct reading *reading)
 }
 
 /* "output[2] = tree of scratch[0..6] by 2" */
-static bool read_reduce(struct reading *reading)
+static bool read_reduce(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
     int64_t count, span, stride = 1;
@@ -192,25 +193,25 @@ static bool read_reduce(struct reading *reading)
     return true;
 }
 
-static bool read_finish(struct reading *reading)
+static bool read_finish(struct read_steps_reading *reading)
 {
     int64_t count;
     return take_target(reading, TO_WRITE, &count) && set_chunks(reading, count);
 }
 
-static bool read_expose(struct reading *reading)
+static bool read_expose(struct read_steps_reading *reading)
 {
     int64_t count;
     return take_source(reading, INPUT, &count) && set_chunks(reading, count);
 }
 
-static bool read_signal(struct reading *reading)
+static bool read_signal(struct read_steps_reading *reading)
 {
     return take_group(reading, &reading->step.peer);
 }
 
 /* "signal 1 of 2, lane 0 of all, 2 iterations back" */
-static bool read_await(struct reading *reading)
+static bool read_await(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
     int64_t value, stride, lane, lag = 0;
@@ -232,7 +233,7 @@ static bool read_await(struct reading *reading)
     return true;
 }
 
-static bool read_read(struct reading *reading)
+static bool read_read(struct read_steps_reading *reading)
 {
     int64_t count, other;
     return take_source(reading, INPUT, &count) && scanner_expects(reading->scanner, "of") &&
@@ -241,14 +242,14 @@ static bool read_read(struct reading *reading)
 }
 
 /* "tree of input[1] of all" */
-static bool take_tree(struct reading *reading, int64_t *count)
+static bool take_tree(struct read_steps_reading *reading, int64_t *count)
 {
     struct scanner *scanner = reading->scanner;
     return scanner_expects(scanner, "tree") && scanner_expects(scanner, "of") && take_source(reading, INPUT, count) &&
            scanner_expects(scanner, "of") && take_group(reading, &reading->step.peer);
 }
 
-static bool read_gather_reduce(struct reading *reading)
+static bool read_gather_reduce(struct read_steps_reading *reading)
 {
     int64_t count, other;
     return take_target(reading, TO_WRITE, &count) && scanner_expects(reading->scanner, "=") &&
@@ -256,7 +257,7 @@ static bool read_gather_reduce(struct reading *reading)
 }
 
 /* "to output[1] of all" */
-static bool take_spread(struct reading *reading, int64_t count, uint32_t *group)
+static bool take_spread(struct read_steps_reading *reading, int64_t count, uint32_t *group)
 {
     int64_t other;
     return scanner_expects(reading->scanner, "to") && take_target(reading, OUTPUT, &other) &&
@@ -264,13 +265,13 @@ static bool take_spread(struct reading *reading, int64_t count, uint32_t *group)
            set_equal_chunks(reading, count, other);
 }
 
-static bool read_spread(struct reading *reading)
+static bool read_spread(struct read_steps_reading *reading)
 {
     int64_t count;
     return take_source(reading, ANY_BUFFER, &count) && take_spread(reading, count, &reading->step.peer);
 }
 
-static bool read_reduce_spread(struct reading *reading)
+static bool read_reduce_spread(struct read_steps_reading *reading)
 {
     int64_t count;
     uint32_t group = 0;
@@ -280,7 +281,7 @@ static bool read_reduce_spread(struct reading *reading)
     return group <= UINT16_MAX || scanner_complain(reading->scanner, "there are too many groups");
 }
 
-static bool read_deliver(struct reading *reading)
+static bool read_deliver(struct read_steps_reading *reading)
 {
     int64_t count;
     return take_target(reading, OUTPUT, &count) && set_chunks(reading, count) &&
@@ -289,7 +290,7 @@ static bool read_deliver(struct reading *reading)
 }
 
 /* "all, sum of block 0 to output", "all, block 0 of each to output", "all, block 0 of member 2 to output", "all" */
-static bool read_exchange(struct reading *reading)
+static bool read_exchange(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
     int64_t block, member = 0;
@@ -319,7 +320,7 @@ static bool read_exchange(struct reading *reading)
     return scanner_expects(scanner, "to") && scanner_expects(scanner, "output");
 }
 
-static bool (*const readers[STEP_KINDS])(struct reading *) = {
+static bool (*const readers[STEP_KINDS])(struct read_steps_reading *) = {
     [STEP_SEND] = read_send,
     [STEP_RECEIVE] = read_receive,
     [STEP_RECEIVE_REDUCE] = read_receive_reduce,
@@ -340,7 +341,7 @@ static bool (*const readers[STEP_KINDS])(struct reading *) = {
 /* ---- what may follow ---- */
 
 /* "(after step 3 of lane 1, 2 iterations back)", "(after all of lane 1)", "(after lane 1 so far)" */
-static bool take_wait(struct reading *reading)
+static bool take_wait(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
     int64_t number = 0, lane, lag = 0;
@@ -389,7 +390,7 @@ static bool take_wait(struct reading *reading)
     return scanner_expects(scanner, ")");
 }
 
-static bool take_trailers(struct reading *reading)
+static bool take_trailers(struct read_steps_reading *reading)
 {
     struct scanner *scanner = reading->scanner;
     while (scanner_takes(scanner, ",")) {
@@ -452,7 +453,7 @@ static bool take_kind(struct scanner *scanner, struct step *step, bool *holds)
 
 bool schedule_text_step(struct scanner *scanner, struct builder *builder, uint32_t lane)
 {
-    struct reading reading = {.scanner = scanner, .builder = builder, .lane = lane};
+    struct read_steps_reading reading = {.scanner = scanner, .builder = builder, .lane = lane};
     bool holds;
     if (!take_kind(scanner, &reading.step, &holds) || (!holds && !readers[reading.step.kind](&reading)) ||
         !take_trailers(&reading))

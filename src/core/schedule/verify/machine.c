@@ -17,7 +17,7 @@ static bool has_input(const struct schedule_shape *shape, uint32_t rank)
 /* What block `block` of rank's output must hold: a leaf, or (of a sum) a leaf in whose column all ranks' must be
  * summed.
  */
-static struct value expected(const struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
+static struct value expected(const struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
                              uint32_t part)
 {
     switch (machine->shape->collective) {
@@ -40,7 +40,7 @@ static struct value expected(const struct machine *machine, uint32_t rank, uint3
 }
 
 /* Whether a sum is the canonical one, or, where that is not promised, one of everybody's, each once. */
-static bool is_sum_of_all(struct machine *machine, symbol sum, bool canonical)
+static bool is_sum_of_all(struct verify_machine *machine, symbol sum, bool canonical)
 {
     if (canonical && machine->canonical)
         return sum == machine->canonical;
@@ -54,7 +54,7 @@ static bool is_sum_of_all(struct machine *machine, symbol sum, bool canonical)
 }
 
 /* " (step 3 of lane 1 of rank 0 wrote it)", or that nobody did. */
-static const char *writer_text(const struct machine *machine, const struct cell *cell, char *text, size_t size)
+static const char *writer_text(const struct verify_machine *machine, const struct cell *cell, char *text, size_t size)
 {
     const struct thread *writer = &machine->threads[cell->write_thread];
     text[0] = '\0';
@@ -67,7 +67,8 @@ static const char *writer_text(const struct machine *machine, const struct cell 
     return text;
 }
 
-bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
+bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
+                        uint32_t part)
 {
     const struct cell *cell =
         &machine->cells[verify_cell_at(machine, rank, REGION_OUTPUT, iteration, block * machine->parts + part)];
@@ -97,7 +98,7 @@ bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, 
 }
 
 /* Nobody may have a hand in a rank's buffers any more when that rank is done; in a barrier, all must have begun. */
-static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
+static bool check_end(struct verify_machine *machine, uint32_t rank, tick *clock)
 {
     const struct schedule *schedule = machine->schedules[rank];
     memset(clock, 0, machine->components * sizeof *clock); /* of this rank's scope */
@@ -137,7 +138,7 @@ static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
     return true;
 }
 
-static bool verify_machine_run(struct machine *machine)
+static bool verify_machine_run(struct verify_machine *machine)
 {
     bool moved = true;
     while (moved && machine->status == WEFT_OK) {
@@ -166,7 +167,7 @@ static bool verify_machine_run(struct machine *machine)
 /* ---- setting up ---- */
 
 /* Which steps another lane waits for, how many signals a lane makes: sizes of what must be kept. */
-static void count_snapshots(struct machine *machine)
+static void count_snapshots(struct verify_machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct schedule *schedule = machine->schedules[rank];
@@ -194,7 +195,7 @@ static void count_snapshots(struct machine *machine)
     }
 }
 
-static void begin_threads(struct machine *machine)
+static void begin_threads(struct verify_machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct schedule *schedule = machine->schedules[rank];
@@ -217,7 +218,7 @@ static void begin_threads(struct machine *machine)
 }
 
 /* Lay the buffers of all ranks out as cells; in place (once there is a binding), output and input share them. */
-static void verify_machine_lay_out(struct machine *machine)
+static void verify_machine_lay_out(struct verify_machine *machine)
 {
     uint64_t next = 0;
     uint32_t parts = machine->parts;
@@ -264,7 +265,7 @@ static void verify_machine_lay_out(struct machine *machine)
     machine->cell_count = (uint32_t)next;
 }
 
-void verify_fill_input(struct machine *machine, uint32_t rank)
+void verify_fill_input(struct verify_machine *machine, uint32_t rank)
 {
     const struct schedule *schedule = machine->schedules[rank];
     for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
@@ -274,7 +275,7 @@ void verify_fill_input(struct machine *machine, uint32_t rank)
                          verify_leaf(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts));
 }
 
-void verify_machine_close(struct machine *machine)
+void verify_machine_close(struct verify_machine *machine)
 {
     void *arrays[] = {machine->first_thread,  machine->threads,      machine->clocks,        machine->snapshots,
                       machine->snapshot_of,   machine->step_base,    machine->data_before,   machine->kept,
@@ -288,7 +289,7 @@ void verify_machine_close(struct machine *machine)
 }
 
 /* What all ranks' schedules must have in common before they are worth running. */
-static bool same_frame(struct machine *machine)
+static bool same_frame(struct verify_machine *machine)
 {
     const struct schedule *first = machine->schedules[0];
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
@@ -301,7 +302,7 @@ static bool same_frame(struct machine *machine)
     return true;
 }
 
-static bool complain_size(struct machine *machine, const char *what, uint64_t number)
+static bool complain_size(struct verify_machine *machine, const char *what, uint64_t number)
 {
     machine->status =
         error_set(machine->error, WEFT_ERROR_SCHEDULE, "%s by %s over %u ranks: %" PRIu64 " %s are too many to verify",
@@ -311,7 +312,7 @@ static bool complain_size(struct machine *machine, const char *what, uint64_t nu
 }
 
 /* Numbers that everything else is sized by. */
-static bool verify_machine_survey(struct machine *machine)
+static bool verify_machine_survey(struct verify_machine *machine)
 {
     uint32_t slots = 1;
     uint64_t chunks = 0;
@@ -347,7 +348,7 @@ static bool verify_machine_survey(struct machine *machine)
     return true;
 }
 
-bool verify_machine_open(struct machine *machine, bool narrow)
+bool verify_machine_open(struct verify_machine *machine, bool narrow)
 {
     if (!same_frame(machine) || !verify_machine_survey(machine) || !verify_scopes_open(machine, narrow) ||
         !verify_groups_open(machine))
@@ -386,7 +387,7 @@ bool verify_machine_open(struct machine *machine, bool narrow)
 }
 
 /* Everything as before the first step, under one binding. */
-void verify_machine_bind(struct machine *machine, const struct verify_binding *binding)
+void verify_machine_bind(struct verify_machine *machine, const struct verify_binding *binding)
 {
     machine->binding = binding;
     machine->stepping = machine->step_count;
@@ -407,7 +408,7 @@ void verify_machine_bind(struct machine *machine, const struct verify_binding *b
     }
 }
 
-weft_status verify_machine_exhausted(struct machine *machine)
+weft_status verify_machine_exhausted(struct verify_machine *machine)
 {
     if (machine->status == WEFT_OK)
         machine->status = error_memory(machine->error, machine->cell_count * sizeof *machine->cells, "the verifier");
@@ -416,7 +417,7 @@ weft_status verify_machine_exhausted(struct machine *machine)
 
 /* Steps that write must have changed something, under one binding at least: else the schedule is not what its author
  * thinks. */
-static bool verify_machine_check_use(struct machine *machine)
+static bool verify_machine_check_use(struct verify_machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct schedule *schedule = machine->schedules[rank];
@@ -441,8 +442,9 @@ static bool verify_machine_check_use(struct machine *machine)
 }
 
 /* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
-static weft_status verify_machine_prove(struct machine machine, bool narrow, const struct verify_binding *bindings,
-                                        uint32_t count, bool complete, bool *doubt)
+static weft_status verify_machine_prove(struct verify_machine machine, bool narrow,
+                                        const struct verify_binding *bindings, uint32_t count, bool complete,
+                                        bool *doubt)
 {
     if (!verify_machine_open(&machine, narrow) ||
         (complete && !(machine.useful = calloc((size_t)machine.step_count + 1, sizeof *machine.useful))))
@@ -467,7 +469,7 @@ static weft_status run_under(struct schedule *const *schedules, uint32_t ranks, 
                              struct verify_flow *flow, struct error *error)
 {
     struct error own = {0};
-    struct machine machine = {
+    struct verify_machine machine = {
         .schedules = schedules, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
     bool doubt = false;
     weft_status status = verify_machine_prove(machine, !flow, bindings, count, complete, &doubt);

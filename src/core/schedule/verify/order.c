@@ -8,7 +8,7 @@
 
 /* ---- scopes ---- */
 
-bool verify_scopes_open(struct machine *machine, bool narrow)
+bool verify_scopes_open(struct verify_machine *machine, bool narrow)
 {
     struct scopes *scopes = &machine->scopes;
     uint32_t ranks = machine->ranks, threads = machine->thread_count;
@@ -63,7 +63,7 @@ static uint32_t verify_order_intern(struct verify_groups *groups, uint32_t *tabl
     return groups->count - 1;
 }
 
-bool verify_groups_open(struct machine *machine)
+bool verify_groups_open(struct verify_machine *machine)
 {
     struct verify_groups *groups = &machine->groups;
     uint32_t total = 0, words = (machine->ranks + 63) / 64, mask = 15;
@@ -102,17 +102,17 @@ bool verify_groups_open(struct machine *machine)
     return true;
 }
 
-uint32_t verify_group_number(const struct machine *machine, uint32_t rank, uint32_t group)
+uint32_t verify_group_number(const struct verify_machine *machine, uint32_t rank, uint32_t group)
 {
     return machine->groups.number[machine->groups.base[rank] + group];
 }
 
-bool verify_group_has(const struct machine *machine, uint32_t number, uint32_t rank)
+bool verify_group_has(const struct verify_machine *machine, uint32_t number, uint32_t rank)
 {
     return machine->groups.distinct[number].bits[rank / 64] >> rank % 64 & 1;
 }
 
-void verify_order_close(struct machine *machine)
+void verify_order_close(struct verify_machine *machine)
 {
     free(machine->scopes.of_rank);
     free(machine->scopes.seat);
@@ -134,7 +134,7 @@ void verify_join(tick *clock, const tick *other, uint32_t components)
         clock[i] = other[i] > clock[i] ? other[i] : clock[i];
 }
 
-void verify_join_threads(struct machine *machine, const struct thread *thread, const struct thread *other)
+void verify_join_threads(struct verify_machine *machine, const struct thread *thread, const struct thread *other)
 {
     const struct scopes *scopes = &machine->scopes;
     bool together = scopes->of_rank[thread->rank] == scopes->of_rank[other->rank];
@@ -143,18 +143,18 @@ void verify_join_threads(struct machine *machine, const struct thread *thread, c
                 machine->components - from);
 }
 
-uint32_t verify_announced(const struct machine *machine, uint32_t rank)
+uint32_t verify_announced(const struct verify_machine *machine, uint32_t rank)
 {
     return machine->scopes.threads + machine->scopes.seat[rank];
 }
 
-void verify_note_begun(const struct machine *machine, tick *clock, uint32_t rank)
+void verify_note_begun(const struct verify_machine *machine, tick *clock, uint32_t rank)
 {
     if (machine->scopes.begun < machine->components)
         clock[machine->scopes.begun + rank] = 1;
 }
 
-bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t rank)
+bool verify_may_touch(struct verify_machine *machine, struct thread *thread, uint32_t rank)
 {
     if (rank == thread->rank)
         return true;
@@ -171,7 +171,7 @@ bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t r
 
 /* ---- lanes ---- */
 
-void verify_complete(struct machine *machine, struct thread *thread)
+void verify_complete(struct verify_machine *machine, struct thread *thread)
 {
     uint32_t self = (uint32_t)(thread - machine->threads);
     tick *clock = verify_clock_of(machine, thread);
@@ -190,7 +190,7 @@ void verify_complete(struct machine *machine, struct thread *thread)
     }
 }
 
-bool verify_wait_is_over(struct machine *machine, struct thread *thread, const struct step *step)
+bool verify_wait_is_over(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     if (!step->wait_steps || thread->iteration < step->wait_lag)
         return true;
@@ -210,13 +210,13 @@ bool verify_wait_is_over(struct machine *machine, struct thread *thread, const s
 
 /* ---- signals ---- */
 
-static const tick *snapshot_at_signal(const struct machine *machine, uint32_t thread, uint32_t signal)
+static const tick *snapshot_at_signal(const struct verify_machine *machine, uint32_t thread, uint32_t signal)
 {
     return machine->snapshots + (size_t)(machine->threads[thread].signal_slots + signal - 1) * machine->components;
 }
 
 /* Whether the n-th signal of a lane (from 1) wakes `rank`. */
-static bool wakes(const struct machine *machine, uint32_t thread, uint32_t n, uint32_t rank)
+static bool wakes(const struct verify_machine *machine, uint32_t thread, uint32_t n, uint32_t rank)
 {
     uint32_t in_iteration = (n - 1) % machine->signalled[thread];
     return verify_group_has(machine, machine->signal_groups[machine->signal_base[thread] + in_iteration], rank);
@@ -224,7 +224,8 @@ static bool wakes(const struct machine *machine, uint32_t thread, uint32_t n, ui
 
 /* What is learnt from signal `signal` of `lane` of each member of a group; NULL when not all have made it, or there is
  * no memory. */
-static const struct verify_joins *joins_of(struct machine *machine, uint32_t group, uint32_t lane, uint32_t signal)
+static const struct verify_joins *joins_of(struct verify_machine *machine, uint32_t group, uint32_t lane,
+                                           uint32_t signal)
 {
     struct verify_joins *joins = &machine->joins[(lane + signal * 3 + group * 5) % VERIFY_JOINS];
     if (joins->valid && joins->group == group && joins->lane == lane && joins->signal == signal)
@@ -265,7 +266,7 @@ static const struct verify_joins *joins_of(struct machine *machine, uint32_t gro
 }
 
 /* Whether one member's lane is one to await at all: near, and counting as the step does. */
-static bool may_await(struct machine *machine, struct thread *thread, const struct step *step, uint32_t rank)
+static bool may_await(struct verify_machine *machine, struct thread *thread, const struct step *step, uint32_t rank)
 {
     const uint32_t *nodes = machine->shape->nodes;
     if (nodes && nodes[rank] != nodes[thread->rank])
@@ -278,7 +279,7 @@ static bool may_await(struct machine *machine, struct thread *thread, const stru
     return true;
 }
 
-bool verify_await(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
+bool verify_await(struct verify_machine *machine, struct thread *thread, const struct step *step, bool *over)
 {
     *over = true;
     if (thread->iteration < step->value_lag)

@@ -9,7 +9,7 @@
 
 /* ---- complaints ---- */
 
-static const char *binding_text(const struct machine *machine)
+static const char *binding_text(const struct verify_machine *machine)
 {
     static const char *const texts[3][3] = {
         {"", ", in place", ", every other rank in place"},
@@ -21,7 +21,7 @@ static const char *binding_text(const struct machine *machine)
     return texts[machine->binding->registered][machine->binding->in_place];
 }
 
-bool verify_complain(struct machine *machine, const struct thread *thread, const char *format, ...)
+bool verify_complain(struct verify_machine *machine, const struct thread *thread, const char *format, ...)
 {
     char what[512];
     va_list arguments;
@@ -92,7 +92,7 @@ enum verify_relation verify_flow_compare(const struct verify_flow *a, const stru
     return relation;
 }
 
-static void note_fact(struct machine *machine, uint64_t fact)
+static void note_fact(struct verify_machine *machine, uint64_t fact)
 {
     struct verify_flow *flow = machine->flow;
     if (flow->count * 2 >= flow->mask) {
@@ -126,7 +126,7 @@ static uint64_t verify_state_mix(uint64_t a, uint64_t b)
     return z ^ (z >> 29);
 }
 
-void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, struct value value)
+void verify_flow_note(struct verify_machine *machine, uint64_t kind, uint64_t where, struct value value)
 {
     if (machine->flow)
         note_fact(machine, verify_state_mix(verify_state_mix(where, kind),
@@ -141,7 +141,7 @@ static bool is_about_data(const struct step *step)
 }
 
 /* How many of the first `steps` steps that a lane completes (over all iterations) are about data. */
-static uint32_t data_steps(const struct machine *machine, uint32_t index, uint32_t steps)
+static uint32_t data_steps(const struct verify_machine *machine, uint32_t index, uint32_t steps)
 {
     const struct thread *thread = &machine->threads[index];
     uint32_t length = thread->length;
@@ -152,7 +152,7 @@ static uint32_t data_steps(const struct machine *machine, uint32_t index, uint32
     return steps / length * in_all + before[steps % length];
 }
 
-bool verify_flow_prepare(struct machine *machine)
+bool verify_flow_prepare(struct verify_machine *machine)
 {
     struct verify_flow *flow = machine->flow;
     flow->width = machine->thread_count + 1;
@@ -173,7 +173,7 @@ bool verify_flow_prepare(struct machine *machine)
     return flow->order;
 }
 
-void verify_flow_note_order(struct machine *machine, const struct thread *thread)
+void verify_flow_note_order(struct verify_machine *machine, const struct thread *thread)
 {
     struct step step = *verify_step_of(thread);
     if (!machine->flow || !is_about_data(&step))
@@ -193,7 +193,7 @@ void verify_flow_note_order(struct machine *machine, const struct thread *thread
 
 /* ---- cells ---- */
 
-const char *verify_cell_text(const struct machine *machine, uint32_t index, char *text, size_t size)
+const char *verify_cell_text(const struct verify_machine *machine, uint32_t index, char *text, size_t size)
 {
     static const char *const names[REGIONS] = {"input", "output", "scratch", "exposed copy", "spread copy"};
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
@@ -210,7 +210,7 @@ const char *verify_cell_text(const struct machine *machine, uint32_t index, char
     return "a chunk";
 }
 
-static bool clash(struct machine *machine, const struct thread *thread, uint32_t index, const char *verb,
+static bool clash(struct verify_machine *machine, const struct thread *thread, uint32_t index, const char *verb,
                   uint32_t other)
 {
     char text[96];
@@ -222,7 +222,7 @@ static bool clash(struct machine *machine, const struct thread *thread, uint32_t
                                                                                                             : "reads");
 }
 
-bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t index)
+bool verify_note_read(struct verify_machine *machine, struct thread *thread, uint32_t index)
 {
     struct cell *cell = &machine->cells[index];
     uint32_t self = (uint32_t)(thread - machine->threads);
@@ -254,7 +254,7 @@ bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t i
     return true;
 }
 
-bool verify_note_write(struct machine *machine, struct thread *thread, uint32_t index)
+bool verify_note_write(struct verify_machine *machine, struct thread *thread, uint32_t index)
 {
     struct cell *cell = &machine->cells[index];
     uint32_t self = (uint32_t)(thread - machine->threads);
@@ -275,7 +275,8 @@ bool verify_note_write(struct machine *machine, struct thread *thread, uint32_t 
     return true;
 }
 
-bool verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size, struct value *value)
+bool verify_load(struct verify_machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+                 struct value *value)
 {
     char text[96];
     if (!verify_note_read(machine, thread, index))
@@ -294,7 +295,7 @@ bool verify_load(struct machine *machine, struct thread *thread, uint32_t index,
     return true;
 }
 
-void verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value)
+void verify_store(struct verify_machine *machine, uint32_t index, uint32_t size, struct value value)
 {
     struct cell *cell = &machine->cells[index];
     if (machine->useful && (!verify_same(cell->value, value) || cell->part != size))
@@ -304,8 +305,8 @@ void verify_store(struct machine *machine, uint32_t index, uint32_t size, struct
     cell->writer = machine->stepping;
 }
 
-bool verify_locate(struct machine *machine, struct thread *thread, const struct step *step, bool target, uint32_t i,
-                   uint32_t *index, uint32_t *size)
+bool verify_locate(struct verify_machine *machine, struct thread *thread, const struct step *step, bool target,
+                   uint32_t i, uint32_t *index, uint32_t *size)
 {
     uint8_t buffer = target ? step->target : step->source;
     uint32_t chunk = (target ? step->target_chunk : step->source_chunk) + i;
@@ -322,7 +323,7 @@ bool verify_locate(struct machine *machine, struct thread *thread, const struct 
     return true;
 }
 
-bool verify_add(struct machine *machine, const struct thread *thread, struct value left, struct value right,
+bool verify_add(struct verify_machine *machine, const struct thread *thread, struct value left, struct value right,
                 struct value *sum)
 {
     if (left.column != right.column)

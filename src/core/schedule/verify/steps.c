@@ -7,16 +7,18 @@
 
 /* ---- steps ---- */
 
-static struct channel *channel_of(struct machine *machine, uint32_t from, uint32_t to, uint32_t channel)
+static struct verify_channel *channel_of(struct verify_machine *machine, uint32_t from, uint32_t to, uint32_t channel)
 {
-    struct channel *found = &machine->channel_table[((size_t)from * machine->ranks + to) * machine->channels + channel];
+    struct verify_channel *found =
+        &machine->channel_table[((size_t)from * machine->ranks + to) * machine->channels + channel];
     if (found->epoch != machine->epoch)
-        *found = (struct channel){.epoch = machine->epoch, .head = NOBODY, .last_thread = {NOBODY, NOBODY}};
+        *found = (struct verify_channel){.epoch = machine->epoch, .head = NOBODY, .last_thread = {NOBODY, NOBODY}};
     return found;
 }
 
 /* Sends and receives of one channel match in the order of their begin, which must therefore be no accident. */
-static bool in_order(struct machine *machine, struct thread *thread, struct channel *channel, bool receives)
+static bool in_order(struct verify_machine *machine, struct thread *thread, struct verify_channel *channel,
+                     bool receives)
 {
     uint32_t self = (uint32_t)(thread - machine->threads);
     uint32_t last = channel->last_thread[receives];
@@ -31,7 +33,7 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
 }
 
 /* A send and a receive have met: move the values. */
-static bool verify_steps_transfer(struct machine *machine, struct thread *sender, struct thread *receiver)
+static bool verify_steps_transfer(struct verify_machine *machine, struct thread *sender, struct thread *receiver)
 {
     const struct step *send = verify_step_of(sender), *receive = verify_step_of(receiver);
     if (send->chunks != receive->chunks)
@@ -69,7 +71,7 @@ static bool verify_steps_transfer(struct machine *machine, struct thread *sender
     return true;
 }
 
-static bool begin_message(struct machine *machine, struct thread *thread, const struct step *step)
+static bool begin_message(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     bool receives = step->kind != STEP_SEND;
     uint32_t self = (uint32_t)(thread - machine->threads), index, size;
@@ -84,8 +86,8 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
                 !verify_note_write(machine, thread, index))
                 return false;
     }
-    struct channel *channel = receives ? channel_of(machine, step->peer, thread->rank, step->channel)
-                                       : channel_of(machine, thread->rank, step->peer, step->channel);
+    struct verify_channel *channel = receives ? channel_of(machine, step->peer, thread->rank, step->channel)
+                                              : channel_of(machine, thread->rank, step->peer, step->channel);
     if (!in_order(machine, thread, channel, receives))
         return false;
     if (channel->head != NOBODY && channel->holds_sends == receives) {
@@ -109,14 +111,15 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
 }
 
 /* Where near ranks find chunk `chunk` of `rank`'s input. */
-static uint32_t exposed_cell(const struct machine *machine, const struct thread *thread, uint32_t rank, uint32_t chunk)
+static uint32_t exposed_cell(const struct verify_machine *machine, const struct thread *thread, uint32_t rank,
+                             uint32_t chunk)
 {
     bool in_place = rank == thread->rank || verify_registered(machine, rank);
     return verify_cell_at(machine, rank, in_place ? REGION_INPUT : REGION_EXPOSED, thread->iteration, chunk);
 }
 
-static bool read_exposed(struct machine *machine, struct thread *thread, uint32_t rank, uint32_t chunk, uint32_t size,
-                         struct value *value)
+static bool read_exposed(struct verify_machine *machine, struct thread *thread, uint32_t rank, uint32_t chunk,
+                         uint32_t size, struct value *value)
 {
     const struct schedule *schedule = machine->schedules[rank];
     if (chunk >= schedule->input_blocks * schedule->parts)
@@ -129,8 +132,8 @@ static bool read_exposed(struct machine *machine, struct thread *thread, uint32_
 }
 
 /* The i-th operand of a sum over many, which must be of the column of the others. */
-static bool take_operand(struct machine *machine, const struct thread *thread, struct value *first, symbol *operands,
-                         uint32_t i, struct value operand)
+static bool take_operand(struct verify_machine *machine, const struct thread *thread, struct value *first,
+                         symbol *operands, uint32_t i, struct value operand)
 {
     if (i == 0)
         *first = operand;
@@ -140,8 +143,8 @@ static bool take_operand(struct machine *machine, const struct thread *thread, s
 }
 
 /* The canonical sum of one chunk of everybody's input in a group. */
-static bool verify_steps_gather(struct machine *machine, struct thread *thread, const struct step *step, uint32_t i,
-                                struct value *value)
+static bool verify_steps_gather(struct verify_machine *machine, struct thread *thread, const struct step *step,
+                                uint32_t i, struct value *value)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
     const struct schedule_group *group = &schedule->groups[step->peer];
@@ -158,7 +161,7 @@ static bool verify_steps_gather(struct machine *machine, struct thread *thread, 
     return true;
 }
 
-static bool write_output(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+static bool write_output(struct verify_machine *machine, struct thread *thread, uint32_t index, uint32_t size,
                          struct value value)
 {
     if (!verify_note_write(machine, thread, index))
@@ -169,8 +172,8 @@ static bool write_output(struct machine *machine, struct thread *thread, uint32_
 }
 
 /* Hand one chunk to the outputs of a group. */
-static bool verify_steps_spread(struct machine *machine, struct thread *thread, uint32_t group_index, uint32_t chunk,
-                                uint32_t size, struct value value)
+static bool verify_steps_spread(struct verify_machine *machine, struct thread *thread, uint32_t group_index,
+                                uint32_t chunk, uint32_t size, struct value value)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
     const struct schedule_group *group = &schedule->groups[group_index];
@@ -198,7 +201,7 @@ static bool verify_steps_spread(struct machine *machine, struct thread *thread, 
     return true;
 }
 
-static bool verify_steps_deliver(struct machine *machine, struct thread *thread, const struct step *step)
+static bool verify_steps_deliver(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     if (!verify_may_touch(machine, thread, step->peer))
         return false;
@@ -219,7 +222,7 @@ static bool verify_steps_deliver(struct machine *machine, struct thread *thread,
     return true;
 }
 
-static bool verify_steps_expose(struct machine *machine, struct thread *thread, const struct step *step)
+static bool verify_steps_expose(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     for (uint32_t i = 0; i < step->chunks; i++) {
         uint32_t chunk = step->source_chunk + i, size = verify_size_name(machine, thread->rank, REGION_INPUT, chunk);
@@ -236,7 +239,7 @@ static bool verify_steps_expose(struct machine *machine, struct thread *thread, 
     return true;
 }
 
-static void verify_steps_signal(struct machine *machine, struct thread *thread)
+static void verify_steps_signal(struct verify_machine *machine, struct thread *thread)
 {
     tick *clock = verify_clock_of(machine, thread);
     clock[verify_announced(machine, thread->rank)] = 1;
@@ -246,7 +249,8 @@ static void verify_steps_signal(struct machine *machine, struct thread *thread)
 }
 
 /* All of the group must be at their exchange; then what they published is combined. */
-static bool verify_steps_exchange(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
+static bool verify_steps_exchange(struct verify_machine *machine, struct thread *thread, const struct step *step,
+                                  bool *over)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
     const struct schedule_group *group = &schedule->groups[step->peer];
@@ -299,7 +303,7 @@ static bool verify_steps_exchange(struct machine *machine, struct thread *thread
     return true;
 }
 
-static bool local_step(struct machine *machine, struct thread *thread, const struct step *step)
+static bool local_step(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     struct value value = {0};
     uint32_t from, to, from_size, size;
@@ -359,7 +363,7 @@ static bool local_step(struct machine *machine, struct thread *thread, const str
     return true;
 }
 
-static bool spread_step(struct machine *machine, struct thread *thread, const struct step *step)
+static bool spread_step(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     for (uint32_t i = 0; i < step->chunks; i++) {
         struct value value;
@@ -379,7 +383,7 @@ static bool spread_step(struct machine *machine, struct thread *thread, const st
     return true;
 }
 
-bool verify_advance(struct machine *machine, struct thread *thread)
+bool verify_advance(struct verify_machine *machine, struct thread *thread)
 {
     if (thread->iteration == machine->iterations || thread->state == THREAD_WAITS_FOR_MATCH)
         return false;

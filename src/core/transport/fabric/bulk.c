@@ -44,7 +44,7 @@ void bulk_announce(struct fabric *fabric, struct transfer *transfer)
     flight->lane = fabric->free_lanes[--fabric->free_lane_count];
     flight->chunk_bytes = chunk_bytes_for(peer, transfer->bytes);
     flight->chunks = chunks_of(transfer->bytes, flight->chunk_bytes);
-    fabric->lanes[flight->lane] = (struct lane){.transfer = transfer};
+    fabric->lanes[flight->lane] = (struct fabric_lane){.transfer = transfer};
     struct fabric_announcement announcement = {
         .address = region_remote_address(fabric, flight->region, transfer->data),
         .lane = flight->lane,
@@ -77,7 +77,7 @@ void bulk_retire(struct fabric *fabric, struct transfer *transfer)
 }
 
 /** Note what has come, and by which rail. */
-static void count_chunk(struct lane *lane, struct peer *peer, uint32_t rail, uint64_t bytes)
+static void count_chunk(struct fabric_lane *lane, struct peer *peer, uint32_t rail, uint64_t bytes)
 {
     struct path *path = path_by_rail(peer, rail);
     peer->events++;
@@ -97,7 +97,7 @@ static void count_chunk(struct lane *lane, struct peer *peer, uint32_t rail, uin
 
 void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate)
 {
-    struct lane *lane = &fabric->lanes[immediate >> FABRIC_LANE_SHIFT];
+    struct fabric_lane *lane = &fabric->lanes[immediate >> FABRIC_LANE_SHIFT];
     struct transfer *transfer = lane->transfer;
     uint32_t chunk = immediate & ((1u << FABRIC_LANE_SHIFT) - 1);
     if (!transfer || chunk >= flight_of(transfer)->chunks)

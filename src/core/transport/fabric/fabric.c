@@ -314,7 +314,7 @@ static weft_status open_descriptor(struct fabric *fabric, struct error *error)
     return WEFT_OK;
 }
 
-static void describe(struct fabric *fabric, const char *reason)
+static void fabric_describe(struct fabric *fabric, const char *reason)
 {
     size_t used = (size_t)snprintf(fabric->description, sizeof fabric->description, "%s: ", reason);
     for (uint32_t i = 0; i < fabric->rail_count && used < sizeof fabric->description; i++) {
@@ -435,7 +435,7 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
         status = open_buffers(fabric, error);
     if (status != WEFT_OK)
         goto fail;
-    describe(fabric, reason);
+    fabric_describe(fabric, reason);
     fabric->transport = (struct transport){
         .name = fabric->name,
         .begin = fabric_begin,

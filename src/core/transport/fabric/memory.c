@@ -30,7 +30,8 @@ static weft_status key_draw(struct fabric *fabric, const struct rail *rail, uint
 }
 
 /** Register the region on one rail. */
-static weft_status region_open_rail(struct fabric *fabric, struct region *region, uint32_t number, struct error *error)
+static weft_status region_open_rail(struct fabric *fabric, struct fabric_region *region, uint32_t number,
+                                    struct error *error)
 {
     const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE;
     struct rail *rail = &fabric->rails[number];
@@ -61,14 +62,15 @@ static weft_status region_open_rail(struct fabric *fabric, struct region *region
     return WEFT_OK;
 }
 
-weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct region **result, struct error *error)
+weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct fabric_region **result,
+                        struct error *error)
 {
-    struct region *region = fabric->spare_regions;
+    struct fabric_region *region = fabric->spare_regions;
     if (region)
         fabric->spare_regions = region->next;
     else if (!(region = malloc(sizeof *region)))
         return error_memory(error, sizeof *region, "a memory region");
-    *region = (struct region){.base = base, .bytes = bytes};
+    *region = (struct fabric_region){.base = base, .bytes = bytes};
     for (uint32_t i = 0; i < fabric->rail_count; i++) {
         weft_status status = region_open_rail(fabric, region, i, error);
         if (status == WEFT_OK)
@@ -80,7 +82,7 @@ weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struc
     return WEFT_OK;
 }
 
-void region_close(struct fabric *fabric, struct region *region)
+void region_close(struct fabric *fabric, struct fabric_region *region)
 {
     for (uint32_t i = 0; i < fabric->rail_count; i++)
         if (region->rail[i].memory)
@@ -89,22 +91,22 @@ void region_close(struct fabric *fabric, struct region *region)
     fabric->spare_regions = region;
 }
 
-static bool region_holds(const struct region *region, const void *pointer, uint64_t bytes)
+static bool region_holds(const struct fabric_region *region, const void *pointer, uint64_t bytes)
 {
     uint64_t offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)region->base);
     return offset <= region->bytes && bytes <= region->bytes - offset;
 }
 
-static void region_keep(struct fabric *fabric, struct region *region)
+static void region_keep(struct fabric *fabric, struct fabric_region *region)
 {
     region->next = fabric->regions;
     fabric->regions = region;
 }
 
-weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, struct region **result,
+weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, struct fabric_region **result,
                         struct error *error)
 {
-    for (struct region *region = fabric->regions; region; region = region->next) {
+    for (struct fabric_region *region = fabric->regions; region; region = region->next) {
         if (region_holds(region, pointer, bytes)) {
             *result = region;
             return WEFT_OK;
@@ -128,7 +130,7 @@ weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, st
     return status;
 }
 
-void region_release(struct fabric *fabric, struct region *region)
+void region_release(struct fabric *fabric, struct fabric_region *region)
 {
     if (region && region->temporary)
         region_close(fabric, region);
@@ -138,7 +140,7 @@ weft_status fabric_memory_open(struct fabric *fabric, struct error *error)
 {
     if (!fabric->heap || fabric->mr_mode & FI_MR_ALLOCATED)
         return WEFT_OK;
-    struct region *region = NULL;
+    struct fabric_region *region = NULL;
     weft_status status = region_open(fabric, heap_base(fabric->heap), heap_size(fabric->heap), &region, error);
     if (status == WEFT_OK)
         region_keep(fabric, region);
@@ -148,12 +150,12 @@ weft_status fabric_memory_open(struct fabric *fabric, struct error *error)
 void fabric_memory_close(struct fabric *fabric)
 {
     while (fabric->regions) {
-        struct region *region = fabric->regions;
+        struct fabric_region *region = fabric->regions;
         fabric->regions = region->next;
         region_close(fabric, region);
     }
     while (fabric->spare_regions) {
-        struct region *region = fabric->spare_regions;
+        struct fabric_region *region = fabric->spare_regions;
         fabric->spare_regions = region->next;
         free(region);
     }
@@ -164,7 +166,7 @@ weft_status fabric_register(struct fabric *fabric, void *pointer, uint64_t bytes
     if (!pointer || !bytes)
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot register %llu bytes at %p with the network",
                          (unsigned long long)bytes, pointer);
-    struct region *region = NULL;
+    struct fabric_region *region = NULL;
     weft_status status = region_open(fabric, pointer, bytes, &region, error);
     if (status == WEFT_OK)
         region_keep(fabric, region);
@@ -173,8 +175,8 @@ weft_status fabric_register(struct fabric *fabric, void *pointer, uint64_t bytes
 
 weft_status fabric_deregister(struct fabric *fabric, void *pointer, struct error *error)
 {
-    for (struct region **place = &fabric->regions; *place; place = &(*place)->next) {
-        struct region *region = *place;
+    for (struct fabric_region **place = &fabric->regions; *place; place = &(*place)->next) {
+        struct fabric_region *region = *place;
         if (region->base != pointer)
             continue;
         *place = region->next;

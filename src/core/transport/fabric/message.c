@@ -12,7 +12,7 @@
 /** Slots and write operations are allocated in slabs, kept until the fabric closes. */
 struct slab {
     struct slab *next;
-    struct region *region;
+    struct fabric_region *region;
     uint64_t bytes;
     char *memory;
 };

@@ -177,7 +177,7 @@ void paths_take_rates(struct peer *peer, const struct fabric_announcement *annou
  * added up over many transfers: a rank that looks late sees chunks come all at once, and the first bytes after a pause
  * often pass at another speed than those of a long message.
  */
-void paths_learn(struct peer *peer, const struct lane *lane)
+void paths_learn(struct peer *peer, const struct fabric_lane *lane)
 {
     for (uint8_t i = 0; i < peer->path_count; i++) {
         struct path *path = &peer->paths[i];

@@ -37,7 +37,7 @@ static int address_merit(const struct machine_interface *interface, const struct
 }
 
 /** Where TCP is bound. */
-struct place {
+struct provider_place {
     char interface[MACHINE_NAME_BYTES], address[MACHINE_ADDRESS_BYTES];
     uint8_t network[16];
     uint64_t bytes_per_second;
@@ -45,8 +45,8 @@ struct place {
 };
 
 /** What TCP is bound to, the place to begin with first, and why. */
-struct places {
-    struct place all[FABRIC_RAILS];
+struct provider_places {
+    struct provider_place all[FABRIC_RAILS];
     uint32_t count;
     const char *reason;
 };
@@ -66,7 +66,7 @@ static void network_of(const struct machine_address *address, uint8_t network[16
 /** Find the best address among those that match `wanted` (NULL: any) and are loopback or not; false if there is none.
  */
 static bool place_find(const struct machine_interface *interfaces, uint32_t count, const char *wanted, bool loopback,
-                       struct place *place)
+                       struct provider_place *place)
 {
     int best = -1;
     for (uint32_t i = 0; i < count; i++) {
@@ -90,11 +90,12 @@ static bool place_find(const struct machine_interface *interfaces, uint32_t coun
 }
 
 /** Add the other interfaces that are neither loopback nor bridge or tunnel. */
-static void places_add_others(const struct machine_interface *interfaces, uint32_t count, struct places *places)
+static void places_add_others(const struct machine_interface *interfaces, uint32_t count,
+                              struct provider_places *places)
 {
-    const struct place *first = &places->all[0];
+    const struct provider_place *first = &places->all[0];
     for (uint32_t i = 0; i < count && places->count < FABRIC_RAILS; i++) {
-        struct place *place = &places->all[places->count];
+        struct provider_place *place = &places->all[places->count];
         if (strcmp(interfaces[i].name, first->interface) == 0 || !is_real(&interfaces[i]) ||
             !place_find(&interfaces[i], 1, NULL, false, place) || place->is_ipv6 != first->is_ipv6)
             continue;
@@ -121,7 +122,7 @@ static bool is_loopback_address(const char *address)
 
 /** The places that a list like "eth0,10.0.0.1" names. */
 static weft_status places_find(const struct machine_interface *interfaces, uint32_t count, const char *wanted,
-                               struct places *places, struct error *error)
+                               struct provider_places *places, struct error *error)
 {
     char list[512], *rest = NULL;
     if (snprintf(list, sizeof list, "%s", wanted) >= (int)sizeof list)
@@ -140,7 +141,8 @@ static weft_status places_find(const struct machine_interface *interfaces, uint3
     return WEFT_OK;
 }
 
-static weft_status places_choose(const struct fabric_config *config, struct places *places, struct error *error)
+static weft_status places_choose(const struct fabric_config *config, struct provider_places *places,
+                                 struct error *error)
 {
     struct machine_interface *interfaces;
     uint32_t count;
@@ -148,7 +150,7 @@ static weft_status places_choose(const struct fabric_config *config, struct plac
     if (status != WEFT_OK)
         return status;
     const char *reachable = config->reachable;
-    struct place *first = &places->all[0];
+    struct provider_place *first = &places->all[0];
     bool loopback = config->loopback_only && !config->interface;
     places->count = 0;
     if (config->interface) {
@@ -288,13 +290,13 @@ static weft_status choices_take(const struct libfabric *library, struct fi_info 
 /** Ask for `name` where it belongs: at its own devices, or at the places. What other places than the first lack is left
  * out. */
 static weft_status provider_try(const struct libfabric *library, const struct fabric_config *config, const char *name,
-                                const struct places *places, uint64_t receives, struct rail_choice *choices,
+                                const struct provider_places *places, uint64_t receives, struct rail_choice *choices,
                                 uint32_t *count, struct error *error)
 {
     bool anywhere = has_own_devices(name) && (!config->interface || strncmp(name, "efa", 3) == 0);
     *count = 0;
     for (uint32_t i = 0; i < (anywhere ? 1 : places->count); i++) {
-        const struct place *place = &places->all[i];
+        const struct provider_place *place = &places->all[i];
         struct rail_choice *choice = &choices[*count];
         struct fi_info *answer = NULL;
         struct error refused = {0};
@@ -316,7 +318,7 @@ static weft_status provider_try(const struct libfabric *library, const struct fa
 weft_status fabric_choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
                           struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error)
 {
-    struct places places;
+    struct provider_places places;
     weft_status status = places_choose(config, &places, error);
     if (status != WEFT_OK)
         return status;

@@ -22,7 +22,7 @@ static void copy_name(char destination[PROVIDER_NAME_BYTES], const char *text)
     snprintf(destination, PROVIDER_NAME_BYTES, "%.*s", PROVIDER_NAME_BYTES - 1, text ? text : "");
 }
 
-static void describe(const struct fi_info *info, struct provider *provider)
+static void providers_describe(const struct fi_info *info, struct provider *provider)
 {
     *provider = (struct provider){.message_most = info->ep_attr->max_msg_size};
     copy_name(provider->name, info->fabric_attr->prov_name);
@@ -74,7 +74,7 @@ weft_status providers_list(struct provider **providers, uint32_t *count, struct 
         for (const struct fi_info *info = answers; info; info = info->next) {
             if (strcmp(info->fabric_attr->prov_name, preference[i]) != 0)
                 continue;
-            describe(info, &list[found]);
+            providers_describe(info, &list[found]);
             if (!is_listed(list, found, &list[found]))
                 found++;
         }

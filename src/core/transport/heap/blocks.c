@@ -111,7 +111,7 @@ bool heap_blocks_reserve(struct heap_blocks *blocks)
     return true;
 }
 
-static struct heap_block *record_take(struct heap_blocks *blocks, uint64_t offset, uint64_t bytes)
+static struct heap_block *blocks_record_take(struct heap_blocks *blocks, uint64_t offset, uint64_t bytes)
 {
     struct heap_block *block = blocks->spare;
     blocks->spare = block->next;
@@ -124,7 +124,7 @@ static struct heap_block *record_take(struct heap_blocks *blocks, uint64_t offse
 /* Cut `block` at `bytes` from its beginning; the rest becomes a block after it, returned. Neither is in a bin. */
 static struct heap_block *block_cut(struct heap_blocks *blocks, struct heap_block *block, uint64_t bytes)
 {
-    struct heap_block *rest = record_take(blocks, block->offset + bytes, block->bytes - bytes);
+    struct heap_block *rest = blocks_record_take(blocks, block->offset + bytes, block->bytes - bytes);
     block->bytes = bytes;
     rest->before = block;
     rest->after = block->after;
@@ -236,7 +236,7 @@ struct heap_block *heap_blocks_grow(struct heap_blocks *blocks, uint64_t bytes, 
         bin_remove(blocks, below);
         below->bytes = end - begin;
     } else {
-        struct heap_block *fresh = record_take(blocks, begin, end - begin);
+        struct heap_block *fresh = blocks_record_take(blocks, begin, end - begin);
         fresh->before = blocks->last;
         if (fresh->before)
             fresh->before->after = fresh;

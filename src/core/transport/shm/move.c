@@ -71,7 +71,7 @@ void shm_revoke_writes(const struct shm_peer *peer)
 static void move_filling(struct shm_messages *messages, struct transfer *send)
 {
     struct traffic *traffic = traffic_of(send);
-    struct stage *stage = traffic->stage;
+    struct shm_stage *stage = traffic->stage;
     uint64_t taken = atomic_load_explicit(&stage->area->taken, memory_order_acquire);
     while (traffic->done < send->bytes && stage->filled - taken < STAGE_CHUNKS) {
         uint64_t bytes = transfer_turn_bytes(send, traffic->done, STAGE_CHUNK);
@@ -139,16 +139,16 @@ weft_status shm_move_all(struct shm_messages *messages, struct error *error)
     return status;
 }
 
-static bool stage_is_free(const struct stage *stage)
+static bool stage_is_free(const struct shm_stage *stage)
 {
     return !stage->user &&
            (!stage->area || atomic_load_explicit(&stage->area->taken, memory_order_acquire) == stage->filled);
 }
 
-static struct stage *stage_find(struct shm_messages *messages)
+static struct shm_stage *stage_find(struct shm_messages *messages)
 {
-    struct stage *unused = NULL;
-    for (struct stage *stage = messages->stages; stage < messages->stages + STAGES; stage++) {
+    struct shm_stage *unused = NULL;
+    for (struct shm_stage *stage = messages->stages; stage < messages->stages + STAGES; stage++) {
         if (!stage_is_free(stage))
             continue;
         if (stage->area)
@@ -163,7 +163,7 @@ weft_status shm_stages_assign(struct shm_messages *messages, struct error *error
 {
     weft_status status = WEFT_OK;
     struct heap *heap = messages->shm->heap;
-    struct stage *stage;
+    struct shm_stage *stage;
     while (messages->first_pulled && status == WEFT_OK && (stage = stage_find(messages))) {
         struct transfer *send = messages->first_pulled;
         struct traffic *traffic = traffic_of(send);
@@ -213,7 +213,7 @@ bool shm_can_move(struct shm_messages *messages)
 
 void shm_stages_close(struct shm_messages *messages)
 {
-    for (struct stage *stage = messages->stages; stage < messages->stages + STAGES; stage++)
+    for (struct shm_stage *stage = messages->stages; stage < messages->stages + STAGES; stage++)
         if (stage->area && stage_is_free(stage))
             heap_free(messages->shm->heap, stage->area);
 }

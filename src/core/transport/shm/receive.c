@@ -185,8 +185,8 @@ static weft_status record_take_staged(struct shm_messages *messages, struct shm_
     return WEFT_OK;
 }
 
-static weft_status record_take(struct shm_messages *messages, struct shm_connection *connection,
-                               const struct record *record, struct error *error)
+static weft_status shm_receive_record_take(struct shm_messages *messages, struct shm_connection *connection,
+                                           const struct record *record, struct error *error)
 {
     struct transfer *transfer;
     switch (record->kind) {
@@ -224,7 +224,7 @@ weft_status shm_receive_records(struct shm_messages *messages, struct shm_connec
     weft_status status;
     do {
         uint32_t lines = record->kind == RECORD_EAGER ? pipe_lines(record->bytes) : 1;
-        status = record_take(messages, connection, record, error);
+        status = shm_receive_record_take(messages, connection, record, error);
         if (pipe_take(&connection->in, lines))
             connection->wake = true;
     } while (status == WEFT_OK && (record = pipe_peek(&connection->in)));

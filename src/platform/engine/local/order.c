@@ -245,14 +245,14 @@ bool local_order_is_own(const struct engine_local *local, const char *directory)
 }
 
 /* What is in the directory of a run. */
-struct found {
+struct local_order_found {
     bool others; /* orders of another platform, */
     char platform[NODE_PLATFORM_BYTES];
     bool runs; /* which run: they were killed, and are about to end */
 };
 
-static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt, struct found *found,
-                                   struct error *error)
+static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt,
+                                   struct local_order_found *found, struct error *error)
 {
     char directory[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
     weft_status status = WEFT_OK;
@@ -274,7 +274,7 @@ static weft_status look_at_attempt(const struct engine_local *local, const struc
 weft_status local_order_make_room(const struct engine_local *local, const struct attempt *attempt, struct error *error)
 {
     struct attempt run = *attempt, each = *attempt;
-    struct found found = {0};
+    struct local_order_found found = {0};
     char directory[FILE_PATH_BYTES], aside[FILE_PATH_BYTES];
     int64_t epoch;
     run.epoch = 0;

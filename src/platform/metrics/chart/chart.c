@@ -66,11 +66,12 @@ static void put_label(FILE *out, double x, double y, const char *kind, const cha
 
 /* ---- ranges ---- */
 
-struct range {
+struct chart_range {
     double low, high; /* low > high: nothing yet */
 };
 
-static void chart_widen(struct range *range, const double *values, const double *others, size_t count, bool positive)
+static void chart_widen(struct chart_range *range, const double *values, const double *others, size_t count,
+                        bool positive)
 {
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(values[i]) || !isfinite(others[i]) || (positive && values[i] <= 0))
@@ -82,7 +83,7 @@ static void chart_widen(struct range *range, const double *values, const double 
 
 static void make_axes(const struct chart_panel *panel, struct chart_axis *x, struct chart_axis *y)
 {
-    struct range across = {INFINITY, -INFINITY}, up = {INFINITY, -INFINITY};
+    struct chart_range across = {INFINITY, -INFINITY}, up = {INFINITY, -INFINITY};
     for (size_t i = 0; i < panel->curve_count; i++) {
         const struct chart_curve *curve = &panel->curves[i];
         chart_widen(&across, curve->x, curve->y, curve->count, false);
@@ -103,23 +104,23 @@ static void make_axes(const struct chart_panel *panel, struct chart_axis *x, str
 
 /* ---- one panel ---- */
 
-struct frame {
+struct chart_frame {
     double left, top, width, height;
     struct chart_axis x, y;
 };
 
-static double x_of(const struct frame *frame, double value)
+static double x_of(const struct chart_frame *frame, double value)
 {
     return frame->left + frame->width * chart_axis_place(&frame->x, value);
 }
 
-static double y_of(const struct frame *frame, double value)
+static double y_of(const struct chart_frame *frame, double value)
 {
     return frame->top + frame->height * (1 - chart_axis_place(&frame->y, value));
 }
 
 /* "loss", or where labels are shortened "learning rate (x 10^-3)". */
-static void put_panel_title(FILE *out, const struct frame *frame, const char *title)
+static void put_panel_title(FILE *out, const struct chart_frame *frame, const char *title)
 {
     fprintf(out, "<text class=\"panel\" x=\"%.1f\" y=\"%.1f\">", frame->left, frame->top - 11);
     chart_put_text(out, title);
@@ -129,7 +130,7 @@ static void put_panel_title(FILE *out, const struct frame *frame, const char *ti
     fputs("</text>\n", out);
 }
 
-static void put_axes(FILE *out, const struct frame *frame, const char *x_title)
+static void put_axes(FILE *out, const struct chart_frame *frame, const char *x_title)
 {
     const double right = frame->left + frame->width, bottom = frame->top + frame->height;
     fputs("<path class=\"grid\" d=\"", out);
@@ -147,7 +148,7 @@ static void put_axes(FILE *out, const struct frame *frame, const char *x_title)
 }
 
 /* Numbers of one decimal; a line begins anew after a gap. */
-static void chart_put_line(FILE *out, const struct frame *frame, const struct chart_curve *curve)
+static void chart_put_line(FILE *out, const struct chart_frame *frame, const struct chart_curve *curve)
 {
     static const char *const kinds[] = {[CHART_FAINT] = "faint", [CHART_STRONG] = "strong", [CHART_DOTTED] = "joint"};
     bool drawing = false;
@@ -161,7 +162,7 @@ static void chart_put_line(FILE *out, const struct frame *frame, const struct ch
     fputs("\"/>\n", out);
 }
 
-static void put_dots(FILE *out, const struct frame *frame, const struct chart_curve *curve)
+static void put_dots(FILE *out, const struct chart_frame *frame, const struct chart_curve *curve)
 {
     fprintf(out, "<g fill=\"%s\" stroke=\"" PAPER "\">\n", colour_of(curve));
     for (size_t i = 0; i < curve->count; i++)
@@ -174,7 +175,7 @@ static void put_dots(FILE *out, const struct frame *frame, const struct chart_cu
 static void put_panel(FILE *out, const struct chart *chart, const struct chart_panel *panel, double left, double top,
                       double width, double height)
 {
-    struct frame frame = {
+    struct chart_frame frame = {
         .left = left + AXIS_LEFT, .top = top + PANEL_TITLE, .width = width - AXIS_LEFT, .height = height};
     make_axes(panel, &frame.x, &frame.y);
     put_panel_title(out, &frame, panel->title);

@@ -16,26 +16,26 @@ struct column {
     double sum, count, lowest, highest;
 };
 
-struct range {
+struct text_chart_range {
     double low, high;
 };
 
-static void text_chart_widen(struct range *range, double value)
+static void text_chart_widen(struct text_chart_range *range, double value)
 {
     range->low = fmin(range->low, value);
     range->high = fmax(range->high, value);
 }
 
 /* The row of a value, from the top. */
-static uint32_t row_of(const struct range *range, double value, uint32_t rows)
+static uint32_t row_of(const struct text_chart_range *range, double value, uint32_t rows)
 {
     const double share = (value - range->low) / (range->high - range->low);
     return (uint32_t)lround((1 - fmin(fmax(share, 0), 1)) * (double)(rows - 1));
 }
 
-static struct range fill_columns(const struct text_chart *chart, struct column *columns, uint32_t width)
+static struct text_chart_range fill_columns(const struct text_chart *chart, struct column *columns, uint32_t width)
 {
-    struct range range = {INFINITY, -INFINITY};
+    struct text_chart_range range = {INFINITY, -INFINITY};
     const double first = chart->count ? chart->x[0] : 0;
     const double span = chart->count ? chart->x[chart->count - 1] - first : 0;
     for (size_t i = 0; i < chart->count; i++) {
@@ -55,8 +55,8 @@ static struct range fill_columns(const struct text_chart *chart, struct column *
     return range;
 }
 
-static void text_chart_draw(const struct column *columns, uint32_t width, uint32_t rows, const struct range *range,
-                            char *picture)
+static void text_chart_draw(const struct column *columns, uint32_t width, uint32_t rows,
+                            const struct text_chart_range *range, char *picture)
 {
     memset(picture, ' ', (size_t)width * rows);
     for (uint32_t x = 0; x < width; x++) {
@@ -89,8 +89,8 @@ static void print_ends(const struct text_chart *chart, uint32_t width, FILE *out
     fprintf(output, "\n%*s  %s%*s\n", LABEL_COLUMNS, "", left, room > length ? room : length + 1, right);
 }
 
-static weft_status print_picture(const struct text_chart *chart, const struct range *range, const char *picture,
-                                 uint32_t width, uint32_t rows, FILE *output, struct error *error)
+static weft_status print_picture(const struct text_chart *chart, const struct text_chart_range *range,
+                                 const char *picture, uint32_t width, uint32_t rows, FILE *output, struct error *error)
 {
     for (uint32_t y = 0; y < rows; y++) {
         char label[32] = "";
@@ -114,13 +114,13 @@ weft_status text_chart_print(const struct text_chart *chart, FILE *output, struc
     if (!columns || !picture) {
         status = error_memory(error, (size_t)width * (rows + sizeof *columns), "a picture of letters");
     } else {
-        struct range range = fill_columns(chart, columns, width);
+        struct text_chart_range range = fill_columns(chart, columns, width);
         if (range.low > range.high) {
             fprintf(output, "%*s  (nothing of it is a number)\n", LABEL_COLUMNS, "");
         } else {
             if (!(range.high > range.low)) { /* a line in the middle */
                 const double around = fabs(range.low) > 0 ? fabs(range.low) / 2 : 1;
-                range = (struct range){range.low - around, range.high + around};
+                range = (struct text_chart_range){range.low - around, range.high + around};
             }
             text_chart_draw(columns, width, rows, &range, picture);
             status = print_picture(chart, &range, picture, width, rows, output, error);

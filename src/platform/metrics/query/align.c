@@ -37,14 +37,14 @@ struct grid {
     size_t count;
 };
 
-struct times {
+struct align_times {
     int64_t *list;
     size_t count, room;
 };
 
 static void align_take_time(void *state, const struct metric_point *point)
 {
-    struct times *times = state;
+    struct align_times *times = state;
     if (times->count < times->room)
         times->list[times->count++] = point->time;
 }
@@ -60,7 +60,7 @@ static int64_t rounded(int64_t number)
 
 /* The times of all points, and the usual time between two of a rank (0: no rank has two). */
 static weft_status read_times(struct metric_store *store, const struct metric_query *query,
-                              const struct metric_choice *choice, struct times *times, int64_t *between,
+                              const struct metric_choice *choice, struct align_times *times, int64_t *between,
                               struct error *error)
 {
     int64_t *gaps = malloc((times->room + 1) * sizeof *gaps);
@@ -85,7 +85,7 @@ static weft_status read_times(struct metric_store *store, const struct metric_qu
 }
 
 /* Parts of that width for points at these times, which become their numbers. */
-static void grid_of_times(struct grid *grid, struct times *times, int64_t width)
+static void grid_of_times(struct grid *grid, struct align_times *times, int64_t width)
 {
     size_t kept = 0;
     for (size_t i = 0; i < times->count; i++)
@@ -123,7 +123,7 @@ static weft_status make_grid(struct metric_store *store, const struct metric_que
 {
     /* With more points of a rank there are too many parts of that width, whatever it is. */
     const bool few = points <= TIMES_MOST && points <= 2 * (uint64_t)most * metric_choice_ranks(choice);
-    struct times times = {.room = few ? (size_t)points : 0};
+    struct align_times times = {.room = few ? (size_t)points : 0};
     int64_t between = 0;
     weft_status status = WEFT_OK;
     if (times.room > 0) {

@@ -32,13 +32,13 @@ struct metric_spread metric_curve_spread(const struct metric_curve *curve, size_
 /* ---- extent ---- */
 
 /* The part of the axis that has something to draw, and how much. */
-struct extent {
+struct draw_extent {
     bool times;
     int64_t least, greatest;
     uint64_t points;
 };
 
-static void draw_widen(struct extent *extent, int64_t least, int64_t greatest, uint64_t points)
+static void draw_widen(struct draw_extent *extent, int64_t least, int64_t greatest, uint64_t points)
 {
     if (extent->points == 0 || least < extent->least)
         extent->least = least;
@@ -49,14 +49,14 @@ static void draw_widen(struct extent *extent, int64_t least, int64_t greatest, u
 
 static void take_extent(void *state, const struct metric_summary *summary)
 {
-    struct extent *extent = state;
+    struct draw_extent *extent = state;
     const int64_t *range = extent->times ? summary->times : summary->steps;
     draw_widen(extent, range[0], range[1], summary->count);
 }
 
 static void take_extent_point(void *state, const struct metric_point *point)
 {
-    struct extent *extent = state;
+    struct draw_extent *extent = state;
     const int64_t place = extent->times ? point->time : point->step;
     draw_widen(extent, place, place, 1);
 }
@@ -90,7 +90,7 @@ static void take_part_point(void *state, const struct metric_point *point)
 }
 
 static weft_status draw_parts(struct metric_store *store, const struct metric_query *query,
-                              const struct metric_choice *choice, const struct extent *extent, size_t most,
+                              const struct metric_choice *choice, const struct draw_extent *extent, size_t most,
                               struct metric_curve *curve, struct error *error)
 {
     const size_t count = most > 1 ? most / 2 : 1;
@@ -192,7 +192,7 @@ static weft_status draw_draw(struct metric_store *store, const struct metric_que
                              const struct metric_choice *choice, size_t most, struct metric_curve *curve,
                              struct error *error)
 {
-    struct extent extent = {.times = query->axis == METRIC_TIMES};
+    struct draw_extent extent = {.times = query->axis == METRIC_TIMES};
     struct metric_walk walk = {.times = query->axis == METRIC_TIMES,
                                .from = query->from,
                                .to = query->to,

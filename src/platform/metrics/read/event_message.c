@@ -11,7 +11,7 @@
 
 #define TIME_MOST 9e9 /* seconds since 1970 whose microseconds a double holds */
 
-enum wire {
+enum event_message_wire {
     WIRE_VARINT = 0,
     WIRE_FIXED64 = 1,
     WIRE_BYTES = 2,
@@ -19,9 +19,9 @@ enum wire {
 };
 
 /* A field: what follows its key. */
-struct field {
+struct event_message_field {
     uint64_t number;
-    enum wire wire;
+    enum event_message_wire wire;
     uint64_t value;             /* of all kinds but bytes */
     struct varint_reader bytes; /* of that one */
 };
@@ -35,13 +35,13 @@ static uint64_t event_message_little_endian(const uint8_t *bytes, size_t size)
 }
 
 /* False at the end of the message, and where it makes no sense. */
-static bool next_field(struct varint_reader *message, struct field *field)
+static bool next_field(struct varint_reader *message, struct event_message_field *field)
 {
     uint64_t key, size;
     if (!varint_get(message, &key))
         return false;
     field->number = key >> 3;
-    field->wire = (enum wire)(key & 7);
+    field->wire = (enum event_message_wire)(key & 7);
     switch (field->wire) {
     case WIRE_VARINT:
         return varint_get(message, &field->value);
@@ -149,7 +149,7 @@ static size_t event_message_size_of(uint64_t type)
 /* Whether a shape is that of one number: no dimension, or only such of 1. */
 static bool is_single(struct varint_reader shape)
 {
-    struct field field, size;
+    struct event_message_field field, size;
     while (next_field(&shape, &field))
         if (field.number == 2 && field.wire == WIRE_BYTES)
             while (next_field(&field.bytes, &size))
@@ -159,7 +159,7 @@ static bool is_single(struct varint_reader shape)
 }
 
 /* The first number of a list of them, packed or not, as float_val, int_val and their like have it. */
-static bool first_of(struct field *field, uint64_t *bits)
+static bool first_of(struct event_message_field *field, uint64_t *bits)
 {
     if (field->wire != WIRE_BYTES) {
         *bits = field->value;
@@ -176,7 +176,7 @@ static bool first_of(struct field *field, uint64_t *bits)
 
 static bool event_message_read_tensor(struct varint_reader tensor, double *value)
 {
-    struct field field;
+    struct event_message_field field;
     uint64_t type = 0, bits = 0;
     bool found = false, content = false;
     size_t size = 0;
@@ -204,7 +204,7 @@ static bool event_message_read_tensor(struct varint_reader tensor, double *value
 static bool event_message_is_foreign(struct varint_reader metadata)
 {
     static const char scalars[] = "scalars";
-    struct field field, name;
+    struct event_message_field field, name;
     while (next_field(&metadata, &field))
         if (field.number == 1 && field.wire == WIRE_BYTES)
             while (next_field(&field.bytes, &name))
@@ -218,7 +218,7 @@ static weft_status event_message_read_value(struct varint_reader message, struct
                                             events_take *take, void *state, uint64_t *left_out, struct error *error)
 {
     char name[EVENTS_NAME_MOST + 1];
-    struct field field;
+    struct event_message_field field;
     size_t length = 0;
     bool found = false;
     while (next_field(&message, &field)) {
@@ -251,7 +251,7 @@ weft_status event_message_read(const uint8_t *bytes, size_t size, events_take *t
     const struct varint_reader whole = {bytes, bytes + size};
     struct varint_reader event = whole;
     struct events_scalar scalar = {0};
-    struct field field, value;
+    struct event_message_field field, value;
     weft_status status = WEFT_OK;
     /* Step and time first: they may stand behind the values. */
     while (next_field(&event, &field)) {

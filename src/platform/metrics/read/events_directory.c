@@ -16,7 +16,7 @@ static const char *const homes[] = {"runs", "logs", "tensorboard", "lightning_lo
 static const char *const plain_names[] = {"train", "training", "val", "valid", "validation", "test", "eval"};
 
 /* An event file. A file is open only while it is read. */
-struct file {
+struct events_directory_file {
     char *path;
     char *prefix;    /* of its names; "" or it ends with a slash */
     uint64_t offset; /* of what is to be read next; beyond the end where that is the rest of a large record */
@@ -32,7 +32,7 @@ struct run_directory {
 
 struct events_directory {
     char *directory, *chosen; /* chosen: NULL or absolute */
-    struct file *files;
+    struct events_directory_file *files;
     uint32_t count, room;
     struct run_directory *runs;
     uint32_t run_count, run_room;
@@ -130,15 +130,15 @@ static weft_status add_file(struct events_directory *directory, const char *pare
     }
     if (directory->count == directory->room) {
         const uint32_t room = 2 * directory->room + 8;
-        struct file *grown = realloc(directory->files, room * sizeof *grown);
+        struct events_directory_file *grown = realloc(directory->files, room * sizeof *grown);
         if (!grown)
             return no_memory(error);
         directory->files = grown;
         directory->room = room;
     }
     /* What is there already says nothing about which names the program will give. */
-    struct file file = {.path = strdup(path),
-                        .prefix = directory->first ? NULL : events_directory_prefix_of(directory, parent, home)};
+    struct events_directory_file file = {
+        .path = strdup(path), .prefix = directory->first ? NULL : events_directory_prefix_of(directory, parent, home)};
     if (!file.path || (!file.prefix && !directory->first)) {
         free(file.path);
         free(file.prefix);
@@ -313,7 +313,8 @@ static weft_status events_directory_take_scalar(void *state, const struct events
 }
 
 /* An earlier file that grows after all: of a program that goes on with its directory. */
-static weft_status name_file(struct events_directory *directory, struct file *file, struct error *error)
+static weft_status name_file(struct events_directory *directory, struct events_directory_file *file,
+                             struct error *error)
 {
     char parent[FILE_PATH_BYTES];
     if (file->prefix)
@@ -324,7 +325,7 @@ static weft_status name_file(struct events_directory *directory, struct file *fi
     return file->prefix ? WEFT_OK : no_memory(error);
 }
 
-static weft_status events_directory_read_file(struct events_directory *directory, struct file *file,
+static weft_status events_directory_read_file(struct events_directory *directory, struct events_directory_file *file,
                                               struct error *error)
 {
     struct stat found;

@@ -26,7 +26,7 @@ enum event {
     EVENT_OTHER, /* of weft train, and no metrics */
 };
 
-struct scanner {
+struct lines_scanner {
     const char *at, *end;
     struct metric_line *line;
     char name[METRIC_NAME_MOST]; /* of what is being read, the objects around it first */
@@ -38,13 +38,13 @@ struct scanner {
     bool null[METRIC_LINE_VALUES]; /* that value is null */
 };
 
-static void skip_space(struct scanner *scanner)
+static void skip_space(struct lines_scanner *scanner)
 {
     while (scanner->at < scanner->end && strchr(" \t\r\n", *scanner->at) && *scanner->at)
         scanner->at++;
 }
 
-static bool lines_take(struct scanner *scanner, const char *word)
+static bool lines_take(struct lines_scanner *scanner, const char *word)
 {
     const size_t length = strlen(word);
     if ((size_t)(scanner->end - scanner->at) < length || memcmp(scanner->at, word, length) != 0)
@@ -55,19 +55,19 @@ static bool lines_take(struct scanner *scanner, const char *word)
 
 /* ---- strings ---- */
 
-struct text {
+struct lines_text {
     char *bytes;
     size_t room, length; /* a text that is longer than its room is counted on, not kept */
 };
 
-static void lines_put(struct text *text, unsigned char byte)
+static void lines_put(struct lines_text *text, unsigned char byte)
 {
     if (text->length < text->room)
         text->bytes[text->length] = (char)byte;
     text->length++;
 }
 
-static void put_code_point(struct text *text, unsigned long code)
+static void put_code_point(struct lines_text *text, unsigned long code)
 {
     if (code < 0x80) {
         lines_put(text, (unsigned char)code);
@@ -86,7 +86,7 @@ static void put_code_point(struct text *text, unsigned long code)
     }
 }
 
-static bool take_hex(struct scanner *scanner, unsigned long *code)
+static bool take_hex(struct lines_scanner *scanner, unsigned long *code)
 {
     if (scanner->end - scanner->at < 4)
         return false;
@@ -102,7 +102,7 @@ static bool take_hex(struct scanner *scanner, unsigned long *code)
 }
 
 /* What follows \u. Half of a surrogate pair stands for nothing. */
-static bool take_code_point(struct scanner *scanner, struct text *text)
+static bool take_code_point(struct lines_scanner *scanner, struct lines_text *text)
 {
     unsigned long code, low;
     if (!take_hex(scanner, &code))
@@ -118,7 +118,7 @@ static bool take_code_point(struct scanner *scanner, struct text *text)
     return true;
 }
 
-static bool take_escape(struct scanner *scanner, struct text *text)
+static bool take_escape(struct lines_scanner *scanner, struct lines_text *text)
 {
     static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     if (scanner->at == scanner->end)
@@ -132,7 +132,7 @@ static bool take_escape(struct scanner *scanner, struct text *text)
     return escape != NULL;
 }
 
-static bool take_string(struct scanner *scanner, struct text *text)
+static bool take_string(struct lines_scanner *scanner, struct lines_text *text)
 {
     if (!lines_take(scanner, "\""))
         return false;
@@ -182,7 +182,7 @@ static size_t number_length(const char *begin, const char *end)
     return (size_t)(at - begin);
 }
 
-static bool lines_take_number(struct scanner *scanner, double *value)
+static bool lines_take_number(struct lines_scanner *scanner, double *value)
 {
     const char *begin = scanner->at;
     if (lines_take(scanner, "NaN")) {
@@ -211,14 +211,14 @@ static bool lines_is_whole(double value, double least, double most)
 
 /* ---- values ---- */
 
-static bool take_value(struct scanner *scanner, bool metric);
+static bool take_value(struct lines_scanner *scanner, bool metric);
 
-static bool named(const struct scanner *scanner, const char *name)
+static bool named(const struct lines_scanner *scanner, const char *name)
 {
     return scanner->depth == 1 && scanner->length == strlen(name) && memcmp(scanner->name, name, scanner->length) == 0;
 }
 
-static void lines_keep(struct scanner *scanner, double value, bool null)
+static void lines_keep(struct lines_scanner *scanner, double value, bool null)
 {
     struct metric_line *line = scanner->line;
     if (line->count == METRIC_LINE_VALUES || scanner->length > METRIC_NAME_MOST || scanner->empty) {
@@ -233,7 +233,7 @@ static void lines_keep(struct scanner *scanner, double value, bool null)
     kept->value = value;
 }
 
-static bool keep_number(struct scanner *scanner, double value)
+static bool keep_number(struct lines_scanner *scanner, double value)
 {
     struct metric_line *line = scanner->line;
     if (named(scanner, "step")) {
@@ -251,10 +251,10 @@ static bool keep_number(struct scanner *scanner, double value)
     return true;
 }
 
-static bool take_text_value(struct scanner *scanner)
+static bool take_text_value(struct lines_scanner *scanner)
 {
     char bytes[16];
-    struct text text = {bytes, sizeof bytes - 1, 0};
+    struct lines_text text = {bytes, sizeof bytes - 1, 0};
     if (!take_string(scanner, &text))
         return false;
     if (named(scanner, "step"))
@@ -272,9 +272,9 @@ static bool take_text_value(struct scanner *scanner)
 }
 
 /* A key, which follows the first `around` bytes: those of the objects around it, which stay. */
-static bool lines_take_key(struct scanner *scanner, size_t around)
+static bool lines_take_key(struct lines_scanner *scanner, size_t around)
 {
-    struct text key = {scanner->name + around, METRIC_NAME_MOST - around, 0};
+    struct lines_text key = {scanner->name + around, METRIC_NAME_MOST - around, 0};
     if (!take_string(scanner, &key))
         return false;
     scanner->empty = key.length == 0;
@@ -283,7 +283,7 @@ static bool lines_take_key(struct scanner *scanner, size_t around)
     return lines_take(scanner, ":");
 }
 
-static bool take_members(struct scanner *scanner, bool metric)
+static bool take_members(struct lines_scanner *scanner, bool metric)
 {
     size_t around = scanner->length;
     if (scanner->depth > 1 && around < METRIC_NAME_MOST)
@@ -298,7 +298,7 @@ static bool take_members(struct scanner *scanner, bool metric)
     return lines_take(scanner, "}");
 }
 
-static bool take_object(struct scanner *scanner, bool metric)
+static bool take_object(struct lines_scanner *scanner, bool metric)
 {
     if (++scanner->depth > METRIC_LINE_DEPTH)
         return false;
@@ -308,7 +308,7 @@ static bool take_object(struct scanner *scanner, bool metric)
     return whole;
 }
 
-static bool lines_take_array(struct scanner *scanner)
+static bool lines_take_array(struct lines_scanner *scanner)
 {
     if (++scanner->depth > METRIC_LINE_DEPTH)
         return false;
@@ -326,7 +326,7 @@ static bool lines_take_array(struct scanner *scanner)
 }
 
 /* And the white space around it. `metric`: its numbers are; those in arrays are not. */
-static bool take_value(struct scanner *scanner, bool metric)
+static bool take_value(struct lines_scanner *scanner, bool metric)
 {
     double value;
     bool whole;
@@ -374,7 +374,7 @@ static bool name_figure(struct metric_value *value, enum event event)
     return finite_or_nan;
 }
 
-static void settle_values(struct scanner *scanner)
+static void settle_values(struct lines_scanner *scanner)
 {
     struct metric_line *line = scanner->line;
     size_t kept = 0;
@@ -455,8 +455,8 @@ bool metric_line_read(const char *line, size_t length, struct metric_line *metri
     metrics->count = metrics->left_out = 0;
     metrics->time = -1;
     metrics->rank = rank;
-    struct scanner scanner;
-    scanner = (struct scanner){.at = at, .end = end, .line = metrics};
+    struct lines_scanner scanner;
+    scanner = (struct lines_scanner){.at = at, .end = end, .line = metrics};
     if (!take_value(&scanner, true) || scanner.at != end || scanner.event == EVENT_OTHER)
         return false;
     settle_values(&scanner);

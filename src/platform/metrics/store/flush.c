@@ -93,7 +93,7 @@ static void flush_put(struct metric_flush *flush, struct metric_series *series, 
     flush->used += size;
 }
 
-struct target {
+struct flush_target {
     struct metric_flush *flush;
     struct metric_series *series;
 };
@@ -101,7 +101,7 @@ struct target {
 /* With block n, the summary of n / 16^level becomes whole. */
 static weft_status put_summary(void *state, unsigned level, const struct metric_summary *summary, struct error *error)
 {
-    const struct target *target = state;
+    const struct flush_target *target = state;
     const weft_status status = reserve(target->flush, METRIC_SUMMARY_BYTES, error);
     if (status != WEFT_OK)
         return status;
@@ -116,7 +116,7 @@ static weft_status put_summary(void *state, unsigned level, const struct metric_
 weft_status metric_flush_block(struct metric_flush *flush, struct metric_series *series, struct database *database,
                                struct error *error)
 {
-    struct target target = {flush, series};
+    struct flush_target target = {flush, series};
     struct metric_point points[METRIC_BLOCK_POINTS];
     const struct metric_levels before = series->levels;
     const size_t count = flush->count, used = flush->used;

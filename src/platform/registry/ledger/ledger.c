@@ -41,7 +41,7 @@ static weft_status get_account(struct database *database, const char *kind, cons
 
 /* ---- postings ---- */
 
-struct entry {
+struct ledger_own_entry {
     int64_t account, amount;
 };
 
@@ -50,10 +50,11 @@ struct posting {
     int64_t run, epoch; /* 0: none */
     const char *actor, *detail;
     int64_t now;
-    struct entry entries[3]; /* of different accounts; those of 0 are left out */
+    struct ledger_own_entry entries[3]; /* of different accounts; those of 0 are left out */
 };
 
-static weft_status add_entry(struct database *database, int64_t posting, const struct entry *entry, struct error *error)
+static weft_status add_entry(struct database *database, int64_t posting, const struct ledger_own_entry *entry,
+                             struct error *error)
 {
     struct statement *insert =
         database_prepare(database, "INSERT INTO entries (posting, account, amount) VALUES (?, ?, ?)");

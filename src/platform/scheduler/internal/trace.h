@@ -28,7 +28,7 @@ struct trace_job {
 };
 
 /** Jobs in the order of submission. */
-struct trace {
+struct job_trace {
     struct trace_job *jobs;
     size_t count;
     size_t left_out; /**< jobs of the file that are not among them */
@@ -36,11 +36,11 @@ struct trace {
 };
 
 /** Read the trace at `path`. Errors: SYSTEM; DATA with the line that is wrong; MEMORY. */
-weft_status trace_read(const char *path, struct trace *trace, struct error *error);
+weft_status trace_read(const char *path, struct job_trace *trace, struct error *error);
 
 /** The same of `size` bytes of text, named `path` in messages. */
-weft_status trace_parse(const char *path, const char *text, size_t size, struct trace *trace, struct error *error);
+weft_status trace_parse(const char *path, const char *text, size_t size, struct job_trace *trace, struct error *error);
 
-void trace_free(struct trace *trace);
+void trace_free(struct job_trace *trace);
 
 #endif

@@ -20,7 +20,7 @@
 #define WORDS_MOST    4096
 
 /* What is kept with a call that begins a command. */
-struct beginning {
+struct routes_exec_beginning {
     struct service *service;
     struct attempt attempt;
     uint32_t node;
@@ -39,7 +39,7 @@ static void free_texts(char **texts)
 /* The call is over, and the command with it. */
 static void routes_exec_release(void *kept)
 {
-    struct beginning *beginning = kept;
+    struct routes_exec_beginning *beginning = kept;
     struct service *service = beginning->service;
     for (struct exec_session **at = &service->sessions; *at; at = &(*at)->next)
         if (*at == beginning->session) {
@@ -55,7 +55,8 @@ static void routes_exec_release(void *kept)
 
 /* ---- what is asked for ---- */
 
-static weft_status routes_exec_read_environment(struct beginning *beginning, const cJSON *given, struct error *error)
+static weft_status routes_exec_read_environment(struct routes_exec_beginning *beginning, const cJSON *given,
+                                                struct error *error)
 {
     int count = cJSON_GetArraySize(given), used = 0;
     const cJSON *item;
@@ -82,7 +83,8 @@ static weft_status routes_exec_read_environment(struct beginning *beginning, con
     return WEFT_OK;
 }
 
-static weft_status routes_exec_read_body(struct route_call *call, struct beginning *beginning, struct error *error)
+static weft_status routes_exec_read_body(struct route_call *call, struct routes_exec_beginning *beginning,
+                                         struct error *error)
 {
     const cJSON *body = call->body, *command = cJSON_GetObjectItemCaseSensitive(body, "command"), *item;
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(body, "rows"),
@@ -120,7 +122,7 @@ static weft_status routes_exec_read_body(struct route_call *call, struct beginni
 static weft_status ask_engine(struct writer *writer, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
-    struct beginning *beginning = call->kept;
+    struct routes_exec_beginning *beginning = call->kept;
     struct engine *engine = writer_engine(writer);
     return engine->exec(engine, &beginning->attempt, beginning->node, &beginning->session->order,
                         &beginning->session->exec, error);
@@ -128,7 +130,7 @@ static weft_status ask_engine(struct writer *writer, struct route_call *call, st
 
 static void asked(struct route_call *call, weft_status status, const struct error *error)
 {
-    struct beginning *beginning = call->kept;
+    struct routes_exec_beginning *beginning = call->kept;
     struct service *service = beginning->service;
     if (status != WEFT_OK) {
         http_fail_error(call->request, error);
@@ -164,13 +166,13 @@ static void exec_in_node(struct route_call *call)
                   service->session_count);
         return;
     }
-    struct beginning *beginning = calloc(1, sizeof *beginning);
+    struct routes_exec_beginning *beginning = calloc(1, sizeof *beginning);
     if (!beginning) {
         http_fail(call->request, 503, "the server is out of memory at the moment");
         return;
     }
-    *beginning =
-        (struct beginning){.service = service, .attempt = {.epoch = (uint64_t)run.epoch}, .node = (uint32_t)node};
+    *beginning = (struct routes_exec_beginning){
+        .service = service, .attempt = {.epoch = (uint64_t)run.epoch}, .node = (uint32_t)node};
     snprintf(beginning->attempt.run, sizeof beginning->attempt.run, "%" PRId64, run.run);
     call->kept = beginning;
     call->release = routes_exec_release;

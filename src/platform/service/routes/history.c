@@ -26,10 +26,10 @@ static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
 
 /* ---- history ---- */
 
-enum column { TIME, SLOTS, TAKEN, WAITING, FREE, HOLE };
+enum routes_history_column { TIME, SLOTS, TAKEN, WAITING, FREE, HOLE };
 
 static void routes_history_put_column(struct json_writer *answer, const char *key,
-                                      const struct cluster_history *history, enum column column)
+                                      const struct cluster_history *history, enum routes_history_column column)
 {
     json_open_array(answer, key);
     for (size_t i = 0; i < history->count; i++) {

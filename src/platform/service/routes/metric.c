@@ -69,7 +69,7 @@ static weft_status metric_put_name(struct json_writer *answer, struct metric_sto
 }
 
 /* Which of the names are asked for. */
-struct choice {
+struct metric_own_choice {
     const char *search, *prefix, *after; /* NULL: any */
     size_t most;
 };
@@ -87,12 +87,12 @@ static size_t metric_prefix_of(const char *name)
     return slash ? (size_t)(slash - name) : 0;
 }
 
-static bool is_sought(const struct choice *choice, const char *name)
+static bool is_sought(const struct metric_own_choice *choice, const char *name)
 {
     return !choice->search || strcasestr(name, choice->search);
 }
 
-static bool is_chosen(const struct choice *choice, const char *name)
+static bool is_chosen(const struct metric_own_choice *choice, const char *name)
 {
     const size_t prefix = metric_prefix_of(name);
     return is_sought(choice, name) &&
@@ -102,7 +102,7 @@ static bool is_chosen(const struct choice *choice, const char *name)
 /* The prefixes of the names that are sought, with how many names each has. Names come in the order of the alphabet, and
  * so do prefixes, but for the empty one, whose names are among the others. */
 static void put_prefixes(struct json_writer *answer, const struct metric_name *names, size_t count,
-                         const struct choice *choice)
+                         const struct metric_own_choice *choice)
 {
     int64_t without = 0, members = 0, shown = 0, left_out = 0;
     const char *last = NULL;
@@ -146,7 +146,7 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
 
 /* A page of the names that are chosen, and how many there are. */
 static weft_status put_page(struct json_writer *answer, struct metric_store *store, int64_t run,
-                            const struct metric_name *names, size_t count, const struct choice *choice,
+                            const struct metric_name *names, size_t count, const struct metric_own_choice *choice,
                             struct error *error)
 {
     weft_status status = WEFT_OK;
@@ -177,8 +177,9 @@ static weft_status tell_names(struct writer *writer, struct route_call *call, st
 {
     const int64_t run = route_value(call, "run")->integer;
     const char *prefix = text_given(call, "prefix");
-    const struct choice choice = {text_given(call, "search"), prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
-                                  text_given(call, "after"), (size_t)route_value(call, "most")->integer};
+    const struct metric_own_choice choice = {text_given(call, "search"),
+                                             prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
+                                             text_given(call, "after"), (size_t)route_value(call, "most")->integer};
     struct metric_store *store = writer_metrics(writer);
     struct metric_name *names = NULL;
     size_t count = 0;
@@ -220,10 +221,10 @@ static int64_t bound_of(const struct route_call *call, const char *name, bool ti
     return times ? value->integer * 1000 + (otherwise == INT64_MAX ? 999 : 0) : value->integer;
 }
 
-enum column { COLUMN_X, COLUMN_MEAN, COLUMN_LOWEST, COLUMN_HIGHEST };
+enum metric_column { COLUMN_X, COLUMN_MEAN, COLUMN_LOWEST, COLUMN_HIGHEST };
 
 static void metric_put_column(struct json_writer *answer, const char *key, const struct metric_curve *curve, bool times,
-                              enum column column)
+                              enum metric_column column)
 {
     json_open_array(answer, key);
     for (size_t i = 0; i < curve->count; i++) {

@@ -62,7 +62,7 @@ static void show_server(struct route_call *call)
 #define KNOWN_FOR      5000000000u /* nanoseconds that a role is believed */
 
 /* A subscriber, and what it may see of the projects that were asked for last. */
-struct subscriber {
+struct routes_server_subscriber {
     struct route_call *call; /* whose identity is kept up to date */
     struct {
         char project[PLATFORM_NAME_BYTES];
@@ -74,7 +74,7 @@ struct subscriber {
 
 static bool may_see(void *context, const char *topic, const char *kind)
 {
-    struct subscriber *subscriber = context;
+    struct routes_server_subscriber *subscriber = context;
     uint64_t now = clock_now();
     if (!*topic)
         return true;
@@ -90,7 +90,7 @@ static bool may_see(void *context, const char *topic, const char *kind)
 
 static void subscribe(struct route_call *call)
 {
-    struct subscriber *subscriber = calloc(1, sizeof *subscriber);
+    struct routes_server_subscriber *subscriber = calloc(1, sizeof *subscriber);
     if (!subscriber) {
         http_fail(call->request, 503, "the server has no memory for another subscriber at the moment");
         return;

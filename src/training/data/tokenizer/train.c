@@ -28,7 +28,7 @@ struct pair {
 };
 
 /* A pair with the count that it had when it was put into the heap. */
-struct candidate {
+struct tokenizer_train_candidate {
     uint64_t count;
     uint32_t left, right, pair;
 };
@@ -45,7 +45,7 @@ struct tokenizer_training {
     uint32_t pair_count, pair_room;
     uint32_t *slots; /* pairs, by hash; TOKEN_NONE: free */
     size_t slot_count;
-    struct candidate *heap;
+    struct tokenizer_train_candidate *heap;
     size_t heap_count, heap_room;
 };
 
@@ -127,7 +127,7 @@ uint32_t tokenizer_training_words(const struct tokenizer_training *training)
 
 /* ---- the heap: most frequent pair first ---- */
 
-static bool comes_before(const struct candidate *a, const struct candidate *b)
+static bool comes_before(const struct tokenizer_train_candidate *a, const struct tokenizer_train_candidate *b)
 {
     if (a->count != b->count)
         return a->count > b->count;
@@ -138,15 +138,15 @@ static weft_status tokenizer_train_heap_push(struct tokenizer_training *training
 {
     if (training->heap_count == training->heap_room) {
         size_t room = 2 * training->heap_room + 1024;
-        struct candidate *heap = realloc(training->heap, room * sizeof *heap);
+        struct tokenizer_train_candidate *heap = realloc(training->heap, room * sizeof *heap);
         if (!heap)
             return error_memory(error, room * sizeof *heap, "a heap of pairs");
         training->heap = heap;
         training->heap_room = room;
     }
     const struct pair *pair = &training->pairs[number];
-    const struct candidate value = {pair->count, pair->left, pair->right, number};
-    struct candidate *heap = training->heap;
+    const struct tokenizer_train_candidate value = {pair->count, pair->left, pair->right, number};
+    struct tokenizer_train_candidate *heap = training->heap;
     size_t at = training->heap_count++;
     for (; at > 0 && comes_before(&value, &heap[(at - 1) / 2]); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
@@ -154,9 +154,9 @@ static weft_status tokenizer_train_heap_push(struct tokenizer_training *training
     return WEFT_OK;
 }
 
-static struct candidate tokenizer_train_heap_pop(struct tokenizer_training *training)
+static struct tokenizer_train_candidate tokenizer_train_heap_pop(struct tokenizer_training *training)
 {
-    struct candidate *heap = training->heap, top = heap[0], value = heap[--training->heap_count];
+    struct tokenizer_train_candidate *heap = training->heap, top = heap[0], value = heap[--training->heap_count];
     size_t at = 0;
     for (;;) {
         size_t child = 2 * at + 1;
@@ -364,7 +364,7 @@ static weft_status tokenizer_train_learn(struct tokenizer_training *training, ui
     if (status == WEFT_OK)
         status = spell_words(training, tokenizer, error);
     while (status == WEFT_OK && tokenizer->tokens.count < vocabulary - 1 && training->heap_count > 0) {
-        struct candidate best = tokenizer_train_heap_pop(training);
+        struct tokenizer_train_candidate best = tokenizer_train_heap_pop(training);
         if (stop && *stop)
             return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked after %u tokens; nothing was written",
                              tokenizer->tokens.count);

@@ -15,7 +15,7 @@
 
 /* One object, the name that it has in messages, and the first thing that was wrong: what is asked after that does
  * nothing. */
-struct source {
+struct public_config_source {
     const cJSON *object;
     const char *where;
     weft_status status;
@@ -23,13 +23,13 @@ struct source {
 };
 
 /* The value of `key`, or NULL where it is missing or null, which is the same in these files. */
-static const cJSON *public_config_find(const struct source *source, const char *key)
+static const cJSON *public_config_find(const struct public_config_source *source, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(source->object, key);
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-static void get_size(struct source *source, const char *key, size_t *size)
+static void get_size(struct public_config_source *source, const char *key, size_t *size)
 {
     int64_t number;
     if (source->status == WEFT_OK)
@@ -39,26 +39,26 @@ static void get_size(struct source *source, const char *key, size_t *size)
 }
 
 /* Where the key may be missing, the value stays as it is. */
-static void may_get_size(struct source *source, const char *key, size_t *size)
+static void may_get_size(struct public_config_source *source, const char *key, size_t *size)
 {
     if (public_config_find(source, key))
         get_size(source, key, size);
 }
 
-static void may_get_number(struct source *source, const char *key, double *number)
+static void may_get_number(struct public_config_source *source, const char *key, double *number)
 {
     if (source->status == WEFT_OK && public_config_find(source, key))
         source->status = json_get_number(source->object, key, source->where, number, source->error);
 }
 
-static void may_get_bool(struct source *source, const char *key, bool *value)
+static void may_get_bool(struct public_config_source *source, const char *key, bool *value)
 {
     if (source->status == WEFT_OK && public_config_find(source, key))
         source->status = json_get_bool(source->object, key, source->where, value, source->error);
 }
 
 /* What must be `wanted`, if it is said at all. */
-static void expect_bool(struct source *source, const char *key, bool wanted)
+static void expect_bool(struct public_config_source *source, const char *key, bool wanted)
 {
     bool value = wanted;
     may_get_bool(source, key, &value);
@@ -68,7 +68,7 @@ static void expect_bool(struct source *source, const char *key, bool wanted)
 }
 
 /* The same for a word that has two spellings. */
-static void expect_word(struct source *source, const char *key, const char *wanted, const char *same)
+static void expect_word(struct public_config_source *source, const char *key, const char *wanted, const char *same)
 {
     const char *value = wanted;
     if (source->status == WEFT_OK && public_config_find(source, key))
@@ -79,7 +79,7 @@ static void expect_word(struct source *source, const char *key, const char *want
                       source->where, key, value, wanted);
 }
 
-static void read_gpt2(struct source *source, struct model_shape *shape)
+static void read_gpt2(struct public_config_source *source, struct model_shape *shape)
 {
     shape->kind = "gpt";
     shape->norm_epsilon = 1e-5;
@@ -101,7 +101,7 @@ static void read_gpt2(struct source *source, struct model_shape *shape)
 }
 
 /* Rotary positions that are stretched for long contexts are another function; newer files keep the base within. */
-static void read_rotary(struct source *source, const char *key, struct model_shape *shape)
+static void read_rotary(struct public_config_source *source, const char *key, struct model_shape *shape)
 {
     const cJSON *scaling = public_config_find(source, key);
     if (source->status != WEFT_OK || !scaling)
@@ -116,12 +116,12 @@ static void read_rotary(struct source *source, const char *key, struct model_sha
                                    source->where, key, word ? word : "(not said)");
         return;
     }
-    struct source within = {.object = scaling, .where = source->where, .error = source->error};
+    struct public_config_source within = {.object = scaling, .where = source->where, .error = source->error};
     may_get_number(&within, "rope_theta", &shape->rotary_base);
     source->status = within.status;
 }
 
-static void read_llama(struct source *source, struct model_shape *shape)
+static void read_llama(struct public_config_source *source, struct model_shape *shape)
 {
     bool tied = false;
     size_t head_width = 0;
@@ -152,7 +152,7 @@ static void read_llama(struct source *source, struct model_shape *shape)
                                    source->where, head_width, shape->width, shape->heads);
 }
 
-static void read_config(struct source *source, struct model_shape *shape)
+static void read_config(struct public_config_source *source, struct model_shape *shape)
 {
     const char *type = "";
     source->status = json_get_text(source->object, "model_type", source->where, &type, source->error);
@@ -174,7 +174,7 @@ weft_status public_config_parse(const char *text, size_t size, const char *where
     weft_status status = json_parse(text, size, where, &root, error);
     if (status != WEFT_OK)
         return status;
-    struct source source = {.object = root, .where = where, .error = error};
+    struct public_config_source source = {.object = root, .where = where, .error = error};
     if (cJSON_IsObject(root))
         read_config(&source, &read);
     else

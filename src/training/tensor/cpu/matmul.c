@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* What a primitive is made for; compared byte by byte, so it has no padding. */
-struct key {
+struct matmul_key {
     uint64_t rows, columns, inner;
     uint64_t stride_a, stride_b, stride_c;
     uint32_t transpose_a, transpose_b, accumulate, bias, wide;
@@ -21,8 +21,8 @@ struct key {
 enum { A, B, BIAS, C, SCRATCHPAD, MEMORIES };
 
 /* One product; of one that is divided here, all tiles of one size. */
-struct entry {
-    struct key key;
+struct matmul_entry {
+    struct matmul_key key;
     dnnl_primitive_t primitive; /* NULL: an empty place in the table, unless `divided` */
     bool divided;               /* the library's way to compute it is not ours: see library_divides() */
     dnnl_memory_t *memories;    /* MEMORIES for each thread; NULL: not used */
@@ -35,14 +35,14 @@ struct cpu_matmuls {
     bool limited; /* the address space is: see ROOM_OF_THREAD */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    struct entry *entries; /* open addressing, a power of two of places */
+    struct matmul_entry *entries; /* open addressing, a power of two of places */
     size_t places, used;
     char *scratchpads; /* one for each thread: products run one after another */
     size_t scratchpad_bytes;
 };
 
 static weft_status onednn_failed(struct error *error, dnnl_data_type_t operands, const char *what,
-                                 const struct key *key, dnnl_status_t status)
+                                 const struct matmul_key *key, dnnl_status_t status)
 {
     if (status == dnnl_unimplemented && operands == dnnl_bf16)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -87,7 +87,7 @@ weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int thr
     return WEFT_OK;
 }
 
-static void entry_free(const struct cpu_matmuls *matmuls, struct entry *entry)
+static void entry_free(const struct cpu_matmuls *matmuls, struct matmul_entry *entry)
 {
     for (int i = 0; entry->memories && i < matmuls->threads * MEMORIES; i++)
         if (entry->memories[i])
@@ -95,7 +95,7 @@ static void entry_free(const struct cpu_matmuls *matmuls, struct entry *entry)
     free(entry->memories);
     if (entry->primitive)
         dnnl_primitive_destroy(entry->primitive);
-    *entry = (struct entry){0};
+    *entry = (struct matmul_entry){0};
 }
 
 void cpu_matmuls_close(struct cpu_matmuls *matmuls)
@@ -158,7 +158,7 @@ static weft_status hold_library_to(weft_type activations, enum kernel_set set, s
 
 /* ---- the table ---- */
 
-static uint64_t key_hash(const struct key *key)
+static uint64_t key_hash(const struct matmul_key *key)
 {
     uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0xcbf29ce484222325u;
     memcpy(words, key, sizeof *key);
@@ -167,13 +167,13 @@ static uint64_t key_hash(const struct key *key)
     return hash;
 }
 
-static bool is_used(const struct entry *entry)
+static bool is_used(const struct matmul_entry *entry)
 {
     return entry->primitive || entry->divided;
 }
 
 /* The place of `key`, or the empty place where it belongs. */
-static struct entry *table_place(struct entry *entries, size_t places, const struct key *key)
+static struct matmul_entry *table_place(struct matmul_entry *entries, size_t places, const struct matmul_key *key)
 {
     size_t place = key_hash(key) & (places - 1);
     while (is_used(&entries[place]) && memcmp(&entries[place].key, key, sizeof *key) != 0)
@@ -184,7 +184,7 @@ static struct entry *table_place(struct entry *entries, size_t places, const str
 static weft_status matmul_table_grow(struct cpu_matmuls *matmuls, struct error *error)
 {
     size_t places = matmuls->places * 2;
-    struct entry *entries = calloc(places, sizeof *entries);
+    struct matmul_entry *entries = calloc(places, sizeof *entries);
     if (!entries)
         return error_memory(error, places * sizeof *entries, "matrix products");
     for (size_t i = 0; i < matmuls->places; i++)
@@ -206,7 +206,7 @@ static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, dnnl_data_type_
     return dnnl_memory_desc_init_by_strides(matrix, 2, sizes, type, strides);
 }
 
-static dnnl_status_t make_attributes(const struct key *key, dnnl_primitive_attr_t *attributes)
+static dnnl_status_t make_attributes(const struct matmul_key *key, dnnl_primitive_attr_t *attributes)
 {
     dnnl_status_t status = dnnl_primitive_attr_create(attributes);
     if (status != dnnl_success)
@@ -226,7 +226,7 @@ static dnnl_status_t make_attributes(const struct key *key, dnnl_primitive_attr_
 }
 
 static dnnl_status_t make_memories(struct cpu_matmuls *matmuls, const dnnl_memory_desc_t *descriptions,
-                                   struct entry *entry)
+                                   struct matmul_entry *entry)
 {
     entry->memories = calloc((size_t)matmuls->threads * MEMORIES, sizeof(dnnl_memory_t));
     if (!entry->memories)
@@ -258,7 +258,7 @@ static bool begins(const char *name, const char *with)
  * oneDNN's kernel for a tile: the one that takes strides and sums into a wide c itself, where there is one. For
  * gradients of weights it takes 5 (f32) to 15 % (bf16) less time than the one that comes first.
  */
-static dnnl_status_t matmul_choose(struct cpu_matmuls *matmuls, const struct key *key,
+static dnnl_status_t matmul_choose(struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                    const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
                                    dnnl_primitive_desc_t *description)
 {
@@ -285,12 +285,12 @@ static dnnl_status_t matmul_choose(struct cpu_matmuls *matmuls, const struct key
  * would depend on the number of threads: its kernel "brg" does that for a transposed a only, "gemm" where c is small
  * (oneDNN 2.6: brgemm_matmul_utils.cpp, gemm_driver.cpp).
  */
-static bool library_divides(const struct key *key, dnnl_primitive_desc_t description)
+static bool library_divides(const struct matmul_key *key, dnnl_primitive_desc_t description)
 {
     return !key->transpose_a && begins(kernel_of(description), "brg");
 }
 
-static dnnl_status_t matmul_describe(const struct cpu_matmuls *matmuls, const struct key *key,
+static dnnl_status_t matmul_describe(const struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                      dnnl_memory_desc_t descriptions[MEMORIES])
 {
     const dnnl_data_type_t type = matmuls->operands, of_c = key->wide ? dnnl_f32 : type;
@@ -307,7 +307,7 @@ static dnnl_status_t matmul_describe(const struct cpu_matmuls *matmuls, const st
 }
 
 /* A description is made for as many threads as OpenMP has then. */
-static dnnl_status_t describe_for(struct cpu_matmuls *matmuls, int threads, const struct key *key,
+static dnnl_status_t describe_for(struct cpu_matmuls *matmuls, int threads, const struct matmul_key *key,
                                   const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
                                   dnnl_primitive_desc_t *description)
 {
@@ -320,7 +320,7 @@ static dnnl_status_t describe_for(struct cpu_matmuls *matmuls, int threads, cons
 
 /* How one thread would compute it tells whether the library may; if so, how all of them do, unless that is another way.
  */
-static dnnl_status_t matmul_plan(struct cpu_matmuls *matmuls, const struct key *key,
+static dnnl_status_t matmul_plan(struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                  const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
                                  dnnl_primitive_desc_t *description, bool *divided)
 {
@@ -337,7 +337,7 @@ static dnnl_status_t matmul_plan(struct cpu_matmuls *matmuls, const struct key *
     return dnnl_success;
 }
 
-static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct key *key, struct entry *entry)
+static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct matmul_key *key, struct matmul_entry *entry)
 {
     dnnl_memory_desc_t descriptions[MEMORIES];
     dnnl_status_t status = matmul_describe(matmuls, key, descriptions);
@@ -384,7 +384,7 @@ static weft_status scratchpads_reserve(struct cpu_matmuls *matmuls, size_t bytes
     return WEFT_OK;
 }
 
-static size_t scratchpad_of(const struct entry *entry)
+static size_t scratchpad_of(const struct matmul_entry *entry)
 {
     if (!entry->memories || !entry->memories[SCRATCHPAD])
         return 0;
@@ -401,9 +401,9 @@ static size_t scratchpad_of(const struct entry *entry)
 #define ROOM_OF_THREAD ((uint64_t)16 << 20)
 
 /* The entry for `key`, made if it is new; NULL with a message on failure. The next call may move it. */
-static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *key, struct error *error)
+static struct matmul_entry *entry_find(struct cpu_matmuls *matmuls, const struct matmul_key *key, struct error *error)
 {
-    struct entry *entry = table_place(matmuls->entries, matmuls->places, key);
+    struct matmul_entry *entry = table_place(matmuls->entries, matmuls->places, key);
     const uint64_t room = ROOM_OF_THREAD * (uint64_t)matmuls->threads;
     if (matmuls->limited && address_space_check(room, "a matrix product", error) != WEFT_OK)
         return NULL;
@@ -415,7 +415,7 @@ static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *k
             return NULL;
         matmuls->set = KERNEL_SETS;
     }
-    struct entry made = {0};
+    struct matmul_entry made = {0};
     dnnl_status_t status = entry_make(matmuls, key, &made);
     if (status != dnnl_success) {
         onednn_failed(error, matmuls->operands, "prepare", key, status);
@@ -437,13 +437,13 @@ failed:
 /* ---- running ---- */
 
 /* Where a product's matrices lie. */
-struct places {
+struct matmul_places {
     const char *a, *b, *bias;
     char *c;
 };
 
-static dnnl_status_t matmul_run(const struct cpu_matmuls *matmuls, const struct entry *entry,
-                                const struct places *places, int thread)
+static dnnl_status_t matmul_run(const struct cpu_matmuls *matmuls, const struct matmul_entry *entry,
+                                const struct matmul_places *places, int thread)
 {
     static const int names[MEMORIES] = {[A] = DNNL_ARG_SRC,
                                         [B] = DNNL_ARG_WEIGHTS,
@@ -483,9 +483,9 @@ static dnnl_status_t matmul_run(const struct cpu_matmuls *matmuls, const struct 
 #define TILE_WORTH ((double)(1 << 22)) /* multiply-adds from which a product of one tile is cut in two */
 
 struct tiles {
-    uint64_t rows, columns;            /* of a tile; the last of an edge may be smaller */
-    uint64_t of_rows, of_columns;      /* how many there are along each edge */
-    const struct entry *entries[2][2]; /* by whether it is the last along rows, along columns */
+    uint64_t rows, columns;                   /* of a tile; the last of an edge may be smaller */
+    uint64_t of_rows, of_columns;             /* how many there are along each edge */
+    const struct matmul_entry *entries[2][2]; /* by whether it is the last along rows, along columns */
 };
 
 static uint64_t divide_up(uint64_t length, uint64_t by)
@@ -504,7 +504,7 @@ static uint64_t tiles_along(uint64_t length)
     return count < TILE_MOST ? count : TILE_MOST;
 }
 
-static struct tiles matmul_cut(const struct key *key)
+static struct tiles matmul_cut(const struct matmul_key *key)
 {
     uint64_t of_rows = tiles_along(key->rows), of_columns = tiles_along(key->columns);
     if (of_rows * of_columns == 1 && (double)key->rows * (double)key->columns * (double)key->inner > TILE_WORTH) {
@@ -518,13 +518,13 @@ static struct tiles matmul_cut(const struct key *key)
 }
 
 /* Entries for tiles of up to four sizes. Making one may move the others, so they are looked up when all are there. */
-static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct key *whole, struct tiles *tiles,
+static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct matmul_key *whole, struct tiles *tiles,
                               struct error *error)
 {
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 4; i++) {
             const bool last_row = i & 1, last_column = i & 2;
-            struct key key = *whole;
+            struct matmul_key key = *whole;
             key.tile = true;
             key.rows = last_row ? whole->rows - (tiles->of_rows - 1) * tiles->rows : tiles->rows;
             key.columns = last_column ? whole->columns - (tiles->of_columns - 1) * tiles->columns : tiles->columns;
@@ -537,11 +537,11 @@ static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct key *who
     return WEFT_OK;
 }
 
-static struct places places_of_tile(const struct cpu_matmuls *matmuls, const struct key *whole,
-                                    const struct places *places, uint64_t row, uint64_t column)
+static struct matmul_places places_of_tile(const struct cpu_matmuls *matmuls, const struct matmul_key *whole,
+                                           const struct matmul_places *places, uint64_t row, uint64_t column)
 {
     const size_t operand = dnnl_data_type_size(matmuls->operands), of_c = whole->wide ? sizeof(float) : operand;
-    return (struct places){
+    return (struct matmul_places){
         .a = places->a + operand * (whole->transpose_a ? row : row * whole->stride_a),
         .b = places->b + operand * (whole->transpose_b ? column * whole->stride_b : column),
         .bias = places->bias ? places->bias + sizeof(float) * column : NULL,
@@ -554,8 +554,8 @@ static struct places places_of_tile(const struct cpu_matmuls *matmuls, const str
  * the system puts below it for a handler would be written over the heap (tensor_signals_test). A signal that comes
  * waits for the end of the tile, a millisecond or so.
  */
-static dnnl_status_t run_undisturbed(const struct cpu_matmuls *matmuls, const struct entry *entry,
-                                     const struct places *places, int thread)
+static dnnl_status_t run_undisturbed(const struct cpu_matmuls *matmuls, const struct matmul_entry *entry,
+                                     const struct matmul_places *places, int thread)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -565,16 +565,17 @@ static dnnl_status_t run_undisturbed(const struct cpu_matmuls *matmuls, const st
     return status;
 }
 
-static dnnl_status_t run_tiles(const struct cpu_matmuls *matmuls, const struct key *whole, const struct tiles *tiles,
-                               const struct places *places)
+static dnnl_status_t run_tiles(const struct cpu_matmuls *matmuls, const struct matmul_key *whole,
+                               const struct tiles *tiles, const struct matmul_places *places)
 {
     const int count = (int)(tiles->of_rows * tiles->of_columns);
     int failed = dnnl_success;
 #pragma omp parallel for schedule(dynamic) num_threads(matmuls->threads) if (matmuls->threads > 1)
     for (int i = 0; i < count; i++) {
         const uint64_t row = (uint64_t)i / tiles->of_columns, column = (uint64_t)i % tiles->of_columns;
-        const struct entry *entry = tiles->entries[row + 1 == tiles->of_rows][column + 1 == tiles->of_columns];
-        const struct places tile = places_of_tile(matmuls, whole, places, row * tiles->rows, column * tiles->columns);
+        const struct matmul_entry *entry = tiles->entries[row + 1 == tiles->of_rows][column + 1 == tiles->of_columns];
+        const struct matmul_places tile =
+            places_of_tile(matmuls, whole, places, row * tiles->rows, column * tiles->columns);
         const dnnl_status_t status = run_undisturbed(matmuls, entry, &tile, omp_get_thread_num());
         if (status != dnnl_success) {
 #pragma omp atomic write
@@ -586,7 +587,7 @@ static dnnl_status_t run_tiles(const struct cpu_matmuls *matmuls, const struct k
 
 weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *arguments, struct error *error)
 {
-    const struct key key = {
+    const struct matmul_key key = {
         .rows = arguments->rows,
         .columns = arguments->columns,
         .inner = arguments->inner,
@@ -603,8 +604,8 @@ weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *ar
         .bias = arguments->bias != NULL,
         .wide = arguments->wide,
     };
-    const struct places places = {arguments->a, arguments->b, arguments->bias, arguments->c};
-    const struct entry *entry = entry_find(matmuls, &key, error);
+    const struct matmul_places places = {arguments->a, arguments->b, arguments->bias, arguments->c};
+    const struct matmul_entry *entry = entry_find(matmuls, &key, error);
     if (!entry)
         return error->status;
     dnnl_status_t ran;

@@ -117,7 +117,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bo
 }
 
 /* How far a run has come, besides its state. */
-struct course {
+struct trainer_course {
     uint64_t begin, end;       /* steps taken when it began or went on; step after which it ends this time */
     uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
     bool stopping;             /* some rank was told to stop, and all know */
@@ -132,7 +132,7 @@ static bool is_scheduled(const struct train_config *config, uint64_t step)
 }
 
 /* An evaluation that a stop cuts short leaves no trace: the run that goes on makes it again. */
-static weft_status trainer_evaluate(struct trainer *trainer, struct course *course, struct error *error)
+static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_course *course, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct patience *patience = &trainer->state.patience;
@@ -234,7 +234,8 @@ static bool has_lost_patience(const struct trainer *trainer)
     return patience_is_over(&trainer->state.patience, (uint64_t)trainer->config.patience);
 }
 
-static weft_status save(struct trainer *trainer, struct course *course, bool last, bool *speaks, struct error *error)
+static weft_status save(struct trainer *trainer, struct trainer_course *course, bool last, bool *speaks,
+                        struct error *error)
 {
     course->saved = trainer->state.step;
     course->is_best = false;
@@ -242,7 +243,7 @@ static weft_status save(struct trainer *trainer, struct course *course, bool las
 }
 
 /* What is due before the next step. A run that was stopped in an evaluation goes on with it. */
-static weft_status pause_between_steps(struct trainer *trainer, struct course *course, bool *speaks,
+static weft_status pause_between_steps(struct trainer *trainer, struct trainer_course *course, bool *speaks,
                                        struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -258,7 +259,8 @@ static weft_status pause_between_steps(struct trainer *trainer, struct course *c
 }
 
 /* The last checkpoint is whole before the last evaluation begins, which may take long. */
-static weft_status save_and_evaluate(struct trainer *trainer, struct course *course, bool *speaks, struct error *error)
+static weft_status save_and_evaluate(struct trainer *trainer, struct trainer_course *course, bool *speaks,
+                                     struct error *error)
 {
     const struct training_state *state = &trainer->state;
     const uint64_t before = state->patience.last_step;
@@ -280,7 +282,7 @@ static weft_status loop_trainer_run(struct trainer *trainer, bool *speaks, struc
 {
     const struct train_config *config = &trainer->config;
     struct training_state *state = &trainer->state;
-    struct course course = {
+    struct trainer_course course = {
         .begin = state->step,
         .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
         .saved = UINT64_MAX,

@@ -20,24 +20,24 @@
 #define VALUE_BYTES  (EVENT_TAG_MOST + 16)
 #define RECORD_BYTES (64 + EVENT_VALUES_MOST * VALUE_BYTES)
 
-enum wire {
+enum event_file_wire {
     WIRE_VARINT = 0,
     WIRE_FIXED64 = 1,
     WIRE_BYTES = 2,
     WIRE_FIXED32 = 5,
 };
 
-struct message {
+struct event_file_message {
     uint8_t bytes[RECORD_BYTES];
     size_t size;
 };
 
-static void put_varint(struct message *message, uint64_t number)
+static void put_varint(struct event_file_message *message, uint64_t number)
 {
     message->size = (size_t)(varint_put(message->bytes + message->size, number) - message->bytes);
 }
 
-static void put_key(struct message *message, unsigned field, enum wire wire)
+static void put_key(struct event_file_message *message, unsigned field, enum event_file_wire wire)
 {
     put_varint(message, field << 3 | wire);
 }
@@ -48,25 +48,25 @@ static void event_file_put_little_endian(uint8_t *to, uint64_t number, size_t by
         to[i] = (uint8_t)(number >> 8 * i);
 }
 
-static void put_fixed(struct message *message, uint64_t number, size_t bytes)
+static void put_fixed(struct event_file_message *message, uint64_t number, size_t bytes)
 {
     event_file_put_little_endian(message->bytes + message->size, number, bytes);
     message->size += bytes;
 }
 
-static void put_double(struct message *message, unsigned field, double value)
+static void put_double(struct event_file_message *message, unsigned field, double value)
 {
     put_key(message, field, WIRE_FIXED64);
     put_fixed(message, double_to_bits(value), sizeof value);
 }
 
-static void put_float(struct message *message, unsigned field, float value)
+static void put_float(struct event_file_message *message, unsigned field, float value)
 {
     put_key(message, field, WIRE_FIXED32);
     put_fixed(message, float_to_bits(value), sizeof value);
 }
 
-static void put_bytes(struct message *message, unsigned field, const void *bytes, size_t size)
+static void put_bytes(struct event_file_message *message, unsigned field, const void *bytes, size_t size)
 {
     put_key(message, field, WIRE_BYTES);
     put_varint(message, size);
@@ -76,7 +76,7 @@ static void put_bytes(struct message *message, unsigned field, const void *bytes
 
 /* ---- records ---- */
 
-static weft_status put_record(struct event_file *events, const struct message *message, struct error *error)
+static weft_status put_record(struct event_file *events, const struct event_file_message *message, struct error *error)
 {
     uint8_t head[12], tail[4];
     event_file_put_little_endian(head, message->size, 8);
@@ -92,7 +92,7 @@ static weft_status put_record(struct event_file *events, const struct message *m
 static weft_status put_version(struct event_file *events, double time, struct error *error)
 {
     static const char version[] = "brain.Event:2";
-    struct message event = {0};
+    struct event_file_message event = {0};
     put_double(&event, 1, time);
     put_bytes(&event, 3, version, sizeof version - 1);
     return put_record(events, &event, error);
@@ -101,9 +101,9 @@ static weft_status put_version(struct event_file *events, double time, struct er
 weft_status event_file_put(struct event_file *events, double time, uint64_t step, const struct event_value *values,
                            size_t count, struct error *error)
 {
-    struct message event = {0}, summary = {0};
+    struct event_file_message event = {0}, summary = {0};
     for (size_t i = 0; i < count && i < EVENT_VALUES_MOST; i++) {
-        struct message value = {0};
+        struct event_file_message value = {0};
         put_bytes(&value, 1, values[i].tag, strnlen(values[i].tag, EVENT_TAG_MOST));
         put_float(&value, 2, (float)values[i].value);
         put_bytes(&summary, 1, value.bytes, value.size);

@@ -18,7 +18,7 @@
 #define REWRITE_NANOSECONDS 1000000000u /* scrapes are seconds apart */
 #define LABEL_BYTES         512
 
-struct prometheus {
+struct report_prometheus_prometheus {
     const char *path;
     char temporary[FILE_PATH_BYTES]; /* does not end in .prom, so that collectors pass over it */
     char labels[2 * LABEL_BYTES + 32];
@@ -31,7 +31,7 @@ struct prometheus {
 };
 
 /* Whether the file can be made is tried before the run begins. */
-static weft_status try_path(struct prometheus *prometheus, struct error *error)
+static weft_status try_path(struct report_prometheus_prometheus *prometheus, struct error *error)
 {
     const size_t room = sizeof prometheus->temporary;
     struct stat there;
@@ -54,7 +54,7 @@ static weft_status prometheus_open(const struct report_options *options, void **
 {
     if (!options->prometheus)
         return WEFT_OK;
-    struct prometheus *prometheus = calloc(1, sizeof *prometheus);
+    struct report_prometheus_prometheus *prometheus = calloc(1, sizeof *prometheus);
     if (!prometheus)
         return error_memory(error, sizeof *prometheus, "the Prometheus file");
     prometheus->path = options->prometheus;
@@ -81,7 +81,7 @@ static void report_prometheus_escape(const char *text, char escaped[LABEL_BYTES]
     escaped[length] = 0;
 }
 
-static void make_labels(struct prometheus *prometheus, const struct report_run *run)
+static void make_labels(struct report_prometheus_prometheus *prometheus, const struct report_run *run)
 {
     char name[LABEL_BYTES], model[LABEL_BYTES];
     report_prometheus_escape(run->name, name);
@@ -90,8 +90,8 @@ static void make_labels(struct prometheus *prometheus, const struct report_run *
 }
 
 /* A metric of one sample. Not a number is written as NaN, which the format has. */
-static void report_prometheus_put(const struct prometheus *prometheus, FILE *file, const char *name, const char *type,
-                                  const char *help, double value)
+static void report_prometheus_put(const struct report_prometheus_prometheus *prometheus, FILE *file, const char *name,
+                                  const char *type, const char *help, double value)
 {
     fprintf(file, "# HELP weft_train_%s %s\n# TYPE weft_train_%s %s\nweft_train_%s%s ", name, help, name, type, name,
             prometheus->labels);
@@ -101,7 +101,7 @@ static void report_prometheus_put(const struct prometheus *prometheus, FILE *fil
         fprintf(file, "%s\n", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 }
 
-static void put_all(const struct prometheus *prometheus, FILE *file)
+static void put_all(const struct report_prometheus_prometheus *prometheus, FILE *file)
 {
     const struct report_run *run = &prometheus->run;
     const struct report_figures *figures = &prometheus->figures;
@@ -154,7 +154,7 @@ static void put_all(const struct prometheus *prometheus, FILE *file)
 }
 
 /* Not synced to disk: after a power cut nobody misses it. */
-static bool replace_file(const struct prometheus *prometheus, const char *text, size_t size)
+static bool replace_file(const struct report_prometheus_prometheus *prometheus, const char *text, size_t size)
 {
     FILE *file = fopen(prometheus->temporary, "w");
     if (!file)
@@ -170,7 +170,7 @@ static bool replace_file(const struct prometheus *prometheus, const char *text, 
     return false;
 }
 
-static weft_status rewrite(struct prometheus *prometheus, struct error *error)
+static weft_status rewrite(struct report_prometheus_prometheus *prometheus, struct error *error)
 {
     char *text = NULL;
     size_t size = 0;
@@ -193,7 +193,7 @@ static weft_status rewrite(struct prometheus *prometheus, struct error *error)
 
 static weft_status prometheus_begin(void *state, const struct report_run *run, double time, struct error *error)
 {
-    struct prometheus *prometheus = state;
+    struct report_prometheus_prometheus *prometheus = state;
     prometheus->run = *run;
     prometheus->running = true;
     prometheus->began = time;
@@ -203,7 +203,7 @@ static weft_status prometheus_begin(void *state, const struct report_run *run, d
 
 static weft_status prometheus_step(void *state, const struct report_figures *figures, struct error *error)
 {
-    struct prometheus *prometheus = state;
+    struct report_prometheus_prometheus *prometheus = state;
     prometheus->figures = *figures;
     const bool due = !prometheus->stepped || clock_now() - prometheus->written >= REWRITE_NANOSECONDS;
     prometheus->stepped = true;
@@ -212,7 +212,7 @@ static weft_status prometheus_step(void *state, const struct report_figures *fig
 
 static weft_status prometheus_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
-    struct prometheus *prometheus = state;
+    struct report_prometheus_prometheus *prometheus = state;
     prometheus->held_out = *held_out;
     prometheus->evaluated = true;
     return rewrite(prometheus, error);
@@ -220,7 +220,7 @@ static weft_status prometheus_evaluation(void *state, const struct report_held_o
 
 static weft_status prometheus_end(void *state, const struct report_last *last, struct error *error)
 {
-    struct prometheus *prometheus = state;
+    struct report_prometheus_prometheus *prometheus = state;
     prometheus->running = false;
     return rewrite(prometheus, error);
 }

@@ -29,7 +29,7 @@ bool checkpoint_parts_gather(const struct training_state *state, const struct sh
 }
 
 /* What is decided on the way. */
-struct work {
+struct checkpoint_parts_work {
     unsigned writers;
     uint32_t *ranks;                 /* the rank that each writer is */
     uint64_t *loads;                 /* bytes that each writes */
@@ -38,7 +38,7 @@ struct work {
     bool cut;                        /* each writes its own shard of the moments */
 };
 
-static void work_close(struct work *work)
+static void work_close(struct checkpoint_parts_work *work)
 {
     free(work->ranks);
     free(work->loads);
@@ -47,10 +47,10 @@ static void work_close(struct work *work)
         free(work->writer_of[kind]);
 }
 
-static weft_status work_open(struct work *work, const struct checkpoint_parts *parts, const struct shards *shards,
-                             const bool *sees, uint64_t least, struct error *error)
+static weft_status work_open(struct checkpoint_parts_work *work, const struct checkpoint_parts *parts,
+                             const struct shards *shards, const bool *sees, uint64_t least, struct error *error)
 {
-    *work = (struct work){
+    *work = (struct checkpoint_parts_work){
         .ranks = calloc(shards->ranks, sizeof *work->ranks),
         .loads = calloc(shards->ranks, sizeof *work->loads),
         .numbers = calloc(shards->ranks, sizeof *work->numbers),
@@ -73,7 +73,7 @@ static weft_status work_open(struct work *work, const struct checkpoint_parts *p
 }
 
 /* Number the files of one kind over the writers that have anything in it; where shards are cut, by `counts`. */
-static void number_files(struct checkpoint_parts *parts, const struct work *work, enum part_kind kind,
+static void number_files(struct checkpoint_parts *parts, const struct checkpoint_parts_work *work, enum part_kind kind,
                          const size_t *counts, uint32_t rank)
 {
     const unsigned none = work->writers;
@@ -92,7 +92,7 @@ static void number_files(struct checkpoint_parts *parts, const struct work *work
     }
 }
 
-static unsigned writer_of_rank(const struct work *work, uint32_t rank)
+static unsigned writer_of_rank(const struct checkpoint_parts_work *work, uint32_t rank)
 {
     unsigned writer = 0;
     while (writer < work->writers && work->ranks[writer] != rank)
@@ -101,7 +101,7 @@ static unsigned writer_of_rank(const struct work *work, uint32_t rank)
 }
 
 static weft_status place_model(struct checkpoint_parts *parts, const struct training_state *state,
-                               const struct work *work, struct error *error)
+                               const struct checkpoint_parts_work *work, struct error *error)
 {
     const size_t count = parts->mine[PART_MODEL].count;
     parts->places = calloc(count + 1, sizeof *parts->places);
@@ -120,7 +120,7 @@ weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct t
     *parts = (struct checkpoint_parts){.bytes = checkpoint_parts_bytes_of(state),
                                        .model_bytes = (uint64_t)state->description->weights * sizeof(float)};
     struct tensor_list *model = &parts->mine[PART_MODEL], *optimizer = &parts->mine[PART_OPTIMIZER];
-    struct work work = {0};
+    struct checkpoint_parts_work work = {0};
     const struct state_arrays arrays = training_state_arrays(state);
     weft_status status = tensor_lists_open(model, optimizer, &arrays, error);
     if (status == WEFT_OK)

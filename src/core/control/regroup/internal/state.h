@@ -34,8 +34,8 @@ enum standing {
 };
 
 /** A connection to another rank. Either end may have made it. */
-struct line {
-    struct line *next;
+struct regroup_line {
+    struct regroup_line *next;
     struct stream stream;
     uint32_t rank; /**< of the other end; REGROUP_NOBODY until it has proved itself */
     bool connecting, open, ended;
@@ -65,7 +65,7 @@ struct regroup {
     uint32_t epoch;
     struct buffer table; /**< that began it; empty in the first */
     struct mate *mates;
-    struct line *lines;
+    struct regroup_line *lines;
     bool quiet;
 
     /* A rendezvous. */
@@ -90,16 +90,16 @@ void line_call(struct regroup *regroup, uint32_t rank);
 void line_accept_all(struct regroup *regroup);
 
 /** Go on with a connection: connect, greet, read, handle, write, judge silence. */
-void line_advance(struct regroup *regroup, struct line *line, uint64_t now);
+void line_advance(struct regroup *regroup, struct regroup_line *line, uint64_t now);
 
 /** Close and forget ended lines (or all of them). */
 void line_sweep(struct regroup *regroup, bool all);
 
 /** Queue a frame and send what can be sent. */
-void line_send(struct line *line, enum regroup_frame kind, const void *payload, size_t size);
+void line_send(struct regroup_line *line, enum regroup_frame kind, const void *payload, size_t size);
 
 /** The line to `rank` that is open; else one that is on its way; or NULL. */
-struct line *line_to(struct regroup *regroup, uint32_t rank);
+struct regroup_line *line_to(struct regroup *regroup, uint32_t rank);
 
 /* What frames mean, for core/control/regroup/line.c. */
 

@@ -13,7 +13,7 @@
 
 struct network_flow;
 
-struct network {
+struct simulated_network {
     const struct schedule_shape *shape;
     const struct simulated_cluster *cluster;
     uint32_t units[NETWORK_CROSSINGS]; /**< how many there are of each level; nodes first */
@@ -28,18 +28,18 @@ struct network {
 };
 
 /** For `most` messages at once. False: no memory; network_close() is needed all the same. */
-bool network_open(struct network *network, const struct schedule_shape *shape, const struct simulated_cluster *cluster,
-                  uint32_t most);
-void network_close(struct network *network);
+bool network_open(struct simulated_network *network, const struct schedule_shape *shape,
+                  const struct simulated_cluster *cluster, uint32_t most);
+void network_close(struct simulated_network *network);
 
 /** What joins two ranks: the near link, or that of the level in which their nodes differ. */
-const struct link_parameters *network_link(const struct network *network, uint32_t a, uint32_t b);
+const struct link_parameters *network_link(const struct simulated_network *network, uint32_t a, uint32_t b);
 
 /** `sender`'s message of `bytes` from one rank to another, on another node, sets out. */
-void network_begin(struct network *network, double now, uint32_t sender, uint32_t from_rank, uint32_t to_rank,
+void network_begin(struct simulated_network *network, double now, uint32_t sender, uint32_t from_rank, uint32_t to_rank,
                    uint64_t bytes);
 
 /** The first message has left its sender, at `next_end`: returns whose it is, and how long it needs to arrive. */
-uint32_t network_end(struct network *network, double *latency);
+uint32_t network_end(struct simulated_network *network, double *latency);
 
 #endif

@@ -50,7 +50,7 @@ struct thread {
 };
 
 /* Messages from one rank to another on one channel: either sends wait here or receives. */
-struct channel {
+struct verify_channel {
     uint32_t head, tail; /* threads, in order of begin */
     uint16_t epoch;      /* 0: never used */
     bool holds_sends;
@@ -120,7 +120,7 @@ enum use {
     USE_READ = 2,    /**< somebody read it, or it is a result */
 };
 
-struct machine {
+struct verify_machine {
     struct schedule *const *schedules;
     const struct schedule_shape *shape;
     const struct verify_binding *binding;
@@ -155,9 +155,9 @@ struct machine {
     uint32_t cell_count;
     struct access *accesses;
     uint32_t access_count, access_capacity, access_free;
-    struct channel *channel_table; /* [from][to][channel] */
-    uint16_t epoch;                /* grows with each binding: what a channel says of an earlier one is nothing */
-    tick *clock_at_end;            /* room for one clock */
+    struct verify_channel *channel_table; /* [from][to][channel] */
+    uint16_t epoch;     /* grows with each binding: what a channel says of an earlier one is nothing */
+    tick *clock_at_end; /* room for one clock */
 
     symbol *operands; /* room for one symbol a rank */
     symbol canonical; /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
@@ -169,14 +169,15 @@ struct machine {
 };
 
 /** Every block and part of an input, in every iteration, is a column of its own. */
-static inline uint32_t verify_column(const struct machine *machine, uint32_t block, uint32_t iteration, uint32_t part)
+static inline uint32_t verify_column(const struct verify_machine *machine, uint32_t block, uint32_t iteration,
+                                     uint32_t part)
 {
     return block + machine->input_blocks_most * (part + machine->parts * iteration);
 }
 
 /** What a rank's input holds. */
-static inline struct value verify_leaf(const struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
-                                       uint32_t part)
+static inline struct value verify_leaf(const struct verify_machine *machine, uint32_t rank, uint32_t block,
+                                       uint32_t iteration, uint32_t part)
 {
     return (struct value){1 + rank, verify_column(machine, block, iteration, part)};
 }
@@ -187,38 +188,38 @@ static inline bool verify_same(struct value a, struct value b)
 }
 
 /** The message about a step; always false, so that it can be returned. */
-bool verify_complain(struct machine *machine, const struct thread *thread, const char *format, ...)
+bool verify_complain(struct verify_machine *machine, const struct thread *thread, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /** Note a fact in machine->flow, if there is one. */
-void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, struct value value);
+void verify_flow_note(struct verify_machine *machine, uint64_t kind, uint64_t where, struct value value);
 
 /** Count steps about data and make room for what comes before each; false when memory ran out. */
-bool verify_flow_prepare(struct machine *machine);
+bool verify_flow_prepare(struct verify_machine *machine);
 
 /** Note what comes before the step that `thread` begins: the steps about data that every thread has completed. */
-void verify_flow_note_order(struct machine *machine, const struct thread *thread);
+void verify_flow_note_order(struct verify_machine *machine, const struct thread *thread);
 
 /* ---- order: core/schedule/verify/order.c ---- */
 
 /** Find the scopes; false when memory ran out. machine->first_thread is there. */
-bool verify_scopes_open(struct machine *machine, bool narrow);
+bool verify_scopes_open(struct verify_machine *machine, bool narrow);
 
 /** Number the groups of all schedules; false when memory ran out. */
-bool verify_groups_open(struct machine *machine);
+bool verify_groups_open(struct verify_machine *machine);
 
 /** Free both, and what has been joined. */
-void verify_order_close(struct machine *machine);
+void verify_order_close(struct verify_machine *machine);
 
 /** The number of a rank's group. */
-uint32_t verify_group_number(const struct machine *machine, uint32_t rank, uint32_t group);
-bool verify_group_has(const struct machine *machine, uint32_t number, uint32_t rank);
+uint32_t verify_group_number(const struct verify_machine *machine, uint32_t rank, uint32_t group);
+bool verify_group_has(const struct verify_machine *machine, uint32_t number, uint32_t rank);
 
 /**
  * Whether all that `thread`'s step awaits has been signalled; joins the clocks at those signals if so. False with a
  * complaint when the step is wrong.
  */
-bool verify_await(struct machine *machine, struct thread *thread, const struct step *step, bool *over);
+bool verify_await(struct verify_machine *machine, struct thread *thread, const struct step *step, bool *over);
 
 /* ---- memory and facts: core/schedule/verify/state.c ---- */
 
@@ -228,13 +229,13 @@ static inline bool verify_chosen(enum verify_choice choice, uint32_t rank)
     return choice == CHOICE_ALL || (choice == CHOICE_ALTERNATING && rank % 2);
 }
 
-static inline bool verify_registered(const struct machine *machine, uint32_t rank)
+static inline bool verify_registered(const struct verify_machine *machine, uint32_t rank)
 {
     return verify_chosen(machine->binding->registered, rank);
 }
 
 /** The cell of a chunk in an iteration (slots are used in turn). */
-static inline uint32_t verify_cell_at(const struct machine *machine, uint32_t rank, enum region_kind kind,
+static inline uint32_t verify_cell_at(const struct verify_machine *machine, uint32_t rank, enum region_kind kind,
                                       uint32_t iteration, uint32_t chunk)
 {
     const struct region *region = &machine->regions[rank * REGIONS + kind];
@@ -244,35 +245,35 @@ static inline uint32_t verify_cell_at(const struct machine *machine, uint32_t ra
 }
 
 /** A thread's vector clock. */
-static inline tick *verify_clock_of(const struct machine *machine, const struct thread *thread)
+static inline tick *verify_clock_of(const struct verify_machine *machine, const struct thread *thread)
 {
     return machine->clocks + (size_t)(thread - machine->threads) * machine->components;
 }
 
 /** Whether a clock of some thread of `rank` knows that `by` has completed its step number `step`. */
-static inline bool verify_clock_holds(const struct machine *machine, const tick *clock, uint32_t rank, uint32_t by,
-                                      uint32_t step)
+static inline bool verify_clock_holds(const struct verify_machine *machine, const tick *clock, uint32_t rank,
+                                      uint32_t by, uint32_t step)
 {
     const struct scopes *scopes = &machine->scopes;
     return scopes->of_rank[rank] == scopes->of_thread[by] && (uint32_t)clock[scopes->component[by]] >= step;
 }
 
 /** Whether what `by` completed as its step number `clock` comes before what `thread` begins now. */
-static inline bool verify_ordered(const struct machine *machine, const struct thread *thread, uint32_t by,
+static inline bool verify_ordered(const struct verify_machine *machine, const struct thread *thread, uint32_t by,
                                   uint32_t clock)
 {
     return verify_clock_holds(machine, verify_clock_of(machine, thread), thread->rank, by, clock);
 }
 
 /** "chunk 3 of rank 1's output", for messages. */
-const char *verify_cell_text(const struct machine *machine, uint32_t index, char *text, size_t size);
+const char *verify_cell_text(const struct verify_machine *machine, uint32_t index, char *text, size_t size);
 
 /** Access a cell: complains when a conflicting access is not ordered before. */
-bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t index);
-bool verify_note_write(struct machine *machine, struct thread *thread, uint32_t index);
+bool verify_note_read(struct verify_machine *machine, struct thread *thread, uint32_t index);
+bool verify_note_write(struct verify_machine *machine, struct thread *thread, uint32_t index);
 
 /** The name of a chunk's size: its part, or in the v-forms the block whose size it is. */
-static inline uint32_t verify_size_name(const struct machine *machine, uint32_t rank, enum region_kind kind,
+static inline uint32_t verify_size_name(const struct verify_machine *machine, uint32_t rank, enum region_kind kind,
                                         uint32_t chunk)
 {
     if (!machine->sized_blocks)
@@ -284,37 +285,38 @@ static inline uint32_t verify_size_name(const struct machine *machine, uint32_t 
 }
 
 /** left + right, which must be of one column. */
-bool verify_add(struct machine *machine, const struct thread *thread, struct value left, struct value right,
+bool verify_add(struct verify_machine *machine, const struct thread *thread, struct value left, struct value right,
                 struct value *sum);
 
 /** Read a cell for `thread`: its value must be there, of the size named. */
-bool verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size, struct value *value);
+bool verify_load(struct verify_machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+                 struct value *value);
 
 /** Put a value into a cell that has been noted as written. */
-void verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value);
+void verify_store(struct verify_machine *machine, uint32_t index, uint32_t size, struct value value);
 
 /** The cell and size of the i-th chunk of a step's source or target. */
-bool verify_locate(struct machine *machine, struct thread *thread, const struct step *step, bool target, uint32_t i,
-                   uint32_t *index, uint32_t *size);
+bool verify_locate(struct verify_machine *machine, struct thread *thread, const struct step *step, bool target,
+                   uint32_t i, uint32_t *index, uint32_t *size);
 
 /** What `other` knows becomes known: clocks of one scope. */
 void verify_join(tick *clock, const tick *other, uint32_t components);
-void verify_join_threads(struct machine *machine, const struct thread *thread, const struct thread *other);
+void verify_join_threads(struct verify_machine *machine, const struct thread *thread, const struct thread *other);
 
 /** The component of a clock in `rank`'s scope that says: a signal of `rank` has been awaited. */
-uint32_t verify_announced(const struct machine *machine, uint32_t rank);
+uint32_t verify_announced(const struct verify_machine *machine, uint32_t rank);
 
 /** In a barrier: `rank` has begun. */
-void verify_note_begun(const struct machine *machine, tick *clock, uint32_t rank);
+void verify_note_begun(const struct verify_machine *machine, tick *clock, uint32_t rank);
 
 /** A near rank's memory is about to be touched. */
-bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t rank);
+bool verify_may_touch(struct verify_machine *machine, struct thread *thread, uint32_t rank);
 
 /** A step is complete: tick, keep the clock if somebody waits for this step, go on to the next. */
-void verify_complete(struct machine *machine, struct thread *thread);
+void verify_complete(struct verify_machine *machine, struct thread *thread);
 
 /** Whether the step's wait on another lane is over; joins that lane's clock if so. */
-bool verify_wait_is_over(struct machine *machine, struct thread *thread, const struct step *step);
+bool verify_wait_is_over(struct verify_machine *machine, struct thread *thread, const struct step *step);
 
 /** The step that a thread is at. */
 static inline const struct step *verify_step_of(const struct thread *thread)
@@ -326,20 +328,21 @@ static inline const struct step *verify_step_of(const struct thread *thread)
 
 /** Look at the schedules, have all memory; false when there is none or they cannot be verified together. Close it anyway.
  */
-bool verify_machine_open(struct machine *machine, bool narrow);
+bool verify_machine_open(struct verify_machine *machine, bool narrow);
 /** Put everything to where it is before the first step. */
-void verify_machine_bind(struct machine *machine, const struct verify_binding *binding);
-void verify_machine_close(struct machine *machine);
+void verify_machine_bind(struct verify_machine *machine, const struct verify_binding *binding);
+void verify_machine_close(struct verify_machine *machine);
 /** The status of a machine that could not be opened: its complaint, else that memory ran out. */
-weft_status verify_machine_exhausted(struct machine *machine);
+weft_status verify_machine_exhausted(struct verify_machine *machine);
 
 /** Give a rank its inputs. */
-void verify_fill_input(struct machine *machine, uint32_t rank);
+void verify_fill_input(struct verify_machine *machine, uint32_t rank);
 
 /** Whether a block of a rank's output holds what it should. */
-bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part);
+bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
+                        uint32_t part);
 
 /** Take one thread as far as one step; returns whether it moved. machine->status tells of mistakes. */
-bool verify_advance(struct machine *machine, struct thread *thread);
+bool verify_advance(struct verify_machine *machine, struct thread *thread);
 
 #endif

@@ -115,8 +115,8 @@ _Static_assert(sizeof(struct fabric_header) == 32, "crosses the wire");
 _Static_assert(sizeof(struct fabric_announcement) == 16 + 16 * FABRIC_RAILS, "crosses the wire");
 
 /** Memory the provider knows, on every rail. */
-struct region {
-    struct region *next;
+struct fabric_region {
+    struct fabric_region *next;
     char *base;
     uint64_t bytes;
     struct {
@@ -149,8 +149,8 @@ struct operation {
 struct slot {
     struct operation operation;
     struct slot *next;
-    const struct region *region; /**< that it lies in; NULL where the provider asks for none */
-    uint32_t bytes;              /**< of the message in it */
+    const struct fabric_region *region; /**< that it lies in; NULL where the provider asks for none */
+    uint32_t bytes;                     /**< of the message in it */
     struct fabric_header header __attribute__((aligned(64)));
     union {
         uint8_t payload[FABRIC_EAGER_BYTES];
@@ -235,8 +235,8 @@ enum flight_phase {
 struct flight {
     struct fabric_channel *channel;
     union {
-        struct region *region; /**< of a large one */
-        struct slot *slot;     /**< that an eager one leaves in */
+        struct fabric_region *region; /**< of a large one */
+        struct slot *slot;            /**< that an eager one leaves in */
     };
     struct transfer *next_waiting; /**< in fabric.laneless or fabric.unrequested */
     struct slot *announced;        /**< the announcement to a large send */
@@ -248,7 +248,7 @@ struct flight {
 _Static_assert(sizeof(struct flight) <= sizeof(((struct transfer *)0)->private_words), "lives in the transfer");
 
 /** The receiving end of a large transfer. */
-struct lane {
+struct fabric_lane {
     struct transfer *transfer; /**< NULL: free */
     struct arrivals {
         uint64_t first, last;             /**< clock_now() of its chunks by a rail; 0: none */
@@ -307,7 +307,7 @@ struct fabric {
     struct operation *free_writes;
     struct slab *slabs;
 
-    struct lane lanes[FABRIC_LANES];
+    struct fabric_lane lanes[FABRIC_LANES];
     uint32_t free_lanes[FABRIC_LANES];
     uint32_t free_lane_count;
     struct transfer *laneless;    /**< receives that wait for a lane, by flight.next_waiting */
@@ -315,8 +315,8 @@ struct fabric {
     uint32_t patience;            /**< rounds of progress until they do */
 
     struct heap *heap;
-    struct region *regions; /**< kept: the heap's, and those of fabric_register() */
-    struct region *spare_regions;
+    struct fabric_region *regions; /**< kept: the heap's, and those of fabric_register() */
+    struct fabric_region *spare_regions;
     uint64_t keys[32]; /**< random, not yet used */
     uint32_t key_count;
 
@@ -411,7 +411,7 @@ struct path *path_by_rail(const struct peer *peer, uint32_t rail);
 void paths_take_rates(struct peer *peer, const struct fabric_announcement *announcement);
 
 /** A large transfer is complete: learn what its rails have carried. */
-void paths_learn(struct peer *peer, const struct lane *lane);
+void paths_learn(struct peer *peer, const struct fabric_lane *lane);
 
 /** Fail if a path has fallen silent while others of its peer have not. Called by who has nothing to do. */
 void paths_watch(struct fabric *fabric);
@@ -419,22 +419,24 @@ void paths_watch(struct fabric *fabric);
 /* ---- core/transport/fabric/memory.c ---- */
 
 /** Register `base`; key and mode as the provider wants it. */
-weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct region **region, struct error *error);
-void region_close(struct fabric *fabric, struct region *region);
+weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct fabric_region **region,
+                        struct error *error);
+void region_close(struct fabric *fabric, struct fabric_region *region);
 
 /** A region that holds [pointer, pointer + bytes): a kept one, a new one of the heap, or a temporary one. */
-weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, struct region **region,
+weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, struct fabric_region **region,
                         struct error *error);
 
 /** The region's user is done: closes a temporary one. NULL is allowed. */
-void region_release(struct fabric *fabric, struct region *region);
+void region_release(struct fabric *fabric, struct fabric_region *region);
 
 /** Register the heap as a whole where that touches nothing. */
 weft_status fabric_memory_open(struct fabric *fabric, struct error *error);
 void fabric_memory_close(struct fabric *fabric);
 
 /** What a peer must be told to write at `pointer`. */
-static inline uint64_t region_remote_address(const struct fabric *fabric, const struct region *region, void *pointer)
+static inline uint64_t region_remote_address(const struct fabric *fabric, const struct fabric_region *region,
+                                             void *pointer)
 {
     return fabric->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)pointer
                                              : (uint64_t)((char *)pointer - region->base);

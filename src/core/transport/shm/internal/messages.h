@@ -36,7 +36,7 @@ struct stage_area {
     _Alignas(64) char chunks[STAGE_CHUNKS][STAGE_CHUNK];
 };
 
-struct stage {
+struct shm_stage {
     struct stage_area *area;
     struct transfer *user;
     uint64_t filled;
@@ -57,12 +57,12 @@ enum phase {
 
 /** What the transport keeps in a transfer's private words. */
 struct __attribute__((may_alias)) traffic {
-    uint64_t handle;      /**< ours; 0: none */
-    uint64_t peer_handle; /**< the other side's */
-    char *place;          /**< the other side's data, or the stage's area, here */
-    struct stage *stage;  /**< PHASE_FILLING */
-    uint64_t done;        /**< bytes moved */
-    uint64_t first_chunk; /**< PHASE_DRAINING: the stage's count at the message's beginning */
+    uint64_t handle;         /**< ours; 0: none */
+    uint64_t peer_handle;    /**< the other side's */
+    char *place;             /**< the other side's data, or the stage's area, here */
+    struct shm_stage *stage; /**< PHASE_FILLING */
+    uint64_t done;           /**< bytes moved */
+    uint64_t first_chunk;    /**< PHASE_DRAINING: the stage's count at the message's beginning */
     enum phase phase;
 };
 _Static_assert(sizeof(struct traffic) <= sizeof((struct transfer *)0)->private_words, "must fit");
@@ -94,7 +94,7 @@ struct shm_messages {
     struct notice *spare_notices;
     struct transfer *first_moving, *last_moving;
     struct transfer *first_pulled, *last_pulled;
-    struct stage stages[STAGES];
+    struct shm_stage stages[STAGES];
     uint64_t streaming_from;
 };
 
