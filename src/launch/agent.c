@@ -97,7 +97,7 @@ static void launch_agent_become_agent(struct texts *words, const char *command, 
     /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not. */
     spawn_settle(parent, local ? 0 : SIGTERM, input, output, errors);
     if (local && strcmp(command, "run") == 0) {
-        /* This very program, as it stands: starting it anew would load its libraries again, which takes 0.2 s. */
+        /* Fork without exec: loading the program's libraries again would take 0.2 s. */
         close_range(STDERR_FILENO + 1, ~0u, 0);
         _exit(node_main(STDIN_FILENO, STDOUT_FILENO));
     }

@@ -23,7 +23,7 @@ struct agent_process {
 /** Whether `host` needs no agent: "localhost", and this machine's own name if the user has chosen no agent. */
 bool agent_is_local(const char *host, bool chosen);
 
-/** A remote shell and its options, divided by blanks, but for those behind a backslash ("\\" is a backslash). False:
+/** A remote shell and its options, separated by spaces, except after a backslash ("\\" is a backslash). False:
  * memory ran out. */
 bool agent_words(const char *agent, struct texts *words);
 

@@ -74,7 +74,7 @@ static void launch_hear_signals(struct launch *launch)
     }
 }
 
-/* Whoever read our output has gone: the job ends as a program in a pipeline does. */
+/* The reader of our output is gone: end the job, as a program in a pipeline would. */
 static void lose_reader(struct launch *launch)
 {
     verdict_user_signal(&launch->verdict, SIGPIPE, launch->config->grace);

@@ -201,7 +201,7 @@ static void launch_node_reap(struct launch_node_node *node)
     }
 }
 
-/* Kill every descendant: the groups, then whoever left them. */
+/* Kill every descendant: the process groups, then the processes that left them. */
 static void kill_everything(struct launch_node_node *node)
 {
     signal_all(node, SIGKILL);

@@ -94,7 +94,7 @@ static void take_away_live(struct output *output, struct output_sink *sink)
     output->live = false;
 }
 
-/* Where the text begins that is behind the last carriage return; `bytes` where there is none but before a newline. */
+/* The text after the last carriage return that no newline follows; `bytes` if there is none. */
 static const uint8_t *after_return(const uint8_t *bytes, size_t size)
 {
     const size_t newline = size >= 2 && bytes[size - 1] == '\n' && bytes[size - 2] == '\r' ? 2 : 0;

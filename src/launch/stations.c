@@ -83,7 +83,7 @@ static void send_order(struct stations *stations, struct station *station)
     send_station(station);
 }
 
-/* Once every host has answered, so that nothing runs anywhere when one cannot be reached, all are told to start. */
+/* Order all hosts to start once every one has answered, so that nothing runs anywhere if one cannot be reached. */
 static void order_all(struct stations *stations)
 {
     uint32_t least = UINT32_MAX;

@@ -143,7 +143,7 @@ static void launch_verdict_judge(struct verdict *verdict)
         return;
     }
     if (verdict->user_signal)
-        return; /* they do as they are told */
+        return; /* the ranks were asked to end */
     name_end(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
     verdict_say(verdict, verdict->reason, "; ending the other ranks");
 }

@@ -20,7 +20,7 @@
 #define DEFAULT_HEARTBEAT       0.1
 #define DEFAULT_LIVENESS        1.5
 #define CROWDED_LIVENESS        10.0 /* of a process that is seen to be runnable: it does not get a processor */
-#define LINGER_SECONDS          0.5  /* for neighbours to take the last bytes */
+#define LINGER_SECONDS          0.5  /* for neighbors to read the last bytes */
 #define EVENTS                  32
 
 /* ---- opening ---- */
@@ -215,7 +215,7 @@ void plane_fail(struct control *control, weft_status status, const char *message
     buffer_put_text(&payload, control->failure.text);
     plane_flood(control, CONTROL_FAILURE, buffer_begin(&payload), buffer_size(&payload), except);
     buffer_free(&payload);
-    /* Only now, when the others have been told: who sees it may end the process. */
+    /* Only after the frames to the neighbors are queued: a thread that sees `failed` may end the process. */
     atomic_store_explicit(&control->failed, true, memory_order_release);
     pthread_cond_broadcast(&control->changed);
     eventfd_write(control->wake, 1);
@@ -277,7 +277,7 @@ bool control_left(struct control *control, uint32_t rank)
     return left;
 }
 
-/* A neighbour is dead: the message names the victim alone, so that all its neighbours find the same. */
+/* A neighbor is dead. The message names only the victim, so that all its neighbors build the same message. */
 static void fail_dead(struct control *control, const struct link *link, const char *how)
 {
     const struct endpoint_info *endpoint = &control->endpoints[link->rank];
@@ -294,7 +294,7 @@ static void fail_dead(struct control *control, const struct link *link, const ch
 
 /* ---- receiving ---- */
 
-/* A neighbour's subtree, or everybody, is leaving: pass it on when it is this rank's turn. */
+/* Pass READY up once all children's subtrees are leaving, and RELEASE down once the parent has released this rank. */
 static void advance_farewell(struct control *control)
 {
     if (!control->closing || control->release_seen)
@@ -307,7 +307,7 @@ static void advance_farewell(struct control *control)
             return;
     }
     if (parent && !parent->ready) {
-        parent->ready = true; /* it has been told */
+        parent->ready = true; /* READY is sent once */
         plane_send(control, parent, CONTROL_READY, NULL, 0);
     }
     if (parent && !parent->released)
@@ -335,7 +335,7 @@ static bool note_left(struct control *control, struct link *link, const struct f
     return true;
 }
 
-/* A frame for this rank, or for another. */
+/* Handle a routed frame for this rank, or pass it on. */
 static bool handle_routed(struct control *control, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
@@ -405,7 +405,7 @@ static bool control_handle(struct control *control, struct link *link, const str
     }
 }
 
-/* Handle all frames that are here; false if one is none. */
+/* Handle all complete frames; false after a malformed one. */
 static bool control_handle_frames(struct control *control, struct link *link)
 {
     struct frame frame;
@@ -456,8 +456,8 @@ static void handle_events(struct control *control)
 }
 
 /*
- * How long a neighbour may be silent. One of this host that is seen to be runnable is not dead: others have its
- * processor, and it gets longer.
+ * Seconds that a neighbor may be silent. A process of this host that is runnable is not dead but waits for a processor,
+ * so it gets more time.
  */
 static double patience_with(const struct control *control, const struct link *link)
 {
@@ -483,13 +483,13 @@ static void control_judge_silence(struct control *control, struct link *link, ui
     fail_dead(control, link, how);
 }
 
-/* Send heartbeats, judge silence; the nanoseconds until the next of either. */
+/* Send heartbeats and check for silent neighbors. Returns the nanoseconds until the next of either is due. */
 static uint64_t keep_alive(struct control *control, uint64_t now)
 {
     uint64_t beat = (uint64_t)(control->config.heartbeat * 1e9),
              limit = (uint64_t)(control->config.liveness_limit * 1e9);
     uint64_t next = UINT64_MAX;
-    /* If this process itself was stopped, nobody else's silence can be judged: all begin anew. */
+    /* If this process itself was stopped, it cannot judge the silence of others: restart all their limits. */
     bool was_stopped = now - control->progressed > limit / 2 + beat;
     control->progressed = now;
     for (uint32_t i = 0; i < control->link_count; i++) {
@@ -529,7 +529,7 @@ int control_progress(struct control *control)
 
 /* ---- farewell ---- */
 
-/* Give neighbours the time to take what was sent last: a connection closed over unread bytes would lose it. */
+/* Give neighbors time to read the last frames: closing a socket that has unread bytes resets it, and the frames are lost. */
 static void linger(struct control *control)
 {
     uint64_t end = clock_after(LINGER_SECONDS);

@@ -3,10 +3,9 @@
  * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that
  * carry bootstrap, liveness, abort and operation logs. It needs no launcher alive.
  *
- * Who dies is seen by its neighbours in the tree as a closed connection (a process's death takes milliseconds) or as
- * missing heartbeats (a stopped process or cut link, after the liveness limit); they send "rank r on host h died:
- * reason" through what is left of the tree, so every survivor learns it. The first cause to arrive at a rank is the one
- * that it keeps.
+ * Neighbors in the tree detect a dead rank by its closed connection (within milliseconds), or a stopped process or cut
+ * link by missing heartbeats (after the liveness limit). They send "rank r on host h died: reason" through the rest of
+ * the tree, so that every survivor learns it. Each rank keeps the first cause that arrives.
  *
  * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any
  * thread. control_failed() is one load, for every poll loop.
@@ -32,25 +31,23 @@ struct control_config {
     double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 1.5 */
 };
 
-/** Open the listener, before the rendezvous, so that its address can go into the endpoint info ("address:port" into endpoint info->control).
- */
+/** Open the listener before the rendezvous, and write its "address:port" into endpoint->control. */
 weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
                          struct endpoint_info *endpoint, struct error *error);
 
-/** The ranks are others than control_open() was told, and quick to connect; before control_connect(). */
+/** Change the rank, the number of ranks and the connect limit that control_open() was given; before control_connect(). */
 void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, double connect_limit);
 
-/** The listener, now the caller's to close; -1 when there is none. Nobody else connects to it after control_connect().
- */
+/** Hand the listener to the caller, who closes it; -1 when there is none. Unused after control_connect(). */
 int control_take_listener(struct control *control);
 
-/** Build the tree; `endpoint infos` (borrowed for the life of control) and the rendezvous's secret authenticate both ends. */
+/** Build the tree; `endpoints` (borrowed for the life of control) and the rendezvous's secret authenticate both ends. */
 weft_status control_connect(struct control *control, const struct endpoint_info *endpoints, const uint8_t *secret,
                             struct error *error);
 
 /**
- * Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing
- * failed: returns when every rank has called it. The helper thread must have ended: this drives progress itself. NULL
+ * Announce the end along the tree, so that no rank takes it for a death, and close everything. Collective unless the
+ * job failed: returns when every rank has called it. The helper thread must have ended: this drives progress itself. NULL
  * is allowed.
  */
 void control_close(struct control *control);
@@ -134,14 +131,14 @@ enum operation_phase {
 struct operation_log {
     _Atomic uint64_t next;      /**< entries written so far */
     struct clock_moment opened; /**< with `beat` it tells how long a tick takes */
-    struct clock_moment beat;   /**< the helper thread's last turn; in a copy, the moment at which it was made */
+    struct clock_moment beat;   /**< the helper thread's last turn; in a copy, the time of the copy */
     uint64_t unused[3];         /**< entries begin on cache lines */
     struct operation_entry entries[OPERATION_LOG_ENTRIES];
 };
 
 /**
- * Let peers read this log (borrowed for the life of control). `describe` writes what a log (a copy) shows its rank to
- * be doing; heartbeats carry it to the neighbours, so that they can tell what a rank did that does not tell any more.
+ * Let peers read this log (borrowed for the life of control). `describe` formats the current operation from a copy of
+ * the log; heartbeats carry it to the neighbors, so that they can report the last operation of a rank that fell silent.
  */
 void control_publish_log(struct control *control, const struct operation_log *log,
                          char *(*describe)(const struct operation_log *log, char *text, size_t size));

@@ -17,7 +17,7 @@
 #define ACCEPTED_AT_ONCE     16 /* so that each is heard before others can take its place */
 #define ATTEMPTS_MOST        100
 #define ATTEMPT_MILLISECONDS 10
-#define FAREWELL_SECONDS     2.0 /* for telling a failure to neighbours that are still in their greeting */
+#define FAREWELL_SECONDS     2.0 /* to report a failure to neighbors that are still authenticating */
 
 /* What exists only while the tree is being built. */
 struct building {
@@ -37,7 +37,7 @@ static struct link *link_to(struct control *control, uint32_t rank)
     return NULL;
 }
 
-/* A neighbour has proved itself: from now on it is watched. */
+/* A neighbor is authenticated: watch its liveness from now on. */
 static weft_status open_link(struct building *building, struct link *link, struct error *error)
 {
     struct control *control = building->control;
@@ -186,7 +186,7 @@ static weft_status build_a_little(struct building *building, uint64_t deadline, 
     if (polls[0].revents)
         accept_pending(building);
     if (status == WEFT_OK && polls[1].revents) {
-        control_progress(control); /* a neighbour may report a failure, or die, while others are still missing */
+        control_progress(control); /* a neighbor may report a failure, or die, while others are still missing */
         status = control_failure(control, error);
     }
     return status;
@@ -207,7 +207,7 @@ static weft_status control_connect_too_late(struct building *building, struct er
         link->rank, control->endpoints[link->rank].host, here->rank, here->host, control->config.connect_limit);
 }
 
-/* Neighbours learn why this rank gives up, those who are only just connecting as well. */
+/* Tell all neighbors why this rank gives up, including those that are still connecting. */
 static void tell_failure(struct building *building, weft_status status, const struct error *error)
 {
     control_abort(building->control, status, error ? error->text : "a rank could not connect to the others");

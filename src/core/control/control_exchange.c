@@ -108,7 +108,7 @@ static void control_exchange_conclude(struct control *control, struct exchange *
     pthread_cond_broadcast(&control->changed);
 }
 
-/* Whoever of the members has not given but has left, or (`late`) simply has not given, ends the exchange. */
+/* Fail the exchange if a member left without giving its blob, or (`late`) has not given it in time. */
 static void conclude_missing(struct control *control, struct exchange *exchange, bool late, double limit_seconds)
 {
     for (uint32_t i = 0; i < exchange->count && !exchange->ended; i++) {
@@ -289,7 +289,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
         index++;
     if (index == count || bytes > EXCHANGE_BLOB_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot exchange %u bytes among %u ranks: %s",
-                         control->config.rank, bytes, count, index == count ? "it is none of them" : "too much");
+                         control->config.rank, bytes, count, index == count ? "it is not a member" : "too much");
     if (count == 1) {
         memcpy(result, blob, bytes);
         return WEFT_OK;

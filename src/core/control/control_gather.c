@@ -2,7 +2,7 @@
 /*
  * How an exchange among all ranks passes through the tree: each rank holds what its subtree gives until all of it is
  * here and sends it up as one frame; the table comes down as one frame over each link. So no rank handles more frames
- * than it has neighbours, and the longest chain of them grows with the depth of the tree. Who gathers (rank 0) knows of
+ * than it has neighbors, and the longest chain of them grows with the depth of the tree. Who gathers (rank 0) knows of
  * nobody until a whole subtree has come: when its time is over it asks for what is held, to name those who are missing.
  */
 #include "core/control/internal/plane.h"

@@ -46,7 +46,7 @@ void operation_log_copy(const struct operation_log *from, struct operation_log *
     }
 }
 
-/* This rank's own, for whoever asks now. */
+/* A copy of this rank's own log. */
 static void control_log_copy_own(const struct control *control, struct operation_log *to)
 {
     if (!control->log)

@@ -302,7 +302,7 @@ static enum machine_device_kind take_device_kind(struct machine_json_reader *rea
         if (strcmp(name, machine_device_kind_name((enum machine_device_kind)kind)) == 0)
             return (enum machine_device_kind)kind;
     if (reader->status == WEFT_OK)
-        reader->status = error_set(reader->error, WEFT_ERROR_DATA, "%s: \"kind\" of a device is '%s', which is none",
+        reader->status = error_set(reader->error, WEFT_ERROR_DATA, "%s: \"kind\" of a device is '%s', which is unknown",
                                    reader->where, name);
     return MACHINE_GPU;
 }

@@ -3,7 +3,7 @@
  * The ranks' output on its way to the terminal or to files: whole lines, each with its rank in front, so that lines of
  * different ranks never mix. What has no newline yet waits for it, or for the end.
  *
- * On a terminal that can go back to the beginning of a line, what a rank has written behind a carriage return (a line
+ * On a terminal that can go back to the beginning of a line, what a rank has written after a carriage return (a line
  * of progress, which it will write over) is shown at once, until anything else is to be printed. It is cut to the
  * terminal's width, and does not remain on the screen.
  */
@@ -20,7 +20,7 @@
 struct output_sink {
     int descriptor;
     struct buffer waiting;
-    uint32_t columns; /**< of the terminal that it is; 0: it is none, or one that cannot go back */
+    uint32_t columns; /**< of the terminal; 0: not a terminal, or one that cannot move the cursor back */
     bool broken;      /**< its reader is gone */
 };
 

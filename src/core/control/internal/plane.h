@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Inside the control plane: what control.c (life and failure), control_connect.c, control_exchange.c and control_log.c
- * share. One lock covers everything; no function called with it held blocks. Not for other modules.
+ * share. One lock covers everything; no function called with it held blocks.
  */
 #ifndef WEFT_CORE_CONTROL_INTERNAL_PLANE_H
 #define WEFT_CORE_CONTROL_INTERNAL_PLANE_H
@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-/** What passes between neighbours. Routed frames begin with destination and source (4 bytes each) and are passed on. */
+/** Frames between neighbors. Routed frames begin with destination and source (4 bytes each) and are forwarded. */
 enum control_frame {
     CONTROL_HEARTBEAT = 1, /**< what the rank does (text) */
     CONTROL_FAILURE,       /**< status (4), message (text): flooded */
@@ -28,19 +28,19 @@ enum control_frame {
     CONTROL_ANSWER,        /**< routed: number (8), the log */
 };
 
-/** The connection to a neighbour in the tree. */
+/** The connection to a neighbor in the tree. */
 struct link {
     struct stream stream;
     uint32_t rank;
-    bool open; /**< usable: has proved itself, and has not ended */
+    bool open; /**< authenticated and not ended */
     bool ended;
     bool ready;                       /**< a child's: its subtree is leaving */
-    bool released;                    /**< its end is no death any more */
+    bool released;                    /**< closing the connection is no failure any more */
     bool armed;                       /**< epoll watches for room to write */
     uint64_t heard, sent;             /**< clock_now() of the last bytes */
-    char doing[OPERATION_TEXT_BYTES]; /**< what it said that it did, with its last heartbeat */
-    uint64_t told;                    /**< clock_now() of that; 0: it has said nothing */
-    struct buffer early;              /**< frames for it from before it was open: other neighbours may be faster */
+    char doing[OPERATION_TEXT_BYTES]; /**< its operation, as of its last heartbeat */
+    uint64_t told;                    /**< clock_now() of that heartbeat; 0: none came */
+    struct buffer early;              /**< frames queued for it before it was open */
 };
 
 #define EXCHANGE_BLOB_MOST (1u << 20)
@@ -80,22 +80,22 @@ struct control {
 
 /* All of these are called with the lock held. */
 
-/** A neighbour has proved itself: watch it, send what has waited for it. */
+/** A neighbor is authenticated: watch it, and send the frames queued for it. */
 weft_status plane_open_link(struct control *control, struct link *link, struct error *error);
 
-/** Queue a frame for a neighbour and send what can be sent. */
+/** Queue a frame for a neighbor and send as much as the socket takes. */
 void plane_send(struct control *control, struct link *link, uint16_t kind, const void *payload, size_t size);
 
-/** The same for every open neighbour but `except` (may be NULL). */
+/** The same for every open neighbor but `except` (may be NULL). */
 void plane_flood(struct control *control, uint16_t kind, const void *payload, size_t size, const struct link *except);
 
 /** Send a routed frame (its payload begins with destination and source) on its way. */
 void plane_route(struct control *control, uint16_t kind, const void *payload, size_t size);
 
-/** The job has failed: note it, tell everybody but `except`. Without effect if it has failed already. */
+/** Record that the job has failed and flood it to all neighbors but `except`. No effect if it has failed already. */
 void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except);
 
-/** Read what a neighbour has sent, handle its frames, and its end. */
+/** Read from a neighbor, handle its frames and the end of its connection. */
 void plane_receive(struct control *control, struct link *link);
 
 /** The status and message of the failure, for a caller that was waiting. */
@@ -104,7 +104,7 @@ weft_status plane_failure(struct control *control, struct error *error);
 /** Wait for `changed` until `deadline` (clock_now()); false when it has passed. */
 bool plane_wait(struct control *control, uint64_t deadline);
 
-/** Frames of the exchange and of the logs. False: it is not well formed. `bytes` follow destination and source. */
+/** Frames of the exchange and of the logs. False: the frame is malformed. `bytes` follow destination and source. */
 bool exchange_receive_give(struct control *control, uint32_t source, struct reader bytes);
 bool exchange_receive_table(struct control *control, struct reader bytes);
 bool exchange_receive_spread(struct control *control, const struct link *from, struct reader bytes);
@@ -124,10 +124,10 @@ bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t ke
 bool gather_give(struct control *control, uint64_t key, uint32_t count, uint32_t size, const void *blob);
 void gather_forget(struct control *control, uint64_t key);
 
-/** Have everybody send up what is held back. */
+/** Ask the subtree to send up the blobs it holds back. */
 void gather_hurry(struct control *control, uint64_t key);
 
-/** A rank has left: whoever gathers from it waits no longer. */
+/** A rank has left: fail the exchanges that wait for its blob. */
 void exchange_note_left(struct control *control, uint32_t rank);
 
 /** Answers that have come for the callbacks of control_ask_log(); called without the lock. */

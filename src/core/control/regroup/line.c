@@ -187,7 +187,7 @@ static void line_opened(struct regroup *regroup, struct regroup_line *line)
 
 /* ---- frames ---- */
 
-/* A rank of an earlier epoch: it missed the table, or is none of us any more. */
+/* A rank of an earlier epoch: it missed the table, or is no longer a member. */
 static void correct(struct regroup *regroup, struct regroup_line *line)
 {
     if (line->told)

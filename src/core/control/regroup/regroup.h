@@ -2,7 +2,7 @@
 /**
  * Regrouping: after a failure, the ranks that still live find each other and agree on who they are.
  *
- * Each agreement begins an *epoch*: some of the ranks of the epoch before, in their old order, numbered anew, with a
+ * Each agreement begins an *epoch*: some of the ranks of the epoch before, in their old order, renumbered, with a
  * secret and control listeners of their own. Ranks here are *first* ranks: their numbers in the job as it began.
  *
  * The lowest living rank leads. Everybody calls those below it at the listeners of the first epoch, which stay open for
@@ -58,7 +58,7 @@ struct regroup_table {
 
 struct regroup_wait {
     double limit_seconds; /**< for ranks that live but have not come */
-    double late_seconds;  /**< after which `late` is told who is missing */
+    double late_seconds;  /**< after which `late` gets the list of missing ranks */
     void (*late)(void *context, const char *message);
     void *context;
 };

@@ -40,7 +40,7 @@ static bool rendezvous_is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
 }
 
-/* Rank 0 listens from the beginning, so that a port in use is told before anything else is done. */
+/* Rank 0 listens from the beginning, so that a port in use is reported before anything else is done. */
 static weft_status listen_here(struct bootstrap *bootstrap, struct error *error)
 {
     char host[ADDRESS_TEXT_BYTES];
@@ -231,7 +231,7 @@ static void *bootstrap_serve(void *argument)
                                              .secret = bootstrap->secret,
                                              .limit_seconds = bootstrap->limit_seconds,
                                              .stop = bootstrap->stop};
-    /* What goes wrong is told to every rank that has come, this one included: its own visit returns the message. */
+    /* The server reports an error to every rank that has joined, this one included: its own join returns the message. */
     (void)rendezvous_serve(bootstrap->listener, &server, NULL);
     return NULL;
 }

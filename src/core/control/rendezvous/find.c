@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way up: a rank of the same node, the server, or another leader. */
+/* Finds the rank's parent: a rank of the same node, the server, or another leader. */
 #include "base/clock.h"
 #include "core/control/rendezvous/internal/visit.h"
 #include "core/control/rendezvous/internal/wire.h"
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define ATTEMPT_SECONDS 3.0   /* one address is tried for so long before the next */
-#define NEAR_SECONDS    3.0   /* so long the rank above in this node is waited for */
-#define NEAR_NAP        0.005 /* the longest between looks whether it is there; the first is a fifth of it */
+#define NEAR_SECONDS    3.0   /* limit for the parent in this node to appear */
+#define NEAR_NAP        0.005 /* longest interval between connection attempts; the first is a fifth of it */
 #define AGAIN_NAP       0.05
 
 double rendezvous_seconds_until(uint64_t deadline)
@@ -106,10 +106,11 @@ weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *e
     if (rendezvous->above == ABOVE_NEAR)
         return rendezvous_find_server(rendezvous, error);
     if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !pause_for(rendezvous->client.stop, AGAIN_NAP))
-        return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                         "rank %u of %u found nobody at the rendezvous point within %g s: who listens there closes the "
-                         "connection",
-                         rendezvous->client.rank, rendezvous->client.ranks, rendezvous->client.limit_seconds);
+        return error_set(
+            error, WEFT_ERROR_RENDEZVOUS,
+            "rank %u of %u found nobody at the rendezvous point within %g s: the listener there closes the "
+            "connection",
+            rendezvous->client.rank, rendezvous->client.ranks, rendezvous->client.limit_seconds);
     weft_status status = rendezvous->above == ABOVE_PARENT ? rendezvous_find_parent(rendezvous, &reason)
                                                            : rendezvous_find_server(rendezvous, &reason);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", reason.text);
@@ -117,7 +118,7 @@ weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *e
 
 /* ---- ranks of the same node ---- */
 
-/* The name of a place of this node: who does not know the secret cannot tell it beforehand. */
+/* The socket name of a local rank. It is derived from the secret, so others cannot predict it. */
 static bool near_name(const struct rendezvous_client *client, uint32_t place, char *name, size_t room)
 {
     char text[1200];
@@ -140,7 +141,7 @@ weft_status rendezvous_read_failure(const struct frame *frame, struct error *err
     return error_set(error, stream_failure(status), "%s", *message ? message : "the rendezvous failed");
 }
 
-/* Greet who is above in this node, and wait to be told this host's address. *found: it is known. */
+/* Greet the parent in this node and wait for this host's address. *found: it has arrived. */
 static weft_status hear_address(struct rendezvous *rendezvous, bool *found, struct error *error)
 {
     struct stream *up = &rendezvous->up;
@@ -169,7 +170,7 @@ static weft_status hear_address(struct rendezvous *rendezvous, bool *found, stru
     }
 }
 
-/* Go to the rank above in this node. *found: it is there, and this host's address is known. */
+/* Connect to the parent in this node. *found: it answered, and this host's address is known. */
 static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
@@ -184,7 +185,7 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
         weft_status status = WEFT_OK;
         if (descriptor >= 0 && !address_is_of_same_user(descriptor)) {
             close(descriptor);
-            return WEFT_OK; /* somebody else has taken the name */
+            return WEFT_OK; /* another user's process squats the name */
         }
         if (descriptor >= 0)
             status = begin_up(rendezvous, descriptor, ABOVE_NEAR, error);
@@ -193,7 +194,7 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
         if (status != WEFT_OK)
             return status;
         if (descriptor >= 0 && !*found && rendezvous->up.state != STREAM_ENDED)
-            return WEFT_OK; /* whoever has taken the name is no rank of this job */
+            return WEFT_OK; /* the name is squatted by another process */
         if (!*found && !pause_for(client->stop, nap))
             return WEFT_OK;
         nap = nap * 1.5 < NEAR_NAP ? nap * 1.5 : NEAR_NAP;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLD_SECONDS  2.0  /* ranks of a node wait so long for one another before the server is told of those there */
+#define HOLD_SECONDS  2.0  /* limit for the ranks of a node to wait for each other before they report to the server */
 #define LEVEL_SECONDS 0.25 /* see join_end_of() */
 #define SERVER_GRACE  6.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
 
@@ -42,7 +42,7 @@ static void join_fail(struct rendezvous *rendezvous, weft_status status, const c
     joiners_fail(&rendezvous->joiners, status, message);
 }
 
-/* The round shall fail for all: whoever is above tells everybody, this rank included. */
+/* Fail the round for all: the parent reports it to everybody, this rank included. */
 static void complain(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->above == ABOVE_NOBODY) {
@@ -120,7 +120,7 @@ static void join_seat(void *context, struct joiner *joiner)
     buffer_free(&address);
 }
 
-/* Refusals are told to who is refused; here there is nobody else to tell. */
+/* The refused rank gets the message itself; nobody else needs it. */
 static void join_refuse(void *context, const char *message)
 {
     (void)context;

@@ -18,7 +18,7 @@ static void write_digits(const uint8_t *bytes, size_t size, char *text)
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Undo write_digits(); false unless `text` is whole bytes, of which there are less than `room`. */
+/* Undo write_digits(); false unless `text` is whole bytes, fewer than `room`. */
 static bool read_digits(const char *text, uint8_t *bytes, size_t room)
 {
     size_t size = strlen(text) / 2;

@@ -63,7 +63,7 @@ struct rendezvous_server {
 weft_status rendezvous_serve(int listener, const struct rendezvous_server *server, struct error *error);
 
 struct rendezvous_client {
-    const char *addresses; /**< "host:port", or several with commas between, of which any will do; borrowed */
+    const char *addresses; /**< "host:port", or several alternatives separated by commas; borrowed */
     uint32_t rank, ranks;
     const uint8_t *secret;            /**< SECRET_BYTES, borrowed */
     double limit_seconds;             /**< for all of it; the server is waited for if it is not there yet */

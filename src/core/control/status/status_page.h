@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The status page: what a rank shows its user from outside, at any moment, without being asked.
+ * The status page: a rank's state, readable from outside at any time without its help.
  *
  * It is a piece of shared memory (a sealed memfd called "weft-status page") that holds the rank's operation log itself, so
  * that showing costs nothing: the log has to be written somewhere. Who looks finds it as /proc/PROCESS/fd/NUMBER, which
@@ -12,7 +12,7 @@
  * plane and puts their logs beside its own. The threads of the program take no part.
  *
  * The writing side belongs to the helper thread, the log apart. A reader trusts nothing that it finds: the process may
- * be broken, or another user's who wants to harm the root that looks, and may change what is there at any moment.
+ * be broken, or another user's who wants to harm the root that looks, and may change it at any time.
  */
 #ifndef WEFT_CORE_CONTROL_STATUS_STATUS_PAGE_H
 #define WEFT_CORE_CONTROL_STATUS_STATUS_PAGE_H
@@ -55,10 +55,10 @@ struct status_page {
     _Atomic uint64_t answered;             /**< all have answered this one, or have not for STATUS_PAGE_WAIT seconds */
     struct operation_log log;
     struct status_page_rank
-        who[]; /**< of every rank; behind them a struct status_page_answer each, see status_page_answers() */
+        who[]; /**< of every rank; followed by one struct status_page_answer per rank, see status_page_answers() */
 };
 
-/** The answers of a status page of so many ranks, in rank order, behind who[]; only those of ranks on other machines are ever
+/** The answers of a status page of so many ranks, in rank order, after who[]; only those of ranks on other machines are ever
  * touched. */
 struct status_page_answer *status_page_answers(const struct status_page *status_page, uint32_t ranks);
 
@@ -90,8 +90,8 @@ int status_page_progress(struct status_page_keeper *writer);
 /* ---- who looks ---- */
 
 /**
- * A status page of some process, mapped. What a reader reckons with (how many ranks, of which job) is read once and kept
- * here, as it is all within the mapping now and may be anything a moment later.
+ * A status page of some process, mapped. The number of ranks and the job are read once,
+ * checked and kept here, since the process may change the page later.
  */
 struct status_page_view {
     struct status_page
@@ -104,7 +104,7 @@ struct status_page_view {
     uint64_t device, node; /**< which memory it is: a forked child has its parent's status page, too */
 };
 
-/** View the status page that is open as `path` (/proc/PROCESS/fd/NUMBER); false if that is none, or cannot be believed. */
+/** View the status page that is open as `path` (/proc/PROCESS/fd/NUMBER); false if it is no status page, or not trustworthy. */
 bool status_page_view_open(const char *path, int32_t process, struct status_page_view *view);
 void status_page_view_close(struct status_page_view *view);
 

@@ -45,7 +45,7 @@ static weft_status numbers(struct environment *environment, const char *rank_nam
     return status;
 }
 
-/* A number that may be missing: false if it is, or is none. */
+/* Read an optional number: false if it is missing or malformed. */
 static bool optional(const char *name, uint32_t *value)
 {
     const char *text = wire_environment_variable(name);

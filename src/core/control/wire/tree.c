@@ -74,8 +74,8 @@ static void look_around(const uint32_t *parents, uint32_t ranks, uint32_t rank, 
     for (uint32_t other = 0; other < ranks; other++) {
         if (parents[other] == rank)
             tree->children[tree->count++] = other;
-        /* Climb from `other`: whoever stands below this rank when it is met leads there; if it is not met, the parent
-         * does. */
+        /* Climb from `other`: if this rank is met, the child below it leads there; if not, the
+         * parent does. */
         uint32_t below = other, above = parents[other];
         while (above != rank && above != TREE_NONE) {
             below = above;

@@ -33,10 +33,10 @@ struct tree {
     uint32_t *children; /**< ranks */
     uint32_t count;     /**< of children */
     uint32_t below;     /**< ranks of the subtree, this one included */
-    uint32_t *toward;   /**< for each rank, the neighbour that leads to it; this rank itself for itself */
+    uint32_t *toward;   /**< for each rank, the neighbor that leads to it; this rank itself for itself */
 };
 
-/** The neighbourhood of `rank` in the tree over `endpoint infos`; tree_free() frees it. */
+/** The neighbors of `rank` in the tree over `endpoints`; tree_free() frees it. */
 weft_status tree_build(const struct endpoint_info *endpoints, uint32_t ranks, uint32_t rank, struct tree *tree,
                        struct error *error);
 void tree_free(struct tree *tree);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Inside the rendezvous: a rank's visit. core/control/rendezvous/find.c finds the way up, core/control/rendezvous/join.c goes it. Not for other
- * modules.
+ * A rank's side of the rendezvous: find.c connects to its parent, join.c passes endpoint info up and the table down.
  */
 #ifndef WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_VISIT_H
 #define WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_VISIT_H
@@ -11,12 +10,12 @@
 #include "core/control/wire/address.h"
 #include "core/control/wire/tree.h"
 
-/** Whom a rank goes to. */
+/** What a rank's upward connection leads to. */
 enum above {
     ABOVE_SERVER, /**< it leads its node, or is alone in it */
     ABOVE_NEAR,   /**< a rank of the same node */
-    ABOVE_PARENT, /**< its place is known: another leader */
-    ABOVE_NOBODY, /**< its place is known: it is the root */
+    ABOVE_PARENT, /**< its place in the tree is known: another leader */
+    ABOVE_NOBODY, /**< its place in the tree is known: it is the root */
 };
 
 struct rendezvous {
@@ -28,45 +27,45 @@ struct rendezvous {
     char address[ADDRESS_TEXT_BYTES]; /**< this host's, as others reach it */
     uint64_t deadline;
 
-    bool placed;                      /**< all have come, and it is known who is above and below */
+    bool placed;                      /**< all ranks have joined, and parent and children are known */
     char here[JOINERS_ADDRESS_BYTES]; /**< where `far` listens */
     char parent[ADDRESS_TEXT_BYTES];  /**< where the parent listens, when placed */
     uint32_t child[TREE_ARITY];       /**< leaders below, when placed; TREE_NONE: none */
     char child_host[TREE_ARITY][STREAM_HOST_BYTES];
 
-    uint32_t size;      /**< bytes of a endpoint info */
+    uint32_t size;      /**< bytes of an endpoint info */
     uint8_t *endpoints; /**< in rank order, those that are held */
-    bool *passed;       /**< by rank: has been told to who is above */
+    bool *passed;       /**< by rank: has been sent to the parent */
     uint32_t passed_count;
     uint32_t expected; /**< ranks at and below this one */
-    uint64_t hold;     /**< until then those who are there wait for the others of this node */
-    bool late;         /**< it has complained that somebody below has not come */
+    uint64_t hold;     /**< time until which this node's ranks wait for each other */
+    bool late;         /**< has reported missing ranks below */
     bool over;         /**< there is a table, or a failure */
     weft_status status;
     struct error error;
-    weft_status complaint; /**< what the server or the root shall fail the round with, as long as it is not sent */
+    weft_status complaint; /**< failure to report to the server or root; WEFT_OK once sent */
     char complaint_text[ERROR_TEXT_BYTES];
     struct rendezvous_result *result;
 
-    uint32_t chain;              /**< the longest that was told, above what was handled here */
-    struct stream_counts counts; /**< of the connections upwards that are over */
+    uint32_t chain;              /**< longest chain reported so far, above the messages handled here */
+    struct stream_counts counts; /**< of upward connections that have ended */
 };
 
 double rendezvous_seconds_until(uint64_t deadline);
 
-/** Listen for those who are told where: `here`. */
+/** Listen on `host` for ranks below this one, and write the address to `here`. */
 weft_status rendezvous_listen_far(struct rendezvous *rendezvous, const char *host, struct error *error);
 
-/** Connect to the server, again and again until somebody is there; `up` is begun. */
+/** Connect to the server, retrying until it listens; `up` is begun. */
 weft_status rendezvous_find_server(struct rendezvous *rendezvous, struct error *error);
 
-/** Connect to the parent whose place is known; `up` is begun. */
+/** Connect to the parent at its known address; `up` is begun. */
 weft_status rendezvous_find_parent(struct rendezvous *rendezvous, struct error *error);
 
-/** The way up was closed during the greeting: find it again. */
+/** The upward connection closed during authentication: connect again. */
 weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *error);
 
-/** What a FAILURE says. */
+/** Parse a FAILURE frame into `error`; returns its status. */
 weft_status rendezvous_read_failure(const struct frame *frame, struct error *error);
 
 #endif
