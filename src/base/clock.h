@@ -48,18 +48,18 @@ static inline uint64_t clock_ticks(void)
 }
 
 /** One moment by both clocks. */
-struct clock_moment {
+struct clock_timestamp {
     uint64_t ticks; /**< clock_ticks() */
     uint64_t now;   /**< clock_now() */
 };
 
-static inline struct clock_moment clock_moment(void)
+static inline struct clock_timestamp clock_timestamp(void)
 {
-    return (struct clock_moment){clock_ticks(), clock_now()};
+    return (struct clock_timestamp){clock_ticks(), clock_now()};
 }
 
 /** Nanoseconds that a tick takes, from two moments of one machine, milliseconds apart at least; 0 if they are not. */
-static inline double clock_tick_length(struct clock_moment first, struct clock_moment last)
+static inline double clock_tick_length(struct clock_timestamp first, struct clock_timestamp last)
 {
     if (last.now < first.now + 2000000u || last.ticks <= first.ticks)
         return 0;

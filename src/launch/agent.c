@@ -21,7 +21,7 @@ bool agent_is_local(const char *host, bool chosen)
 }
 
 /* Append `word` so that a remote shell reads it as one word: as it is where that is safe, in quotes elsewhere. */
-static bool add_quoted(struct texts *words, const char *word)
+static bool agent_quoted_add(struct texts *words, const char *word)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
     if (*word && word[strspn(word, safe)] == '\0')
@@ -43,7 +43,7 @@ static bool add_quoted(struct texts *words, const char *word)
     return added;
 }
 
-static bool is_escaped(const char *at)
+static bool agent_is_escaped(const char *at)
 {
     return at[0] == '\\' && (at[1] == ' ' || at[1] == '\\');
 }
@@ -55,7 +55,7 @@ bool agent_words(const char *agent, struct texts *words)
     while (good && *(agent += strspn(agent, " "))) {
         size_t length = 0;
         while (*agent && *agent != ' ') {
-            agent += is_escaped(agent);
+            agent += agent_is_escaped(agent);
             word[length++] = *agent++;
         }
         word[length] = '\0';
@@ -77,15 +77,15 @@ void agent_put_word(struct buffer *agent, const char *word)
 }
 
 /* What to execute; nothing for the helper on this machine. */
-static weft_status make_command(const char *agent, const char *host, const char *executable, const char *command,
-                                struct texts *words, struct error *error)
+static weft_status agent_command_make(const char *agent, const char *host, const char *executable, const char *command,
+                                      struct texts *words, struct error *error)
 {
     bool good = true;
     if (agent) {
         good = agent_words(agent, words);
         if (good && words->count == 0)
             return error_set(error, WEFT_ERROR_ARGUMENT, "--agent names no program");
-        good = good && texts_add(words, host) && add_quoted(words, executable);
+        good = good && texts_add(words, host) && agent_quoted_add(words, executable);
         good = good && texts_add(words, command) && texts_add(words, "--node");
     }
     return good ? WEFT_OK : error_memory(error, strlen(executable), "an agent's command");
@@ -123,7 +123,7 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
     struct texts words = {0};
-    weft_status status = make_command(agent, host, executable, command, &words, error);
+    weft_status status = agent_command_make(agent, host, executable, command, &words, error);
     if (status == WEFT_OK && (pipe2(input, O_CLOEXEC) || pipe2(output, O_CLOEXEC) || pipe2(report, O_CLOEXEC) ||
                               (agent && pipe2(errors, O_CLOEXEC))))
         status = error_system(error, "cannot make the pipes to host %s", host);

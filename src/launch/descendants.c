@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void kill_children(void)
+static void descendants_kill_children(void)
 {
     char path[64], list[4096] = "";
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
@@ -36,7 +36,7 @@ bool descendants_kill(double seconds)
 {
     uint64_t end = clock_after(seconds);
     do {
-        kill_children();
+        descendants_kill_children();
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)

@@ -91,7 +91,7 @@ static void launch_hosts_drop_idle(struct host_list *hosts)
 }
 
 /* Settle how many ranks each host runs. */
-static weft_status share_out(struct host_list *hosts, uint32_t ranks, struct error *error)
+static weft_status hosts_ranks_distribute(struct host_list *hosts, uint32_t ranks, struct error *error)
 {
     uint32_t given = 0, open = 0;
     for (uint32_t i = 0; i < hosts->count; i++) {
@@ -136,7 +136,7 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struc
     if (status == WEFT_OK && result.count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "%s names no host", path ? path : "--hosts");
     if (status == WEFT_OK)
-        status = share_out(&result, ranks, error);
+        status = hosts_ranks_distribute(&result, ranks, error);
     if (status != WEFT_OK) {
         hosts_free(&result);
         return status;

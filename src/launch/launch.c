@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's loop: over its hosts (stations.c), its own streams (output.c), the user's signals and input. */
+/* The launcher's loop: over its hosts (host_helpers.c), its own streams (output.c), the user's signals and input. */
 #include "launch/launch.h"
 
 #include "base/clock.h"
+#include "launch/internal/host_helpers.h"
 #include "launch/internal/output.h"
 #include "launch/internal/rendezvous_service.h"
-#include "launch/internal/stations.h"
 #include "launch/internal/verdict.h"
 
 #include <errno.h>
@@ -23,14 +23,14 @@
 
 extern char **environ;
 
-enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_STATIONS };
+enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_HELPERS };
 
 struct launch {
     const struct launch_config *config;
     struct texts environment; /* what every rank gets */
     struct output output;
     struct verdict verdict;
-    struct stations stations;
+    struct host_helpers helpers;
     struct pollfd *polls;
     int signals;
     bool input_open;
@@ -39,22 +39,22 @@ struct launch {
 /* ---- our own input and signals ---- */
 
 /* A background job that reads its terminal would be stopped. */
-static bool may_read_input(const struct launch *launch)
+static bool launch_input_allowed(const struct launch *launch)
 {
-    if (!launch->input_open || stations_input_room(&launch->stations) == 0)
+    if (!launch->input_open || host_helpers_input_room(&launch->helpers) == 0)
         return false;
     return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static void hear_input(struct launch *launch)
+static void launch_input_forward(struct launch *launch)
 {
     uint8_t bytes[INPUT_BYTES];
-    size_t room = stations_input_room(&launch->stations);
+    size_t room = host_helpers_input_room(&launch->helpers);
     ssize_t n = read(STDIN_FILENO, bytes, room < sizeof bytes ? room : sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     launch->input_open = n > 0;
-    stations_input(&launch->stations, bytes, n > 0 ? (size_t)n : 0);
+    host_helpers_input(&launch->helpers, bytes, n > 0 ? (size_t)n : 0);
 }
 
 static void launch_hear_signals(struct launch *launch)
@@ -65,7 +65,7 @@ static void launch_hear_signals(struct launch *launch)
         if (number == SIGCHLD)
             continue;
         bool again = number == SIGINT && launch->verdict.user_signal == SIGINT;
-        stations_signal(&launch->stations, again ? SIGKILL : number);
+        host_helpers_signal(&launch->helpers, again ? SIGKILL : number);
         if (number == SIGUSR1 || number == SIGUSR2)
             continue;
         if (again)
@@ -75,21 +75,21 @@ static void launch_hear_signals(struct launch *launch)
 }
 
 /* The reader of our output is gone: end the job, as a program in a pipeline would. */
-static void lose_reader(struct launch *launch)
+static void launch_reader_lost(struct launch *launch)
 {
     verdict_user_signal(&launch->verdict, SIGPIPE, launch->config->grace);
-    stations_signal(&launch->stations, SIGTERM);
+    host_helpers_signal(&launch->helpers, SIGTERM);
 }
 
 /* ---- the loop ---- */
 
-static int milliseconds_left(const struct launch *launch)
+static int launch_poll_timeout(const struct launch *launch)
 {
-    const uint64_t moments[] = {launch->verdict.judge_at, launch->verdict.next_blow, launch->stations.deadline};
+    const uint64_t deadlines[] = {launch->verdict.judge_at, launch->verdict.next_kill, launch->helpers.deadline};
     uint64_t now = clock_now(), next = UINT64_MAX;
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
-        if (moments[i] && moments[i] < next)
-            next = moments[i];
+    for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
+        if (deadlines[i] && deadlines[i] < next)
+            next = deadlines[i];
     return next == UINT64_MAX ? -1 : next > now ? (int)((next - now) / 1000000) + 1 : 0;
 }
 
@@ -97,58 +97,59 @@ static weft_status launch_turn(struct launch *launch, struct error *error)
 {
     struct pollfd *polls = launch->polls;
     polls[POLL_SIGNALS] = (struct pollfd){launch->signals, POLLIN, 0};
-    polls[POLL_INPUT] = (struct pollfd){may_read_input(launch) ? STDIN_FILENO : -1, POLLIN, 0};
+    polls[POLL_INPUT] = (struct pollfd){launch_input_allowed(launch) ? STDIN_FILENO : -1, POLLIN, 0};
     for (int i = 0; i < 2; i++) {
         const struct output_sink *sink = &launch->output.sinks[i];
         polls[POLL_OUTPUT + i] = (struct pollfd){buffer_size(&sink->waiting) > 0 ? sink->descriptor : -1, POLLOUT, 0};
     }
-    stations_watch(&launch->stations, output_is_full(&launch->output), polls + POLL_STATIONS);
-    if (poll(polls, POLL_STATIONS + stations_polls(&launch->stations), milliseconds_left(launch)) < 0 && errno != EINTR)
+    host_helpers_watch(&launch->helpers, output_is_full(&launch->output), polls + POLL_HELPERS);
+    if (poll(polls, POLL_HELPERS + host_helpers_polls(&launch->helpers), launch_poll_timeout(launch)) < 0 &&
+        errno != EINTR)
         return error_system(error, "the launcher cannot wait for its ranks");
 
-    stations_turn(&launch->stations, polls + POLL_STATIONS);
+    host_helpers_turn(&launch->helpers, polls + POLL_HELPERS);
     if (polls[POLL_SIGNALS].revents)
         launch_hear_signals(launch);
     if (polls[POLL_INPUT].revents)
-        hear_input(launch);
+        launch_input_forward(launch);
     output_write(&launch->output, (bool[]){polls[POLL_OUTPUT].revents != 0, polls[POLL_ERRORS].revents != 0});
     if (launch->output.sinks[0].broken && launch->verdict.user_signal == 0)
-        lose_reader(launch);
+        launch_reader_lost(launch);
     verdict_judge(&launch->verdict);
-    int blow = verdict_blow(&launch->verdict);
-    if (blow)
-        stations_signal(&launch->stations, blow);
-    stations_give_up(&launch->stations);
+    int kill_signal = verdict_kill_signal(&launch->verdict);
+    if (kill_signal)
+        host_helpers_signal(&launch->helpers, kill_signal);
+    host_helpers_give_up(&launch->helpers);
     return WEFT_OK;
 }
 
 /* ---- begin and end ---- */
 
-static bool starts_with(const char *text, const char *beginning)
+static bool launch_text_starts_with(const char *text, const char *beginning)
 {
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
 /* What tells of this host, terminal or node of a platform's attempt, and would be wrong elsewhere. */
-static bool is_of_this_place(const char *entry)
+static bool launch_variable_is_local(const char *entry)
 {
     static const char *const names[] = {
         "WEFT_HOST=", "WEFT_COLUMNS=", "WEFT_NODE=", "WEFT_NODE_DIRECTORY=", "WEFT_SLOTS=", "WEFT_METRICS="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (starts_with(entry, names[i]))
+        if (launch_text_starts_with(entry, names[i]))
             return true;
     return false;
 }
 
 /* What every rank gets: what other hosts would not have by themselves, the user's own, then the rendezvous's. */
-static weft_status collect_environment(struct launch *launch, struct error *error)
+static weft_status launch_environment_collect(struct launch *launch, struct error *error)
 {
     static const char *const carried[] = {"WEFT_", "OMP_", "FI_"};
     struct texts *list = &launch->environment;
     bool good = true;
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-            if (starts_with(*entry, carried[i]) && !is_of_this_place(*entry))
+            if (launch_text_starts_with(*entry, carried[i]) && !launch_variable_is_local(*entry))
                 good = good && texts_add(list, *entry);
     char columns[32];
     snprintf(columns, sizeof columns, "WEFT_COLUMNS=%u", output_live_columns(&launch->output));
@@ -179,7 +180,7 @@ static weft_status launch_watch_signals(struct launch *launch, struct error *err
 }
 
 /* With the host names before each line, unless all ranks are on one. */
-static weft_status open_output(struct launch *launch, struct error *error)
+static weft_status launch_output_open_streams(struct launch *launch, struct error *error)
 {
     const struct launch_config *config = launch->config;
     uint32_t ranks = config->hosts.ranks;
@@ -196,15 +197,15 @@ static weft_status launch_prepare(struct launch *launch, struct error *error)
 {
     weft_status status = verdict_open(&launch->verdict, launch->config, &launch->output, error);
     if (status == WEFT_OK)
-        status = stations_open(&launch->stations, launch->config, &launch->environment, &launch->output,
-                               &launch->verdict, error);
+        status = host_helpers_open(&launch->helpers, launch->config, &launch->environment, &launch->output,
+                                   &launch->verdict, error);
     if (status == WEFT_OK)
-        status = open_output(launch, error);
+        status = launch_output_open_streams(launch, error);
     if (status == WEFT_OK)
-        status = collect_environment(launch, error);
+        status = launch_environment_collect(launch, error);
     if (status != WEFT_OK)
         return status;
-    size_t polls = POLL_STATIONS + stations_polls(&launch->stations);
+    size_t polls = POLL_HELPERS + host_helpers_polls(&launch->helpers);
     launch->polls = calloc(polls, sizeof *launch->polls);
     return launch->polls ? launch_watch_signals(launch, error)
                          : error_memory(error, polls * sizeof *launch->polls, "the launcher");
@@ -216,14 +217,14 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
     struct rendezvous_service *server = NULL;
     weft_status status = launch_prepare(&launch, error);
     if (status == WEFT_OK)
-        status = stations_start(&launch.stations, error);
+        status = host_helpers_start(&launch.helpers, error);
     if (status == WEFT_OK) /* a thread: after the forks */
-        status = rendezvous_service_start(config, launch.stations.remote, &launch.environment, &server, error);
-    while (status == WEFT_OK && launch.stations.open > 0)
+        status = rendezvous_service_start(config, launch.helpers.remote, &launch.environment, &server, error);
+    while (status == WEFT_OK && launch.helpers.open > 0)
         status = launch_turn(&launch, error);
     if (status == WEFT_OK)
         status = verdict_result(&launch.verdict, result, error);
-    stations_close(&launch.stations);
+    host_helpers_close(&launch.helpers);
     rendezvous_service_stop(server);
     output_close(&launch.output);
     verdict_close(&launch.verdict);

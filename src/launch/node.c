@@ -41,24 +41,24 @@ static bool started(const struct launch_node_node *node)
 
 /* ---- the launcher's side ---- */
 
-static void launch_node_tell(struct launch_node_node *node, enum order_frame kind, const struct buffer *payload)
+static void launch_node_send(struct launch_node_node *node, enum order_frame kind, const struct buffer *payload)
 {
     frame_put(&node->out, (uint16_t)kind, payload ? buffer_begin(payload) : NULL, payload ? buffer_size(payload) : 0);
 }
 
-static void tell_numbers(struct launch_node_node *node, enum order_frame kind, uint32_t first, uint32_t second,
-                         bool both)
+static void launch_node_send_numbers(struct launch_node_node *node, enum order_frame kind, uint32_t first,
+                                     uint32_t second, bool both)
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, first);
     if (both)
         buffer_put_u32(&payload, second);
-    launch_node_tell(node, kind, &payload);
+    launch_node_send(node, kind, &payload);
     buffer_free(&payload);
 }
 
 /* Write what the launcher takes now, or, with `patient`, all of it. */
-static void send_output(struct launch_node_node *node, bool patient)
+static void launch_node_send_output(struct launch_node_node *node, bool patient)
 {
     while (buffer_size(&node->out) > 0 && !node->lost) {
         ssize_t n = write(node->output, buffer_begin(&node->out), buffer_size(&node->out));
@@ -74,7 +74,7 @@ static void send_output(struct launch_node_node *node, bool patient)
     }
 }
 
-static void signal_all(const struct launch_node_node *node, int number)
+static void launch_node_signal_all(const struct launch_node_node *node, int number)
 {
     for (uint32_t i = 0; started(node) && i < node->order.count; i++)
         if (node->ranks[i].process > 0)
@@ -102,13 +102,13 @@ static void launch_node_start(struct launch_node_node *node, const struct frame 
         return;
     struct buffer payload = {0};
     buffer_put_text(&payload, error.text);
-    launch_node_tell(node, ORDER_REFUSED, &payload);
+    launch_node_send(node, ORDER_REFUSED, &payload);
     buffer_free(&payload);
-    signal_all(node, SIGKILL);
+    launch_node_signal_all(node, SIGKILL);
 }
 
 /* Handle the launcher's frames. */
-static void launch_node_obey(struct launch_node_node *node)
+static void launch_node_frame_handle(struct launch_node_node *node)
 {
     struct frame frame;
     int found;
@@ -117,7 +117,7 @@ static void launch_node_obey(struct launch_node_node *node)
         if (frame.kind == ORDER_START)
             launch_node_start(node, &frame);
         else if (frame.kind == ORDER_SIGNAL)
-            signal_all(node, (int)reader_u32(&reader));
+            launch_node_signal_all(node, (int)reader_u32(&reader));
         else if (frame.kind == ORDER_INPUT && frame.size == 0)
             node->input_ended = true;
         else if (frame.kind == ORDER_INPUT)
@@ -128,7 +128,7 @@ static void launch_node_obey(struct launch_node_node *node)
         node->lost = true;
 }
 
-static void hear_launcher(struct launch_node_node *node)
+static void launch_node_receive_launcher(struct launch_node_node *node)
 {
     uint8_t bytes[PIECE_BYTES];
     ssize_t n = read(node->input, bytes, sizeof bytes);
@@ -136,13 +136,13 @@ static void hear_launcher(struct launch_node_node *node)
         buffer_put(&node->in, bytes, (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         node->lost = true;
-    launch_node_obey(node);
+    launch_node_frame_handle(node);
 }
 
 /* ---- the ranks' side ---- */
 
 /* Forward what a rank has printed. */
-static void hear_rank(struct launch_node_node *node, uint32_t index, int stream)
+static void launch_node_receive_rank(struct launch_node_node *node, uint32_t index, int stream)
 {
     struct rank_process *rank = &node->ranks[index];
     uint8_t bytes[PIECE_BYTES];
@@ -152,7 +152,7 @@ static void hear_rank(struct launch_node_node *node, uint32_t index, int stream)
         buffer_put_u32(&payload, node->order.first + index);
         buffer_put_u32(&payload, (uint32_t)stream + 1);
         buffer_put(&payload, bytes, (size_t)n);
-        launch_node_tell(node, ORDER_OUTPUT, &payload);
+        launch_node_send(node, ORDER_OUTPUT, &payload);
         buffer_free(&payload);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close(rank->streams[stream]);
@@ -160,7 +160,7 @@ static void hear_rank(struct launch_node_node *node, uint32_t index, int stream)
     }
 }
 
-static void feed_rank(struct launch_node_node *node)
+static void launch_node_feed_rank(struct launch_node_node *node)
 {
     struct rank_process *rank = &node->ranks[0];
     size_t size = buffer_size(&node->pending);
@@ -168,14 +168,14 @@ static void feed_rank(struct launch_node_node *node)
         ssize_t n = write(rank->input, buffer_begin(&node->pending), size);
         if (n > 0) {
             buffer_consume(&node->pending, (size_t)n);
-            tell_numbers(node, ORDER_TAKEN, (uint32_t)n, 0, false);
+            launch_node_send_numbers(node, ORDER_TAKEN, (uint32_t)n, 0, false);
         } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
             close(rank->input);
             rank->input = -1;
         }
     }
     if (rank->input < 0 && buffer_size(&node->pending) > 0) { /* it wants no more */
-        tell_numbers(node, ORDER_TAKEN, (uint32_t)buffer_size(&node->pending), 0, false);
+        launch_node_send_numbers(node, ORDER_TAKEN, (uint32_t)buffer_size(&node->pending), 0, false);
         buffer_consume(&node->pending, buffer_size(&node->pending));
     }
     if (rank->input >= 0 && node->input_ended && buffer_size(&node->pending) == 0) {
@@ -196,15 +196,15 @@ static void launch_node_reap(struct launch_node_node *node)
             kill(-process, SIGKILL); /* whatever the rank has left behind in its group */
             node->ranks[i].process = 0;
             node->alive--;
-            tell_numbers(node, ORDER_EXIT, node->order.first + i, (uint32_t)status, true);
+            launch_node_send_numbers(node, ORDER_EXIT, node->order.first + i, (uint32_t)status, true);
         }
     }
 }
 
 /* Kill every descendant: the process groups, then the processes that left them. */
-static void kill_everything(struct launch_node_node *node)
+static void launch_node_kill_all(struct launch_node_node *node)
 {
-    signal_all(node, SIGKILL);
+    launch_node_signal_all(node, SIGKILL);
     descendants_kill(1.0);
 }
 
@@ -232,7 +232,7 @@ static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls
         return;
     for (uint32_t i = 0; i < 2 * count; i++)
         if (polls[4 + i].revents)
-            hear_rank(node, i / 2, (int)(i % 2));
+            launch_node_receive_rank(node, i / 2, (int)(i % 2));
     if (polls[2].revents) {
         struct signalfd_siginfo ignored[8];
         ssize_t n = read(node->signals, ignored, sizeof ignored);
@@ -240,10 +240,10 @@ static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls
         launch_node_reap(node);
     }
     if (polls[0].revents)
-        hear_launcher(node);
+        launch_node_receive_launcher(node);
     if (started(node))
-        feed_rank(node);
-    send_output(node, false);
+        launch_node_feed_rank(node);
+    launch_node_send_output(node, false);
 }
 
 static weft_status launch_node_prepare(struct launch_node_node *node, struct error *error)
@@ -288,16 +288,16 @@ int node_main(int input, int output)
         bool over = started(&node) && node.alive == 0;
         if (over && node.drain_end == 0) {
             node.drain_end = clock_after(DRAIN_SECONDS);
-            kill_everything(&node);
+            launch_node_kill_all(&node);
         }
         if (over && (launch_node_drained(&node) || clock_now() > node.drain_end)) {
-            launch_node_tell(&node, ORDER_DONE, NULL);
-            send_output(&node, true);
+            launch_node_send(&node, ORDER_DONE, NULL);
+            launch_node_send_output(&node, true);
             break;
         }
     }
     if (node.alive > 0)
-        kill_everything(&node);
+        launch_node_kill_all(&node);
     free(polls);
     free(node.ranks);
     order_free(&node.order);

@@ -74,7 +74,7 @@ static void launch_output_write_file(int descriptor, const uint8_t *bytes, size_
 
 /* ---- the live line ---- */
 
-#define TAKE_AWAY "\r\033[K"
+#define ERASE_LINE "\r\033[K"
 
 uint32_t output_live_columns(const struct output *output)
 {
@@ -87,15 +87,15 @@ uint32_t output_live_columns(const struct output *output)
 }
 
 /* Both streams may be the same terminal, so whichever is written to next takes the line away. */
-static void take_away_live(struct output *output, struct output_sink *sink)
+static void output_live_erase(struct output *output, struct output_sink *sink)
 {
     if (output->live && sink->columns)
-        buffer_put(&sink->waiting, TAKE_AWAY, strlen(TAKE_AWAY));
+        buffer_put(&sink->waiting, ERASE_LINE, strlen(ERASE_LINE));
     output->live = false;
 }
 
 /* The text after the last carriage return that no newline follows; `bytes` if there is none. */
-static const uint8_t *after_return(const uint8_t *bytes, size_t size)
+static const uint8_t *output_after_return(const uint8_t *bytes, size_t size)
 {
     const size_t newline = size >= 2 && bytes[size - 1] == '\n' && bytes[size - 2] == '\r' ? 2 : 0;
     const uint8_t *found = memrchr(bytes, '\r', size - newline);
@@ -103,7 +103,7 @@ static const uint8_t *after_return(const uint8_t *bytes, size_t size)
 }
 
 /* Bytes of `text` that fill at most `columns`: control sequences take none, nor do the further bytes of a letter. */
-static size_t bytes_that_fit(const uint8_t *text, size_t size, uint32_t columns)
+static size_t output_bytes_fitting(const uint8_t *text, size_t size, uint32_t columns)
 {
     size_t used = 0, i = 0;
     while (i < size) {
@@ -122,20 +122,21 @@ static size_t bytes_that_fit(const uint8_t *text, size_t size, uint32_t columns)
 }
 
 /* Show what a rank will write over, and forget what it has written over. */
-static void show_live(struct output *output, uint32_t rank, uint32_t stream, struct buffer *partial)
+static void output_live_show(struct output *output, uint32_t rank, uint32_t stream, struct buffer *partial)
 {
     struct output_sink *sink = &output->sinks[stream - 1];
-    const uint8_t *bytes = buffer_begin(partial), *text = after_return(bytes, buffer_size(partial));
+    const uint8_t *bytes = buffer_begin(partial), *text = output_after_return(bytes, buffer_size(partial));
     if (!sink->columns || sink->broken || text == bytes)
         return;
     const size_t size = buffer_size(partial) - (size_t)(text - bytes);
     const char *prefix = output->prefixes && output->prefixes[rank] ? output->prefixes[rank] : "";
-    const bool is_seen = bytes_that_fit(text, size, 0) < size;
-    take_away_live(output, sink);
+    const bool is_seen = output_bytes_fitting(text, size, 0) < size;
+    output_live_erase(output, sink);
     if (is_seen && strlen(prefix) < sink->columns) {
         buffer_put(&sink->waiting, prefix, strlen(prefix));
         /* The last column stays empty: some terminals go on to the next line when it is written. */
-        buffer_put(&sink->waiting, text, bytes_that_fit(text, size, sink->columns - 1 - (uint32_t)strlen(prefix)));
+        buffer_put(&sink->waiting, text,
+                   output_bytes_fitting(text, size, sink->columns - 1 - (uint32_t)strlen(prefix)));
         output->live = true;
     }
     buffer_consume(partial, (size_t)(text - bytes) - 1); /* the return stays: what follows is live, too */
@@ -149,12 +150,12 @@ static void launch_output_put_line(struct output *output, uint32_t rank, uint32_
     struct output_sink *sink = &output->sinks[stream - 1];
     if (sink->broken)
         return;
-    take_away_live(output, sink);
+    output_live_erase(output, sink);
     if (sink->columns) {
-        const uint8_t *text = after_return(bytes, size);
+        const uint8_t *text = output_after_return(bytes, size);
         size -= (size_t)(text - bytes);
         bytes = text;
-        if (bytes_that_fit(bytes, size, 0) == size) /* a line of progress that was taken away at the very end */
+        if (output_bytes_fitting(bytes, size, 0) == size) /* a line of progress that was taken away at the very end */
             return;
     }
     if (output->prefixes && output->prefixes[rank])
@@ -181,7 +182,7 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
         bytes += piece;
         size -= piece;
         if (!end && buffer_size(partial) < LINE_MOST) {
-            show_live(output, rank, stream, partial);
+            output_live_show(output, rank, stream, partial);
             return;
         }
         launch_output_put_line(output, rank, stream, buffer_begin(partial), buffer_size(partial));
@@ -192,7 +193,7 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
 void output_say(struct output *output, const char *line)
 {
     struct output_sink *sink = &output->sinks[1];
-    take_away_live(output, sink);
+    output_live_erase(output, sink);
     buffer_put(&sink->waiting, line, strlen(line));
     buffer_put(&sink->waiting, "\n", 1);
 }
@@ -204,7 +205,7 @@ bool output_is_full(const struct output *output)
 }
 
 /* Our streams may be shared with other programs, so they stay blocking: no more is written than a ready pipe takes. */
-static void write_sink(struct output_sink *sink)
+static void output_sink_write(struct output_sink *sink)
 {
     size_t size = buffer_size(&sink->waiting);
     ssize_t n = write(sink->descriptor, buffer_begin(&sink->waiting), size < PIPE_BUF ? size : PIPE_BUF);
@@ -220,7 +221,7 @@ void output_write(struct output *output, const bool ready[2])
 {
     for (int i = 0; i < 2; i++)
         if (ready[i] && buffer_size(&output->sinks[i].waiting) > 0)
-            write_sink(&output->sinks[i]);
+            output_sink_write(&output->sinks[i]);
 }
 
 void output_close(struct output *output)
@@ -231,14 +232,14 @@ void output_close(struct output *output)
             launch_output_put_line(output, slot / 2, slot % 2 + 1, buffer_begin(partial), buffer_size(partial));
         buffer_free(partial);
     }
-    take_away_live(output, &output->sinks[0]);
+    output_live_erase(output, &output->sinks[0]);
     for (int i = 0; i < 2; i++) {
         struct output_sink *sink = &output->sinks[i];
         while (buffer_size(&sink->waiting) > 0) {
             struct pollfd wait = {sink->descriptor, POLLOUT, 0};
             if (poll(&wait, 1, PATIENCE_MS) <= 0)
                 break;
-            write_sink(sink);
+            output_sink_write(sink);
         }
         buffer_free(&sink->waiting);
     }

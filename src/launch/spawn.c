@@ -26,7 +26,7 @@ static void spawn_set_number(const char *name, uint32_t value)
     setenv(name, text, 1);
 }
 
-static void set_environment(const struct order *order, uint32_t index, uint32_t cores, uint32_t threads)
+static void spawn_environment_set(const struct order *order, uint32_t index, uint32_t cores, uint32_t threads)
 {
     for (uint32_t i = 0; i < order->environment.count; i++) {
         char *entry = order->environment.items[i], *equals = strchr(entry, '=');
@@ -50,7 +50,7 @@ static void set_environment(const struct order *order, uint32_t index, uint32_t 
 }
 
 /* Give this process its own share of the cores. */
-static void bind_cores(const cpu_set_t *all, uint32_t index, uint32_t threads)
+static void spawn_cores_bind(const cpu_set_t *all, uint32_t index, uint32_t threads)
 {
     cpu_set_t own;
     CPU_ZERO(&own);
@@ -84,15 +84,15 @@ void spawn_settle(pid_t parent, int death, int input, int output, int errors)
 }
 
 /* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the directory or 'p' for the program. */
-static void become_rank(const struct order *order, uint32_t index, int input, int output, int errors, int report,
-                        pid_t parent)
+static void spawn_rank_exec(const struct order *order, uint32_t index, int input, int output, int errors, int report,
+                            pid_t parent)
 {
     spawn_settle(parent, SIGKILL, input, output, errors);
     cpu_set_t set;
     uint32_t cores = spawn_cores(&set), threads = order->threads ? order->threads : 1;
-    set_environment(order, index, cores, threads);
+    spawn_environment_set(order, index, cores, threads);
     if (order->bind && threads * order->count <= cores)
-        bind_cores(&set, index, threads);
+        spawn_cores_bind(&set, index, threads);
     char what = 'd';
     if (chdir(order->directory) == 0) {
         what = 'p';
@@ -152,7 +152,7 @@ weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_pr
     } else {
         pid_t parent = getpid(), process = fork();
         if (process == 0)
-            become_rank(order, index, input[0], output[1], errors[1], report[1], parent);
+            spawn_rank_exec(order, index, input[0], output[1], errors[1], report[1], parent);
         close(report[1]);
         report[1] = -1;
         if (process < 0) {

@@ -35,7 +35,7 @@ void verdict_close(struct verdict *verdict)
 /* ---- messages ---- */
 
 /* "rank 2 on host hostb": what a message about a rank begins with. */
-static char *rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
+static char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
     const char *host = hosts_of_rank(&verdict->config->hosts, rank)->name;
     char own[256] = "";
@@ -46,7 +46,7 @@ static char *rank_name(const struct verdict *verdict, uint32_t rank, char *text,
 }
 
 /* "rank 2 on host hostb was killed by signal 9 (Killed)" */
-static void name_end(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
+static void verdict_end_describe(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
     char name[320], reason[128];
     int end = verdict->ends[rank];
@@ -55,7 +55,7 @@ static void name_end(const struct verdict *verdict, uint32_t rank, char *text, s
                  WCOREDUMP(end) ? ", core dumped" : "");
     else
         snprintf(reason, sizeof reason, "ended with exit code %d", WEXITSTATUS(end));
-    snprintf(text, room, "%s %s", rank_name(verdict, rank, name, sizeof name), reason);
+    snprintf(text, room, "%s %s", verdict_rank_name(verdict, rank, name, sizeof name), reason);
 }
 
 static void verdict_say(const struct verdict *verdict, const char *end, const char *others)
@@ -72,22 +72,22 @@ static bool verdict_failed(int end)
     return end != -1 && !(WIFEXITED(end) && WEXITSTATUS(end) == 0);
 }
 
-static bool asks_again(int end)
+static bool verdict_asks_again(int end)
 {
     return end != -1 && WIFEXITED(end) && WEXITSTATUS(end) == EX_TEMPFAIL;
 }
 
-static void end_the_rest(struct verdict *verdict, double seconds)
+static void verdict_end_rest(struct verdict *verdict, double seconds)
 {
-    if (verdict->next_blow == 0)
-        verdict->next_blow = clock_after(seconds);
+    if (verdict->next_kill == 0)
+        verdict->next_kill = clock_after(seconds);
 }
 
 void verdict_fail(struct verdict *verdict, weft_status status, const char *message)
 {
     if (verdict->failure.status == WEFT_OK && verdict->culprit < 0)
         error_set(&verdict->failure, status, "%s", message);
-    end_the_rest(verdict, 0);
+    verdict_end_rest(verdict, 0);
 }
 
 void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *message)
@@ -104,7 +104,7 @@ void verdict_lose_host(struct verdict *verdict, const struct host *host, const c
 void verdict_user_signal(struct verdict *verdict, int number, double seconds)
 {
     verdict->user_signal = number;
-    end_the_rest(verdict, seconds);
+    verdict_end_rest(verdict, seconds);
 }
 
 void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
@@ -118,12 +118,12 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
         return;
     if (verdict->config->survive) {
         char text[512];
-        name_end(verdict, rank, text, sizeof text);
+        verdict_end_describe(verdict, rank, text, sizeof text);
         verdict_say(verdict, text, "; the others may go on");
     } else if (verdict->culprit < 0) {
         verdict->culprit = rank;
         verdict->judge_at = clock_after(GATHER_SECONDS);
-        end_the_rest(verdict, verdict->config->grace);
+        verdict_end_rest(verdict, verdict->config->grace);
     }
 }
 
@@ -134,17 +134,17 @@ static void launch_verdict_judge(struct verdict *verdict)
             !WIFSIGNALED(verdict->ends[verdict->culprit]))
             verdict->culprit = rank;
     verdict->judge_at = 0;
-    if (asks_again(verdict->ends[verdict->culprit])) {
+    if (verdict_asks_again(verdict->ends[verdict->culprit])) {
         char name[320];
         snprintf(verdict->reason, sizeof verdict->reason,
                  "%s has stopped before its end and asks to be run again (exit code %d)",
-                 rank_name(verdict, (uint32_t)verdict->culprit, name, sizeof name), EX_TEMPFAIL);
+                 verdict_rank_name(verdict, (uint32_t)verdict->culprit, name, sizeof name), EX_TEMPFAIL);
         verdict_say(verdict, verdict->reason, "; ending the other ranks");
         return;
     }
     if (verdict->user_signal)
         return; /* the ranks were asked to end */
-    name_end(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
+    verdict_end_describe(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
     verdict_say(verdict, verdict->reason, "; ending the other ranks");
 }
 
@@ -154,11 +154,11 @@ void verdict_judge(struct verdict *verdict)
         launch_verdict_judge(verdict);
 }
 
-int verdict_blow(struct verdict *verdict)
+int verdict_kill_signal(struct verdict *verdict)
 {
-    if (verdict->next_blow == 0 || clock_now() < verdict->next_blow)
+    if (verdict->next_kill == 0 || clock_now() < verdict->next_kill)
         return 0;
-    verdict->next_blow = clock_after(KILL_SECONDS);
+    verdict->next_kill = clock_after(KILL_SECONDS);
     return verdict->blows++ ? SIGKILL : SIGTERM;
 }
 

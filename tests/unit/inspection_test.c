@@ -86,8 +86,8 @@ static void numbers_that_no_rank_writes_are_shown_all_the_same(void **state)
     }
     for (uint32_t l = 0; l < 3; l++) {
         atomic_store(&logs[l]->next, UINT64_MAX);
-        logs[l]->opened = (struct clock_moment){0, 0};
-        logs[l]->beat = (struct clock_moment){1, UINT64_MAX}; /* a tick takes centuries */
+        logs[l]->opened = (struct clock_timestamp){0, 0};
+        logs[l]->beat = (struct clock_timestamp){1, UINT64_MAX}; /* a tick takes centuries */
         for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
             struct operation_entry *entry = &logs[l]->entries[i];
             memset(entry, 0xff, sizeof *entry);

@@ -25,8 +25,8 @@
 
 /* ---- opening ---- */
 
-static weft_status open_descriptors(struct control *control, const char *interface, struct endpoint_info *endpoint,
-                                    struct error *error)
+static weft_status control_descriptors_open(struct control *control, const char *interface,
+                                            struct endpoint_info *endpoint, struct error *error)
 {
     control->epoll = epoll_create1(EPOLL_CLOEXEC);
     control->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -49,7 +49,7 @@ static weft_status open_descriptors(struct control *control, const char *interfa
     return status;
 }
 
-static void end_link(struct link *link)
+static void control_link_end(struct link *link)
 {
     stream_end(&link->stream);
     buffer_free(&link->early);
@@ -57,10 +57,10 @@ static void end_link(struct link *link)
     link->ended = true;
 }
 
-static void destroy(struct control *control)
+static void control_free(struct control *control)
 {
     for (uint32_t i = 0; i < control->link_count; i++)
-        end_link(&control->links[i]);
+        control_link_end(&control->links[i]);
     if (control->listener >= 0)
         close(control->listener);
     if (control->wake >= 0)
@@ -98,9 +98,9 @@ weft_status control_open(const struct control_config *config, const char *interf
     pthread_mutex_init(&control->lock, NULL);
     pthread_cond_init(&control->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    weft_status status = open_descriptors(control, interface, endpoint, error);
+    weft_status status = control_descriptors_open(control, interface, endpoint, error);
     if (status != WEFT_OK) {
-        destroy(control);
+        control_free(control);
         return status;
     }
     *result = control;
@@ -124,7 +124,7 @@ int control_take_listener(struct control *control)
 void control_abandon(struct control *control)
 {
     if (control)
-        destroy(control);
+        control_free(control);
 }
 
 int control_descriptor(const struct control *control)
@@ -149,7 +149,7 @@ static void control_flush(struct control *control, struct link *link)
     epoll_ctl(control->epoll, EPOLL_CTL_MOD, link->stream.descriptor, &event);
 }
 
-static void send_heartbeat(struct control *control, struct link *link);
+static void control_heartbeat_send(struct control *control, struct link *link);
 
 weft_status plane_open_link(struct control *control, struct link *link, struct error *error)
 {
@@ -160,7 +160,7 @@ weft_status plane_open_link(struct control *control, struct link *link, struct e
     link->heard = link->sent = clock_now();
     buffer_put(&link->stream.out, buffer_begin(&link->early), buffer_size(&link->early));
     buffer_free(&link->early);
-    send_heartbeat(control, link);
+    control_heartbeat_send(control, link);
     control_flush(control, link);
     control_handle_frames(control, link); /* some may have come together with the proof */
     return WEFT_OK;
@@ -178,7 +178,7 @@ void plane_send(struct control *control, struct link *link, uint16_t kind, const
     control_flush(control, link);
 }
 
-static void send_heartbeat(struct control *control, struct link *link)
+static void control_heartbeat_send(struct control *control, struct link *link)
 {
     char doing[OPERATION_TEXT_BYTES];
     struct buffer payload = {0};
@@ -278,7 +278,7 @@ bool control_left(struct control *control, uint32_t rank)
 }
 
 /* A neighbor is dead. The message names only the victim, so that all its neighbors build the same message. */
-static void fail_dead(struct control *control, const struct link *link, const char *how)
+static void control_fail_dead_peer(struct control *control, const struct link *link, const char *how)
 {
     const struct endpoint_info *endpoint = &control->endpoints[link->rank];
     char message[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 128] = "";
@@ -295,7 +295,7 @@ static void fail_dead(struct control *control, const struct link *link, const ch
 /* ---- receiving ---- */
 
 /* Pass READY up once all children's subtrees are leaving, and RELEASE down once the parent has released this rank. */
-static void advance_farewell(struct control *control)
+static void control_farewell_advance(struct control *control)
 {
     if (!control->closing || control->release_seen)
         return;
@@ -320,7 +320,7 @@ static void advance_farewell(struct control *control)
     control->release_seen = true;
 }
 
-static bool note_left(struct control *control, struct link *link, const struct frame *frame)
+static bool control_left_handle(struct control *control, struct link *link, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     uint32_t rank = reader_u32(&reader);
@@ -336,7 +336,7 @@ static bool note_left(struct control *control, struct link *link, const struct f
 }
 
 /* Handle a routed frame for this rank, or pass it on. */
-static bool handle_routed(struct control *control, const struct frame *frame)
+static bool control_routed_handle(struct control *control, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     uint32_t destination = reader_u32(&reader), source = reader_u32(&reader);
@@ -378,14 +378,14 @@ static bool control_handle(struct control *control, struct link *link, const str
         plane_fail(control, stream_failure(status), message, link);
         return true;
     case CONTROL_LEAVING:
-        return note_left(control, link, frame);
+        return control_left_handle(control, link, frame);
     case CONTROL_READY:
         link->ready = true;
-        advance_farewell(control);
+        control_farewell_advance(control);
         return true;
     case CONTROL_RELEASE:
         link->released = true;
-        advance_farewell(control);
+        control_farewell_advance(control);
         return true;
     case CONTROL_GATHER:
         control->exchange_frames++;
@@ -399,7 +399,7 @@ static bool control_handle(struct control *control, struct link *link, const str
     case CONTROL_TABLE:
     case CONTROL_ASK:
     case CONTROL_ANSWER:
-        return handle_routed(control, frame);
+        return control_routed_handle(control, frame);
     default:
         return false;
     }
@@ -417,7 +417,8 @@ static bool control_handle_frames(struct control *control, struct link *link)
     }
     if (found == 0 && good)
         return true;
-    fail_dead(control, link, "sent something that no rank sends; do all hosts have the same build of Weft?");
+    control_fail_dead_peer(control, link,
+                           "sent something that no rank sends; do all hosts have the same build of Weft?");
     return false;
 }
 
@@ -427,19 +428,19 @@ void plane_receive(struct control *control, struct link *link)
     link->heard = clock_now();
     bool good = control_handle_frames(control, link);
     if (good && status != WEFT_OK && !link->released)
-        fail_dead(control, link,
-                  link->stream.broken_off ? "cannot be reached any more: the network to its host is down"
-                                          : "died, or ended without weft_finalize(): its connection "
-                                            "closed without a farewell");
+        control_fail_dead_peer(control, link,
+                               link->stream.broken_off ? "cannot be reached any more: the network to its host is down"
+                                                       : "died, or ended without weft_finalize(): its connection "
+                                                         "closed without a farewell");
     if (status == WEFT_OK && good)
         return;
     epoll_ctl(control->epoll, EPOLL_CTL_DEL, link->stream.descriptor, NULL);
-    end_link(link);
+    control_link_end(link);
 }
 
 /* ---- progress ---- */
 
-static void handle_events(struct control *control)
+static void control_events_handle(struct control *control)
 {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(control->epoll, events, EVENTS, 0);
@@ -459,7 +460,7 @@ static void handle_events(struct control *control)
  * Seconds that a neighbor may be silent. A process of this host that is runnable is not dead but waits for a processor,
  * so it gets more time.
  */
-static double patience_with(const struct control *control, const struct link *link)
+static double control_silence_limit(const struct control *control, const struct link *link)
 {
     const struct endpoint_info *endpoint = &control->endpoints[link->rank],
                                *own = &control->endpoints[control->config.rank];
@@ -474,17 +475,17 @@ static void control_judge_silence(struct control *control, struct link *link, ui
     double limit = control->config.liveness_limit;
     if (now <= link->heard + (uint64_t)(limit * 1e9))
         return;
-    limit = patience_with(control, link);
+    limit = control_silence_limit(control, link);
     if (now <= link->heard + (uint64_t)(limit * 1e9))
         return;
     char how[160];
     snprintf(how, sizeof how,
              "has shown no sign of life for %g s: it is stopped, or its host or the network to it is down", limit);
-    fail_dead(control, link, how);
+    control_fail_dead_peer(control, link, how);
 }
 
 /* Send heartbeats and check for silent neighbors. Returns the nanoseconds until the next of either is due. */
-static uint64_t keep_alive(struct control *control, uint64_t now)
+static uint64_t control_heartbeats_keep(struct control *control, uint64_t now)
 {
     uint64_t beat = (uint64_t)(control->config.heartbeat * 1e9),
              limit = (uint64_t)(control->config.liveness_limit * 1e9);
@@ -499,7 +500,7 @@ static uint64_t keep_alive(struct control *control, uint64_t now)
         if (was_stopped && link->heard < now)
             link->heard = now;
         if (now >= link->sent + beat)
-            send_heartbeat(control, link);
+            control_heartbeat_send(control, link);
         control_judge_silence(control, link, now);
         if (link->sent + beat < next)
             next = link->sent + beat;
@@ -512,8 +513,8 @@ static uint64_t keep_alive(struct control *control, uint64_t now)
 int control_progress(struct control *control)
 {
     pthread_mutex_lock(&control->lock);
-    handle_events(control);
-    uint64_t next = keep_alive(control, clock_now());
+    control_events_handle(control);
+    uint64_t next = control_heartbeats_keep(control, clock_now());
     void (*callback)(void *context) = NULL;
     if (control->failure.status != WEFT_OK && control->callback && !control->called) {
         callback = control->callback;
@@ -530,7 +531,7 @@ int control_progress(struct control *control)
 /* ---- farewell ---- */
 
 /* Give neighbors time to read the last frames: closing a socket that has unread bytes resets it, and the frames are lost. */
-static void linger(struct control *control)
+static void control_sent_drain(struct control *control)
 {
     uint64_t end = clock_after(LINGER_SECONDS);
     for (uint32_t i = 0; i < control->link_count; i++) {
@@ -569,7 +570,7 @@ void control_close(struct control *control)
         plane_flood(control, CONTROL_LEAVING, buffer_begin(&payload), buffer_size(&payload), NULL);
         buffer_free(&payload);
     }
-    advance_farewell(control);
+    control_farewell_advance(control);
     pthread_mutex_unlock(&control->lock);
     while (!control->release_seen && !control_failed(control)) {
         int timeout = control_progress(control);
@@ -577,6 +578,6 @@ void control_close(struct control *control)
         if (!control->release_seen && !control_failed(control))
             poll(&wait, 1, timeout);
     }
-    linger(control);
-    destroy(control);
+    control_sent_drain(control);
+    control_free(control);
 }

@@ -129,10 +129,10 @@ enum operation_phase {
 };
 
 struct operation_log {
-    _Atomic uint64_t next;      /**< entries written so far */
-    struct clock_moment opened; /**< with `beat` it tells how long a tick takes */
-    struct clock_moment beat;   /**< the helper thread's last turn; in a copy, the time of the copy */
-    uint64_t unused[3];         /**< entries begin on cache lines */
+    _Atomic uint64_t next;         /**< entries written so far */
+    struct clock_timestamp opened; /**< with `beat` it tells how long a tick takes */
+    struct clock_timestamp beat;   /**< the helper thread's last turn; in a copy, the time of the copy */
+    uint64_t unused[3];            /**< entries begin on cache lines */
     struct operation_entry entries[OPERATION_LOG_ENTRIES];
 };
 

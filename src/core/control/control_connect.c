@@ -29,7 +29,7 @@ struct building {
     uint32_t attempts; /* to connect to the parent again */
 };
 
-static struct link *link_to(struct control *control, uint32_t rank)
+static struct link *connect_link_to(struct control *control, uint32_t rank)
 {
     for (uint32_t i = 0; i < control->link_count; i++)
         if (control->links[i].rank == rank)
@@ -38,7 +38,7 @@ static struct link *link_to(struct control *control, uint32_t rank)
 }
 
 /* A neighbor is authenticated: watch its liveness from now on. */
-static weft_status open_link(struct building *building, struct link *link, struct error *error)
+static weft_status connect_link_open(struct building *building, struct link *link, struct error *error)
 {
     struct control *control = building->control;
     unsigned milliseconds = (unsigned)(control->config.liveness_limit * 1e3);
@@ -50,7 +50,7 @@ static weft_status open_link(struct building *building, struct link *link, struc
     return WEFT_OK;
 }
 
-static weft_status connect_parent(struct building *building, struct error *error)
+static weft_status connect_tree_parent(struct building *building, struct error *error)
 {
     struct control *control = building->control;
     const struct endpoint_info *endpoint = &control->endpoints[control->tree.parent];
@@ -77,7 +77,7 @@ static weft_status connect_parent(struct building *building, struct error *error
 }
 
 /* Pending connections stay in the order in which they came. */
-static void remove_pending(struct building *building, uint32_t index)
+static void connect_pending_remove(struct building *building, uint32_t index)
 {
     building->pending_count--;
     memmove(&building->pending[index], &building->pending[index + 1],
@@ -86,7 +86,7 @@ static void remove_pending(struct building *building, uint32_t index)
 
 /* When there are too many, the oldest goes: a stranger that holds connections open keeps nobody out, and a child that
  * loses its place comes again. */
-static void accept_pending(struct building *building)
+static void connect_pending_accept(struct building *building)
 {
     for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         int fd = accept4(building->control->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -95,7 +95,7 @@ static void accept_pending(struct building *building)
         address_prepare(fd);
         if (building->pending_count == PENDING_MOST) {
             stream_end(&building->pending[0]);
-            remove_pending(building, 0);
+            connect_pending_remove(building, 0);
         }
         struct stream *stream = &building->pending[building->pending_count];
         if (stream_begin(stream, fd, true, &building->identity, NULL) == WEFT_OK)
@@ -106,22 +106,23 @@ static void accept_pending(struct building *building)
 }
 
 /* Go on with the greeting of an accepted connection; once it is done, it becomes the link of a child. */
-static weft_status greet_pending(struct building *building, uint32_t index, struct error *error)
+static weft_status connect_pending_greet(struct building *building, uint32_t index, struct error *error)
 {
     struct control *control = building->control;
     struct stream *stream = &building->pending[index];
     bool well = stream_read(stream, NULL) == WEFT_OK && stream_write(stream, NULL) == WEFT_OK;
     if (well && stream->state != STREAM_OPEN)
         return WEFT_OK;
-    struct link *link = well && stream->peer_rank != control->tree.parent ? link_to(control, stream->peer_rank) : NULL;
+    struct link *link =
+        well && stream->peer_rank != control->tree.parent ? connect_link_to(control, stream->peer_rank) : NULL;
     weft_status status = WEFT_OK;
     if (link && !link->open) {
         link->stream = *stream;
-        status = open_link(building, link, error);
+        status = connect_link_open(building, link, error);
     } else {
         stream_end(stream); /* a stranger, or of another job */
     }
-    remove_pending(building, index);
+    connect_pending_remove(building, index);
     return status;
 }
 
@@ -132,7 +133,7 @@ static void control_connect_give_up(struct building *building, struct link *link
     building->missing--;
 }
 
-static weft_status greet_parent(struct building *building, struct error *error)
+static weft_status connect_parent_greet(struct building *building, struct error *error)
 {
     struct link *link = &building->control->links[0];
     const struct endpoint_info *endpoint = &building->control->endpoints[link->rank];
@@ -141,14 +142,14 @@ static weft_status greet_parent(struct building *building, struct error *error)
     if (status == WEFT_OK)
         status = stream_read(&link->stream, &reason);
     if (status == WEFT_OK && link->stream.state == STREAM_OPEN)
-        return open_link(building, link, error);
+        return connect_link_open(building, link, error);
     if (status == WEFT_OK)
         return WEFT_OK;
     if (link->stream.state == STREAM_ENDED && building->attempts++ < ATTEMPTS_MOST) {
         /* Dead, or it took this connection for a stranger's among many: who is dead does not listen. */
         stream_end(&link->stream);
         poll(NULL, 0, ATTEMPT_MILLISECONDS);
-        status = connect_parent(building, error);
+        status = connect_tree_parent(building, error);
         if (status != WEFT_OK)
             control_connect_give_up(building, link);
         return status;
@@ -161,7 +162,7 @@ static weft_status greet_parent(struct building *building, struct error *error)
 }
 
 /* Wait for something to happen to the listener, to greetings or to links, and handle it. */
-static weft_status build_a_little(struct building *building, uint64_t deadline, struct error *error)
+static weft_status connect_tree_advance(struct building *building, uint64_t deadline, struct error *error)
 {
     struct control *control = building->control;
     bool greeting = control->tree.parent != TREE_NONE && !control->links[0].open && !control->links[0].ended;
@@ -180,11 +181,11 @@ static weft_status build_a_little(struct building *building, uint64_t deadline, 
     weft_status status = WEFT_OK;
     for (uint32_t i = count; status == WEFT_OK && i-- > 0;)
         if (polls[3 + i].revents)
-            status = greet_pending(building, i, error);
+            status = connect_pending_greet(building, i, error);
     if (status == WEFT_OK && polls[2].revents)
-        status = greet_parent(building, error);
+        status = connect_parent_greet(building, error);
     if (polls[0].revents)
-        accept_pending(building);
+        connect_pending_accept(building);
     if (status == WEFT_OK && polls[1].revents) {
         control_progress(control); /* a neighbor may report a failure, or die, while others are still missing */
         status = control_failure(control, error);
@@ -208,12 +209,12 @@ static weft_status control_connect_too_late(struct building *building, struct er
 }
 
 /* Tell all neighbors why this rank gives up, including those that are still connecting. */
-static void tell_failure(struct building *building, weft_status status, const struct error *error)
+static void connect_failure_flood(struct building *building, weft_status status, const struct error *error)
 {
     control_abort(building->control, status, error ? error->text : "a rank could not connect to the others");
     uint64_t deadline = clock_after(FAREWELL_SECONDS);
     while (building->missing > 0 && clock_now() < deadline)
-        (void)build_a_little(building, deadline, NULL);
+        (void)connect_tree_advance(building, deadline, NULL);
 }
 
 weft_status control_connect(struct control *control, const struct endpoint_info *endpoints, const uint8_t *secret,
@@ -244,14 +245,14 @@ weft_status control_connect(struct control *control, const struct endpoint_info 
         (struct stream_identity){control->secret, STREAM_CONTROL, control->config.rank, control->config.ranks};
     uint64_t deadline = clock_after(control->config.connect_limit);
     if (parent)
-        status = connect_parent(building, error);
+        status = connect_tree_parent(building, error);
     if (status != WEFT_OK)
         control_connect_give_up(building, &control->links[0]);
     while (status == WEFT_OK && building->missing > 0)
-        status = clock_now() < deadline ? build_a_little(building, deadline, error)
+        status = clock_now() < deadline ? connect_tree_advance(building, deadline, error)
                                         : control_connect_too_late(building, error);
     if (status != WEFT_OK)
-        tell_failure(building, status, error);
+        connect_failure_flood(building, status, error);
     for (uint32_t i = 0; i < building->pending_count; i++)
         stream_end(&building->pending[i]);
     free(building);

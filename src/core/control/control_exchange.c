@@ -57,7 +57,7 @@ static struct exchange *control_exchange_find_or_make(struct control *control, u
     return exchange;
 }
 
-static void unlink_and_free(struct control *control, struct exchange *exchange)
+static void control_exchange_free(struct control *control, struct exchange *exchange)
 {
     struct exchange **place = &control->exchanges;
     while (*place && *place != exchange)
@@ -72,11 +72,11 @@ static void unlink_and_free(struct control *control, struct exchange *exchange)
 void exchange_free_all(struct control *control)
 {
     while (control->exchanges)
-        unlink_and_free(control, control->exchanges);
+        control_exchange_free(control, control->exchanges);
 }
 
 /* What CONTROL_TABLE and CONTROL_SPREAD tell. */
-static void put_outcome(const struct exchange *exchange, struct buffer *payload)
+static void control_exchange_outcome_put(const struct exchange *exchange, struct buffer *payload)
 {
     buffer_put_u64(payload, exchange->key);
     buffer_put_u32(payload, (uint32_t)exchange->outcome.status);
@@ -93,7 +93,7 @@ static void control_exchange_conclude(struct control *control, struct exchange *
     exchange->ended = true;
     struct buffer payload = {0};
     if (exchange->among_all) {
-        put_outcome(exchange, &payload);
+        control_exchange_outcome_put(exchange, &payload);
         plane_flood(control, CONTROL_SPREAD, buffer_begin(&payload), buffer_size(&payload), NULL);
         gather_forget(control, exchange->key);
     }
@@ -101,7 +101,7 @@ static void control_exchange_conclude(struct control *control, struct exchange *
         buffer_consume(&payload, buffer_size(&payload));
         buffer_put_u32(&payload, exchange->members[i]);
         buffer_put_u32(&payload, control->config.rank);
-        put_outcome(exchange, &payload);
+        control_exchange_outcome_put(exchange, &payload);
         plane_route(control, CONTROL_TABLE, buffer_begin(&payload), buffer_size(&payload));
     }
     buffer_free(&payload);
@@ -109,7 +109,8 @@ static void control_exchange_conclude(struct control *control, struct exchange *
 }
 
 /* Fail the exchange if a member left without giving its blob, or (`late`) has not given it in time. */
-static void conclude_missing(struct control *control, struct exchange *exchange, bool late, double limit_seconds)
+static void control_exchange_conclude_missing(struct control *control, struct exchange *exchange, bool late,
+                                              double limit_seconds)
 {
     for (uint32_t i = 0; i < exchange->count && !exchange->ended; i++) {
         uint32_t rank = exchange->members[i];
@@ -132,7 +133,7 @@ void exchange_note_left(struct control *control, uint32_t rank)
     (void)rank;
     for (struct exchange *exchange = control->exchanges; exchange; exchange = exchange->next)
         if (exchange->members && exchange->members[0] == control->config.rank)
-            conclude_missing(control, exchange, false, 0);
+            control_exchange_conclude_missing(control, exchange, false, 0);
 }
 
 bool exchange_receive_give(struct control *control, uint32_t source, struct reader reader)
@@ -247,7 +248,7 @@ static weft_status control_exchange_take_part(struct control *control, struct ex
     if (index == 0 && (exchange->missing == 0 || exchange->outcome.status != WEFT_OK))
         control_exchange_conclude(control, exchange);
     else if (index == 0)
-        conclude_missing(control, exchange, false, 0);
+        control_exchange_conclude_missing(control, exchange, false, 0);
     while (!exchange->ended && control->failure.status == WEFT_OK) {
         if (plane_wait(control, deadline) || exchange->ended)
             continue;
@@ -258,7 +259,7 @@ static weft_status control_exchange_take_part(struct control *control, struct ex
             continue;
         }
         if (index == 0) {
-            conclude_missing(control, exchange, true, limit_seconds);
+            control_exchange_conclude_missing(control, exchange, true, limit_seconds);
             continue;
         }
         uint32_t first = exchange->members[0];
@@ -273,7 +274,7 @@ static weft_status control_exchange_take_part(struct control *control, struct ex
     return WEFT_OK;
 }
 
-static bool is_among_all(const struct control *control, const uint32_t *members, uint32_t count)
+static bool control_exchange_is_among_all(const struct control *control, const uint32_t *members, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (members[i] != i)
@@ -311,7 +312,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
                       "must make "
                       "the same calls in the same order",
                       control->config.rank, count, bytes, exchange->count, exchange->size);
-        exchange->among_all = is_among_all(control, members, count);
+        exchange->among_all = control_exchange_is_among_all(control, members, count);
         exchange->members = members;
         exchange->count = exchange->outcome.status == WEFT_OK ? count
                           : exchange->count < count           ? exchange->count
@@ -322,7 +323,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
             memcpy(result, exchange->table, (size_t)count * bytes);
     }
     if (exchange)
-        unlink_and_free(control, exchange);
+        control_exchange_free(control, exchange);
     pthread_mutex_unlock(&control->lock);
     return status;
 }

@@ -54,8 +54,8 @@ void gather_free_all(struct control *control)
 }
 
 /* Entries of one count and size, for the parent; at the root, for the exchange. */
-static bool pass_up(struct control *control, uint64_t key, uint32_t count, uint32_t size, uint32_t entries,
-                    const uint8_t *bytes)
+static bool control_gather_pass_up(struct control *control, uint64_t key, uint32_t count, uint32_t size,
+                                   uint32_t entries, const uint8_t *bytes)
 {
     if (control->tree.parent == TREE_NONE) {
         bool good = true;
@@ -77,10 +77,11 @@ static bool pass_up(struct control *control, uint64_t key, uint32_t count, uint3
     return true;
 }
 
-static bool pass_held(struct control *control, struct gathering *gathering)
+static bool control_gather_pass_held(struct control *control, struct gathering *gathering)
 {
-    bool good = !gathering->entries || pass_up(control, gathering->key, gathering->count, gathering->size,
-                                               gathering->entries, buffer_begin(&gathering->held));
+    bool good =
+        !gathering->entries || control_gather_pass_up(control, gathering->key, gathering->count, gathering->size,
+                                                      gathering->entries, buffer_begin(&gathering->held));
     buffer_consume(&gathering->held, buffer_size(&gathering->held));
     gathering->entries = 0;
     return good;
@@ -92,10 +93,10 @@ static bool control_gather_take(struct control *control, uint64_t key, uint32_t 
 {
     struct gathering *gathering = control->tree.parent == TREE_NONE ? NULL : control_gather_find_or_make(control, key);
     if (!gathering) /* the root, where the exchange itself holds it; or without memory to do so */
-        return pass_up(control, key, count, size, entries, bytes);
+        return control_gather_pass_up(control, key, count, size, entries, bytes);
     if (gathering->entries && (gathering->count != count || gathering->size != size)) {
         gathering->hurried = true; /* they contradict each other: the root shall see all of it */
-        if (!pass_held(control, gathering))
+        if (!control_gather_pass_held(control, gathering))
             return false;
     }
     gathering->count = count;
@@ -104,7 +105,7 @@ static bool control_gather_take(struct control *control, uint64_t key, uint32_t 
     buffer_put(&gathering->held, bytes, (size_t)entries * (4 + size));
     if (!gathering->hurried && gathering->entries < control->tree.below)
         return true;
-    bool good = !gathering->held.failed && pass_held(control, gathering);
+    bool good = !gathering->held.failed && control_gather_pass_held(control, gathering);
     if (!gathering->hurried)
         gather_forget(control, key);
     return good;
@@ -149,5 +150,5 @@ bool gather_receive_hurry(struct control *control, const struct link *from, stru
     if (!gathering)
         return true;
     gathering->hurried = true;
-    return pass_held(control, gathering);
+    return control_gather_pass_held(control, gathering);
 }

@@ -52,10 +52,10 @@ static void control_log_copy_own(const struct control *control, struct operation
     if (!control->log)
         return;
     operation_log_copy(control->log, to);
-    to->beat = clock_moment();
+    to->beat = clock_timestamp();
 }
 
-static void remove_question(struct control *control, struct question *question)
+static void control_log_question_remove(struct control *control, struct question *question)
 {
     struct question **place = &control->questions;
     while (*place && *place != question)
@@ -158,7 +158,7 @@ void log_deliver(struct control *control)
         while (question && !(question->answered && question->callback))
             question = question->next;
         if (question)
-            remove_question(control, question);
+            control_log_question_remove(control, question);
         pthread_mutex_unlock(&control->lock);
         if (!question)
             return;
@@ -184,7 +184,7 @@ weft_status control_fetch_log(struct control *control, uint32_t rank, struct ope
     if (question && status == WEFT_OK)
         memcpy(log, &question->log, sizeof *log);
     if (question)
-        remove_question(control, question);
+        control_log_question_remove(control, question);
     pthread_mutex_unlock(&control->lock);
     if (!question)
         status = error_memory(error, sizeof *question, "a question to another rank");

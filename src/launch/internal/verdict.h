@@ -25,7 +25,7 @@ struct verdict {
     int64_t culprit;      /**< rank that failed first; -1: none */
     uint64_t judge_at;    /**< when the first failure is judged; 0: there is none, or it has been */
     char reason[512];     /**< the message about it */
-    uint64_t next_blow;   /**< when the ranks that are left get the next signal; 0: never */
+    uint64_t next_kill;   /**< when the ranks that are left get the next signal; 0: never */
     int blows;            /**< so many of SIGTERM, then SIGKILL, have been sent */
     int user_signal;      /**< the last one that the user has had passed on */
     struct error failure; /**< no rank's: the job could not be started, or a host was lost */
@@ -52,7 +52,7 @@ void verdict_user_signal(struct verdict *verdict, int number, double seconds);
 void verdict_judge(struct verdict *verdict);
 
 /** The signal that all ranks are to get now; 0: none. */
-int verdict_blow(struct verdict *verdict);
+int verdict_kill_signal(struct verdict *verdict);
 
 /** How the job has ended, once nobody runs; or the failure that is no rank's. */
 weft_status verdict_result(struct verdict *verdict, struct launch_result *result, struct error *error);

@@ -24,7 +24,7 @@
 #define TEXT_BYTES      65536
 
 /* A host, and what it has said. */
-struct doctor_hosts_station {
+struct doctor_hosts_helper {
     const struct host *host;
     struct agent_process agent;
     bool started, tells;
@@ -34,69 +34,68 @@ struct doctor_hosts_station {
     size_t used;
 };
 
-static weft_status doctor_hosts_start(struct doctor_hosts_station *station, const struct doctor_hosts *config,
+static weft_status doctor_hosts_start(struct doctor_hosts_helper *helper, const struct doctor_hosts *config,
                                       struct error *error)
 {
     char own[PATH_MAX] = "";
-    bool local = agent_is_local(station->host->name, config->agent != NULL);
+    bool local = agent_is_local(helper->host->name, config->agent != NULL);
     const char *agent = config->agent ? config->agent : AGENT_DEFAULT;
     if (readlink("/proc/self/exe", own, sizeof own - 1) < 0)
         return error_system(error, "cannot tell where weft is");
     weft_status status =
-        agent_start(local ? NULL : agent, station->host->name, local || !config->executable ? own : config->executable,
-                    "doctor", &station->agent, error);
+        agent_start(local ? NULL : agent, helper->host->name, local || !config->executable ? own : config->executable,
+                    "doctor", &helper->agent, error);
     if (status == WEFT_OK) {
-        station->started = true;
-        fcntl(station->agent.input, F_SETFL, 0);
+        helper->started = true;
+        fcntl(helper->agent.input, F_SETFL, 0);
     }
     return status;
 }
 
-static bool doctor_hosts_say(const struct doctor_hosts_station *station, const char *line)
+static bool doctor_hosts_say(const struct doctor_hosts_helper *helper, const char *line)
 {
-    return write(station->agent.input, line, strlen(line)) == (ssize_t)strlen(line);
+    return write(helper->agent.input, line, strlen(line)) == (ssize_t)strlen(line);
 }
 
 /* What the remote shell itself has complained of. */
-static void read_complaint(const struct doctor_hosts_station *station, char *text, size_t size)
+static void read_complaint(const struct doctor_hosts_helper *helper, char *text, size_t size)
 {
-    struct pollfd wait = {station->agent.errors, POLLIN, 0};
-    ssize_t got =
-        station->agent.errors >= 0 && poll(&wait, 1, 200) > 0 ? read(station->agent.errors, text, size - 1) : 0;
+    struct pollfd wait = {helper->agent.errors, POLLIN, 0};
+    ssize_t got = helper->agent.errors >= 0 && poll(&wait, 1, 200) > 0 ? read(helper->agent.errors, text, size - 1) : 0;
     text[got > 0 ? got : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
 }
 
 /* The next line, without its end, in `line`; false when the host says no more or `deadline` has come. */
-static bool doctor_hosts_next_line(struct doctor_hosts_station *station, uint64_t deadline, char *line, size_t size)
+static bool doctor_hosts_next_line(struct doctor_hosts_helper *helper, uint64_t deadline, char *line, size_t size)
 {
     for (;;) {
-        char *end = memchr(station->text, '\n', station->used);
+        char *end = memchr(helper->text, '\n', helper->used);
         if (end) {
-            size_t length = (size_t)(end - station->text);
-            snprintf(line, size, "%.*s", (int)length, station->text);
-            station->used -= length + 1;
-            memmove(station->text, end + 1, station->used);
+            size_t length = (size_t)(end - helper->text);
+            snprintf(line, size, "%.*s", (int)length, helper->text);
+            helper->used -= length + 1;
+            memmove(helper->text, end + 1, helper->used);
             return true;
         }
         uint64_t now = clock_now();
-        struct pollfd wait = {station->agent.output, POLLIN, 0};
-        if (now >= deadline || station->used == sizeof station->text ||
+        struct pollfd wait = {helper->agent.output, POLLIN, 0};
+        if (now >= deadline || helper->used == sizeof helper->text ||
             poll(&wait, 1, (int)((deadline - now) / 1000000) + 1) <= 0)
             return false;
-        ssize_t got = read(station->agent.output, station->text + station->used, sizeof station->text - station->used);
+        ssize_t got = read(helper->agent.output, helper->text + helper->used, sizeof helper->text - helper->used);
         if (got <= 0)
             return false;
-        station->used += (size_t)got;
+        helper->used += (size_t)got;
     }
 }
 
 /* The next line as JSON; NULL if there is none. */
-static cJSON *next_answer(struct doctor_hosts_station *station, double seconds)
+static cJSON *next_answer(struct doctor_hosts_helper *helper, double seconds)
 {
     char *line = malloc(TEXT_BYTES);
     cJSON *answer =
-        line && doctor_hosts_next_line(station, clock_after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
+        line && doctor_hosts_next_line(helper, clock_after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
     free(line);
     return answer;
 }
@@ -121,55 +120,55 @@ static void import_findings(struct doctor_report *report, const cJSON *findings)
 }
 
 /* Wait for a host's greeting and its own findings. */
-static void doctor_hosts_hear(struct doctor_report *report, struct doctor_hosts_station *station, double limit)
+static void doctor_hosts_hear(struct doctor_report *report, struct doctor_hosts_helper *helper, double limit)
 {
     char line[DOCTOR_LINE_BYTES], complaint[256];
     uint64_t deadline = clock_after(limit);
     bool greeted = false;
-    snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
-    while (station->started && !greeted && doctor_hosts_next_line(station, deadline, line, sizeof line))
+    snprintf(report->host, sizeof report->host, "%.63s", helper->host->name);
+    while (helper->started && !greeted && doctor_hosts_next_line(helper, deadline, line, sizeof line))
         greeted = strncmp(line, DOCTOR_GREETING, strlen(DOCTOR_GREETING)) == 0;
-    cJSON *answer = greeted ? next_answer(station, limit) : NULL;
+    cJSON *answer = greeted ? next_answer(helper, limit) : NULL;
     if (!answer) {
-        read_complaint(station, complaint, sizeof complaint);
-        if (station->started)
+        read_complaint(helper, complaint, sizeof complaint);
+        if (helper->started)
             doctor_find(report, DOCTOR_PROBLEM, "host",
                         "weft does not answer there%s%s: the remote shell must log in without a question, and weft be "
                         "at the same path (--remote-weft)",
                         *complaint ? ": " : "", complaint);
         return;
     }
-    station->tells = true;
-    snprintf(station->name, sizeof station->name, "%.63s", doctor_hosts_text_of(answer, "host"));
-    snprintf(station->version, sizeof station->version, "%.31s", doctor_hosts_text_of(answer, "version"));
-    snprintf(station->libfabric, sizeof station->libfabric, "%.31s", doctor_hosts_text_of(answer, "libfabric"));
-    snprintf(station->addresses, sizeof station->addresses, "%s", doctor_hosts_text_of(answer, "addresses"));
+    helper->tells = true;
+    snprintf(helper->name, sizeof helper->name, "%.63s", doctor_hosts_text_of(answer, "host"));
+    snprintf(helper->version, sizeof helper->version, "%.31s", doctor_hosts_text_of(answer, "version"));
+    snprintf(helper->libfabric, sizeof helper->libfabric, "%.31s", doctor_hosts_text_of(answer, "libfabric"));
+    snprintf(helper->addresses, sizeof helper->addresses, "%s", doctor_hosts_text_of(answer, "addresses"));
     import_findings(report, cJSON_GetObjectItemCaseSensitive(answer, "findings"));
     cJSON_Delete(answer);
 }
 
-static void check_versions(struct doctor_report *report, const struct doctor_hosts_station *station,
-                           const struct doctor_hosts_station *first)
+static void check_versions(struct doctor_report *report, const struct doctor_hosts_helper *helper,
+                           const struct doctor_hosts_helper *first)
 {
-    if (strcmp(station->version, weft_version()) != 0)
+    if (strcmp(helper->version, weft_version()) != 0)
         doctor_find(report, DOCTOR_PROBLEM, "version", "it has Weft %s, this host %s: install the same on all hosts",
-                    station->version, weft_version());
-    else if (strcmp(station->libfabric, first->libfabric) != 0)
+                    helper->version, weft_version());
+    else if (strcmp(helper->libfabric, first->libfabric) != 0)
         doctor_find(report, DOCTOR_WARNING, "version",
                     "it has libfabric %s, %s has %s: providers may differ; install the same on all hosts",
-                    station->libfabric, first->host->name, first->libfabric);
+                    helper->libfabric, first->host->name, first->libfabric);
     else
-        doctor_find(report, DOCTOR_OK, "version", "Weft %s, libfabric %s", station->version, station->libfabric);
+        doctor_find(report, DOCTOR_OK, "version", "Weft %s, libfabric %s", helper->version, helper->libfabric);
 }
 
 /* How far its clock is from this host's: of several answers, the quickest. */
-static void doctor_hosts_check_clock(struct doctor_report *report, struct doctor_hosts_station *station, double limit)
+static void doctor_hosts_check_clock(struct doctor_report *report, struct doctor_hosts_helper *helper, double limit)
 {
     double best = 1e9, offset = 0;
-    for (int i = 0; i < CLOCK_TRIES && doctor_hosts_say(station, "clock\n"); i++) {
+    for (int i = 0; i < CLOCK_TRIES && doctor_hosts_say(helper, "clock\n"); i++) {
         struct timespec before, end;
         clock_gettime(CLOCK_REALTIME, &before);
-        cJSON *answer = next_answer(station, limit);
+        cJSON *answer = next_answer(helper, limit);
         clock_gettime(CLOCK_REALTIME, &end);
         const cJSON *now = cJSON_GetObjectItemCaseSensitive(answer, "now");
         double asked = (double)before.tv_sec + (double)before.tv_nsec * 1e-9;
@@ -192,8 +191,8 @@ static void doctor_hosts_check_clock(struct doctor_report *report, struct doctor
 }
 
 /* One host connects to all addresses of another. */
-static void check_reach(struct doctor_report *report, struct doctor_hosts_station *from,
-                        const struct doctor_hosts_station *to)
+static void check_reach(struct doctor_report *report, struct doctor_hosts_helper *from,
+                        const struct doctor_hosts_helper *to)
 {
     char addresses[ADDRESSES_BYTES], line[DOCTOR_LINE_BYTES], reached[400] = "", why[300] = "", *rest = NULL;
     snprintf(addresses, sizeof addresses, "%s", to->addresses);
@@ -220,28 +219,28 @@ static void check_reach(struct doctor_report *report, struct doctor_hosts_statio
                     to->host->name, *why ? ": " : ", which has no address", why);
 }
 
-static void end_station(struct doctor_hosts_station *station)
+static void end_station(struct doctor_hosts_helper *helper)
 {
-    if (!station->started)
+    if (!helper->started)
         return;
-    close(station->agent.input);
-    for (int i = 0; i < 50 && waitpid(station->agent.process, NULL, WNOHANG) == 0; i++) {
+    close(helper->agent.input);
+    for (int i = 0; i < 50 && waitpid(helper->agent.process, NULL, WNOHANG) == 0; i++) {
         if (i == 20)
-            kill(station->agent.process, SIGTERM);
+            kill(helper->agent.process, SIGTERM);
         if (i == 40)
-            kill(station->agent.process, SIGKILL);
+            kill(helper->agent.process, SIGKILL);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
-    close(station->agent.output);
-    if (station->agent.errors >= 0)
-        close(station->agent.errors);
+    close(helper->agent.output);
+    if (helper->agent.errors >= 0)
+        close(helper->agent.errors);
 }
 
 void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts *config)
 {
     uint32_t count = config->hosts->count;
-    struct doctor_hosts_station *stations = calloc(count, sizeof *stations), *first = NULL;
-    if (!stations) {
+    struct doctor_hosts_helper *helpers = calloc(count, sizeof *helpers), *first = NULL;
+    if (!helpers) {
         report->exhausted = true;
         return;
     }
@@ -249,31 +248,31 @@ void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts 
     for (uint32_t i = 0; i < count; i++) {
         struct error error;
         error_clear(&error);
-        stations[i].host = &config->hosts->hosts[i];
-        snprintf(report->host, sizeof report->host, "%.63s", stations[i].host->name);
-        uint32_t listed = stations[i].host->ranks > 1 ? stations[i].host->ranks : 0;
+        helpers[i].host = &config->hosts->hosts[i];
+        snprintf(report->host, sizeof report->host, "%.63s", helpers[i].host->name);
+        uint32_t listed = helpers[i].host->ranks > 1 ? helpers[i].host->ranks : 0;
         char line[32];
         snprintf(line, sizeof line, "check %u\n", config->ranks ? config->ranks : listed);
-        if (doctor_hosts_start(&stations[i], config, &error) != WEFT_OK)
+        if (doctor_hosts_start(&helpers[i], config, &error) != WEFT_OK)
             doctor_find(report, DOCTOR_PROBLEM, "host", "%s", error.text);
         else
-            doctor_hosts_say(&stations[i], line);
+            doctor_hosts_say(&helpers[i], line);
     }
     for (uint32_t i = 0; i < count; i++)
-        doctor_hosts_hear(report, &stations[i], config->limit);
+        doctor_hosts_hear(report, &helpers[i], config->limit);
     for (uint32_t i = 0; i < count; i++) {
-        struct doctor_hosts_station *station = &stations[i];
-        if (!station->tells)
+        struct doctor_hosts_helper *helper = &helpers[i];
+        if (!helper->tells)
             continue;
-        first = first ? first : station;
-        snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
-        check_versions(report, station, first);
-        doctor_hosts_check_clock(report, station, config->limit);
+        first = first ? first : helper;
+        snprintf(report->host, sizeof report->host, "%.63s", helper->host->name);
+        check_versions(report, helper, first);
+        doctor_hosts_check_clock(report, helper, config->limit);
         for (uint32_t j = 0; j < count; j++)
-            if (j != i && stations[j].tells)
-                check_reach(report, station, &stations[j]);
+            if (j != i && helpers[j].tells)
+                check_reach(report, helper, &helpers[j]);
     }
     for (uint32_t i = 0; i < count; i++)
-        end_station(&stations[i]);
-    free(stations);
+        end_station(&helpers[i]);
+    free(helpers);
 }

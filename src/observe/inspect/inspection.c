@@ -37,7 +37,7 @@ const char *inspected_state_name(enum inspected_state state)
 
 /* When a job was looked at, and how this machine's ticks are told in nanoseconds. */
 struct reference {
-    struct clock_moment moment;
+    struct clock_timestamp moment;
     double tick;
 };
 
@@ -55,9 +55,9 @@ static double tick_length(const struct reference *reference, const struct operat
 
 static double tick_length_here(void)
 {
-    struct clock_moment first = clock_moment();
+    struct clock_timestamp first = clock_timestamp();
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    return clock_tick_length(first, clock_moment());
+    return clock_tick_length(first, clock_timestamp());
 }
 
 static int64_t moment_here(const struct reference *reference, uint64_t ticks)
@@ -79,8 +79,8 @@ static int64_t inspection_moment_of(const struct timing *timing, uint64_t ticks)
         return moment_here(timing->reference, ticks);
     const struct operation_log *log = timing->log;
     int64_t there = moment_within((double)(int64_t)(ticks - log->beat.ticks) * tick_length(timing->reference, log));
-    struct clock_moment asker = {__atomic_load_n(&timing->asker->log.beat.ticks, __ATOMIC_RELAXED),
-                                 __atomic_load_n(&timing->asker->log.beat.now, __ATOMIC_RELAXED)};
+    struct clock_timestamp asker = {__atomic_load_n(&timing->asker->log.beat.ticks, __ATOMIC_RELAXED),
+                                    __atomic_load_n(&timing->asker->log.beat.now, __ATOMIC_RELAXED)};
     /* Since the asker's last turn, by its clock. */
     uint64_t since = log->beat.now + (uint64_t)there - (uint64_t)timing->offset - asker.now;
     return moment_within((double)(int64_t)since + (double)moment_here(timing->reference, asker.ticks));
@@ -307,7 +307,7 @@ static weft_status read_job(const struct job_views *of, bool elsewhere, double t
         return status;
     const struct status_page_view *asker = NULL;
     uint64_t question = elsewhere ? ask_elsewhere(of, &asker) : 0;
-    struct reference reference = {clock_moment(), tick};
+    struct reference reference = {clock_timestamp(), tick};
     for (uint32_t i = 0; status == WEFT_OK && i < of->count; i = next_view(of, i))
         status = read_here(&of->views[i], &reference, job, error);
     for (uint32_t i = 0; status == WEFT_OK && i < of->count; i = next_view(of, i))

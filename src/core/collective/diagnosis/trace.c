@@ -53,7 +53,7 @@ weft_status trace_open(weft_context *context, const char *path, uint64_t events,
     trace->ring = ring;
     trace->header.room = events;
     context->trace = trace;
-    trace->header.opened = clock_moment();
+    trace->header.opened = clock_timestamp();
     compare_clocks(context, 0);
     return WEFT_OK;
 }
@@ -72,7 +72,7 @@ weft_status trace_write(weft_context *context, struct error *error)
     bool failed = context_status(context) != WEFT_OK || control_failed(context->control);
     while (clock_now() < trace->header.opened.now + 5000000)
         clock_pause(); /* so that ticks can be told in nanoseconds */
-    trace->header.closed = clock_moment();
+    trace->header.closed = clock_timestamp();
     trace->header.offset[1] = trace->header.offset[0];
     if (!failed)
         compare_clocks(context, 1);

@@ -21,7 +21,7 @@ struct trace_file_file {
     uint64_t pairs;   /* numbers of asynchronous events so far */
     bool one_machine; /* with rank 0: its ticks are rank 0's */
     double tick, tick_zero;
-    struct clock_moment reference; /* of rank 0 */
+    struct clock_timestamp reference; /* of rank 0 */
     uint32_t rank;
     const struct trace_header *header;
     uint32_t tracks[TRACKS], track_count; /* named already */

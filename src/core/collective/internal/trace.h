@@ -56,11 +56,11 @@ struct trace_marks {
 
 /** What is known of one rank's events: sent to rank 0 before them. Plain bytes. */
 struct trace_header {
-    uint64_t count;                     /**< events recorded; the newest `room` of them are kept */
-    uint64_t room;                      /**< of the ring */
-    struct clock_moment opened, closed; /**< the rank's own clocks */
-    int64_t offset[2];                  /**< its clock_now() less rank 0's, at these two moments */
-    uint64_t uncertainty;               /**< nanoseconds, of the worse of the two: half a round trip */
+    uint64_t count;                        /**< events recorded; the newest `room` of them are kept */
+    uint64_t room;                         /**< of the ring */
+    struct clock_timestamp opened, closed; /**< the rank's own clocks */
+    int64_t offset[2];                     /**< its clock_now() less rank 0's, at these two moments */
+    uint64_t uncertainty;                  /**< nanoseconds, of the worse of the two: half a round trip */
     char algorithms[TRACE_ALGORITHMS][TRACE_NAME_BYTES];
 };
 

@@ -32,13 +32,13 @@ weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_in
     pthread_mutex_init(&regroup->lock, NULL);
     memcpy(regroup->secret, secret, sizeof regroup->secret);
     regroup->endpoints = malloc(ranks * sizeof *regroup->endpoints);
-    regroup->mates = calloc(ranks, sizeof *regroup->mates);
+    regroup->peers = calloc(ranks, sizeof *regroup->peers);
     regroup->epoll = epoll_create1(EPOLL_CLOEXEC);
     regroup->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     weft_status status = WEFT_OK;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (!regroup->endpoints || !regroup->mates)
-        status = error_memory(error, ranks * (sizeof *regroup->endpoints + sizeof *regroup->mates),
+    if (!regroup->endpoints || !regroup->peers)
+        status = error_memory(error, ranks * (sizeof *regroup->endpoints + sizeof *regroup->peers),
                               "what survives a failure");
     else if (regroup->epoll < 0 || regroup->wake < 0 ||
              epoll_ctl(regroup->epoll, EPOLL_CTL_ADD, regroup->wake, &event) != 0 ||
@@ -50,7 +50,7 @@ weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_in
     }
     memcpy(regroup->endpoints, endpoints, ranks * sizeof *endpoints);
     for (uint32_t r = 0; r < ranks; r++)
-        regroup->mates[r].member = true;
+        regroup->peers[r].member = true;
     *result = regroup;
     return WEFT_OK;
 }
@@ -59,7 +59,7 @@ void regroup_close(struct regroup *regroup)
 {
     if (!regroup)
         return;
-    line_sweep(regroup, true);
+    regroup_connection_sweep(regroup, true);
     close(regroup->listener);
     if (regroup->wake >= 0)
         close(regroup->wake);
@@ -68,7 +68,7 @@ void regroup_close(struct regroup *regroup)
     buffer_free(&regroup->table);
     pthread_mutex_destroy(&regroup->lock);
     free(regroup->endpoints);
-    free(regroup->mates);
+    free(regroup->peers);
     free(regroup);
 }
 
@@ -129,10 +129,10 @@ bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
     buffer_consume(&regroup->table, buffer_size(&regroup->table));
     buffer_put(&regroup->table, bytes, size);
     for (uint32_t r = 0; r < regroup->ranks; r++)
-        regroup->mates[r].member = false;
+        regroup->peers[r].member = false;
     ranks = (struct reader){first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++)
-        regroup->mates[reader_u32(&ranks)].member = true;
+        regroup->peers[reader_u32(&ranks)].member = true;
     regroup_decide(regroup, regroup->table.failed ? WEFT_ERROR_MEMORY : WEFT_OK,
                    "there is no memory for the table of the surviving ranks");
     return true;
@@ -143,19 +143,20 @@ bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
 void regroup_follow(struct regroup *regroup, uint32_t leader)
 {
     /* Who is known to be gone is not followed on hearsay: the other will find out, or tell the outcome. */
-    if (regroup->bound == leader || regroup->decided || regroup->mates[leader].standing != STANDING_UNKNOWN)
+    if (regroup->bound == leader || regroup->decided || regroup->peers[leader].state != REGROUP_PEER_UNKNOWN)
         return;
     regroup->bound = leader;
     regroup->led_since = 0;
-    for (struct regroup_line *line = regroup->lines; line; line = line->next)
-        if (line->rank == leader)
-            line->joined = false; /* it may have sent this rank elsewhere meanwhile */
+    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
+        if (connection->rank == leader)
+            connection->joined = false; /* it may have sent this rank elsewhere meanwhile */
     struct buffer payload = {0};
     buffer_put_u32(&payload, leader);
     for (uint32_t r = 0; r < regroup->ranks; r++) {
-        struct regroup_line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
-        if (line && r != leader)
-            line_send(line, REGROUP_FOLLOW, buffer_begin(&payload), buffer_size(&payload));
+        struct regroup_connection *connection =
+            regroup_peer_has_joined(regroup, r) ? regroup_connection_to(regroup, r) : NULL;
+        if (connection && r != leader)
+            regroup_connection_send(connection, REGROUP_FOLLOW, buffer_begin(&payload), buffer_size(&payload));
     }
     buffer_free(&payload);
 }
@@ -163,23 +164,24 @@ void regroup_follow(struct regroup *regroup, uint32_t leader)
 /* Come to the rank that this one follows; false: it cannot be followed. */
 static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
 {
-    struct mate *mate = &regroup->mates[leader];
-    struct regroup_line *line = line_to(regroup, leader);
-    if (!line && mate->standing == STANDING_UNKNOWN)
-        line_call(regroup, leader);
-    if (mate->standing != STANDING_UNKNOWN)
+    struct regroup_peer *peer = &regroup->peers[leader];
+    struct regroup_connection *connection = regroup_connection_to(regroup, leader);
+    if (!connection && peer->state == REGROUP_PEER_UNKNOWN)
+        regroup_connection_call(regroup, leader);
+    if (peer->state != REGROUP_PEER_UNKNOWN)
         return false;
-    if (line && line->open && !line->willing && now > regroup->began + (uint64_t)(regroup->wait.limit_seconds * 1e9)) {
-        mate->standing = STANDING_LATE;
+    if (connection && connection->open && !connection->willing &&
+        now > regroup->began + (uint64_t)(regroup->wait.limit_seconds * 1e9)) {
+        peer->state = REGROUP_PEER_LATE;
         return false;
     }
-    if (!line || !line->open || line->joined)
+    if (!connection || !connection->open || connection->joined)
         return true;
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
     buffer_put(&payload, &regroup->endpoint, sizeof regroup->endpoint);
-    line->joined = true;
-    line_send(line, REGROUP_JOIN, buffer_begin(&payload), buffer_size(&payload));
+    connection->joined = true;
+    regroup_connection_send(connection, REGROUP_JOIN, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
     return true;
 }
@@ -187,35 +189,36 @@ static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
 /* ---- leading ---- */
 
 /* Whether the leader must still wait for this rank. */
-static bool is_awaited(struct regroup *regroup, uint32_t rank, uint64_t now)
+static bool regroup_rank_is_awaited(struct regroup *regroup, uint32_t rank, uint64_t now)
 {
-    struct mate *mate = &regroup->mates[rank];
-    if (!mate->member || rank == regroup->rank || mate_has_joined(regroup, rank) || mate->standing != STANDING_UNKNOWN)
+    struct regroup_peer *peer = &regroup->peers[rank];
+    if (!peer->member || rank == regroup->rank || regroup_peer_has_joined(regroup, rank) ||
+        peer->state != REGROUP_PEER_UNKNOWN)
         return false;
-    struct regroup_line *line = line_to(regroup, rank);
+    struct regroup_connection *connection = regroup_connection_to(regroup, rank);
     uint64_t limit = regroup->led_since + (uint64_t)(regroup->wait.limit_seconds * 1e9);
-    if (!line && now >= regroup->led_since + GRACE)
-        line_call(regroup, rank);
-    if (line && line->open && !line->probed) {
-        line->probed = true;
-        line_send(line, REGROUP_PROBE, NULL, 0);
+    if (!connection && now >= regroup->led_since + GRACE)
+        regroup_connection_call(regroup, rank);
+    if (connection && connection->open && !connection->probed) {
+        connection->probed = true;
+        regroup_connection_send(connection, REGROUP_PROBE, NULL, 0);
     }
-    if (line && line->open && now > limit && (line->quiet || now > limit + QUIET_LIMIT))
-        mate->standing = STANDING_LATE;
-    return mate->standing == STANDING_UNKNOWN;
+    if (connection && connection->open && now > limit && (connection->quiet || now > limit + QUIET_LIMIT))
+        peer->state = REGROUP_PEER_LATE;
+    return peer->state == REGROUP_PEER_UNKNOWN;
 }
 
 /* Whether those who have joined may go on without those who may live beyond a broken network. */
-static bool is_larger_side(const struct regroup *regroup, uint32_t *here, uint32_t *beyond)
+static bool regroup_is_larger_side(const struct regroup *regroup, uint32_t *here, uint32_t *beyond)
 {
     uint32_t lowest_beyond = REGROUP_NOBODY, lowest_here = REGROUP_NOBODY;
     *here = *beyond = 0;
     for (uint32_t r = regroup->ranks; r-- > 0;) {
-        const struct mate *mate = &regroup->mates[r];
-        if (r == regroup->rank || mate_has_joined(regroup, r)) {
+        const struct regroup_peer *peer = &regroup->peers[r];
+        if (r == regroup->rank || regroup_peer_has_joined(regroup, r)) {
             lowest_here = r;
             ++*here;
-        } else if (mate->member && mate->standing == STANDING_CUT) {
+        } else if (peer->member && peer->state == REGROUP_PEER_CUT) {
             lowest_beyond = r;
             ++*beyond;
         }
@@ -223,7 +226,7 @@ static bool is_larger_side(const struct regroup *regroup, uint32_t *here, uint32
     return *here > *beyond || (*here == *beyond && lowest_here < lowest_beyond);
 }
 
-static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_t beyond)
+static void regroup_give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_t beyond)
 {
     char message[512];
     snprintf(
@@ -234,9 +237,10 @@ static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_
     struct buffer payload = {0};
     buffer_put_text(&payload, message);
     for (uint32_t r = 0; r < regroup->ranks; r++) {
-        struct regroup_line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
-        if (line)
-            line_send(line, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
+        struct regroup_connection *connection =
+            regroup_peer_has_joined(regroup, r) ? regroup_connection_to(regroup, r) : NULL;
+        if (connection)
+            regroup_connection_send(connection, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
     }
     buffer_free(&payload);
     regroup_decide(regroup, WEFT_ERROR_PEER, message);
@@ -248,8 +252,8 @@ static void regroup_conclude(struct regroup *regroup)
     uint32_t here, beyond;
     uint8_t draw[SECRET_BYTES];
     struct buffer payload = {0};
-    if (!is_larger_side(regroup, &here, &beyond)) {
-        give_up_smaller_side(regroup, here, beyond);
+    if (!regroup_is_larger_side(regroup, &here, &beyond)) {
+        regroup_give_up_smaller_side(regroup, here, beyond);
         return;
     }
     if (secret_random(draw, sizeof draw, NULL) != WEFT_OK) {
@@ -260,21 +264,21 @@ static void regroup_conclude(struct regroup *regroup)
     buffer_put_u32(&payload, here);
     buffer_put(&payload, draw, sizeof draw);
     for (uint32_t r = 0; r < regroup->ranks; r++)
-        if (r == regroup->rank || mate_has_joined(regroup, r))
+        if (r == regroup->rank || regroup_peer_has_joined(regroup, r))
             buffer_put_u32(&payload, r);
     uint32_t number = 0;
     for (uint32_t r = 0; r < regroup->ranks; r++) {
-        if (r != regroup->rank && !mate_has_joined(regroup, r))
+        if (r != regroup->rank && !regroup_peer_has_joined(regroup, r))
             continue;
-        struct endpoint_info endpoint = r == regroup->rank ? regroup->endpoint : regroup->mates[r].endpoint;
+        struct endpoint_info endpoint = r == regroup->rank ? regroup->endpoint : regroup->peers[r].endpoint;
         endpoint.rank = number++;
         buffer_put(&payload, &endpoint, sizeof endpoint);
     }
-    for (struct regroup_line *line = regroup->lines; line; line = line->next) {
-        if (!line->open || !mate_has_joined(regroup, line->rank))
+    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next) {
+        if (!connection->open || !regroup_peer_has_joined(regroup, connection->rank))
             continue;
-        line->told = true;
-        line_send(line, REGROUP_TABLE, buffer_begin(&payload), buffer_size(&payload));
+        connection->told = true;
+        regroup_connection_send(connection, REGROUP_TABLE, buffer_begin(&payload), buffer_size(&payload));
     }
     regroup_adopt(regroup, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
@@ -292,15 +296,15 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
     }
     uint32_t looked_at = 0;
     for (uint32_t r = 0; r < regroup->rank && looked_at < WINDOW; r++) {
-        struct mate *mate = &regroup->mates[r];
-        if (!mate->member || mate->standing != STANDING_UNKNOWN)
+        struct regroup_peer *peer = &regroup->peers[r];
+        if (!peer->member || peer->state != REGROUP_PEER_UNKNOWN)
             continue;
-        const struct regroup_line *line = line_to(regroup, r);
-        if (!line)
-            line_call(regroup, r);
-        if (mate->standing != STANDING_UNKNOWN)
+        const struct regroup_connection *connection = regroup_connection_to(regroup, r);
+        if (!connection)
+            regroup_connection_call(regroup, r);
+        if (peer->state != REGROUP_PEER_UNKNOWN)
             continue;
-        if (line && line->open && looked_at == 0) { /* nobody below it lives */
+        if (connection && connection->open && looked_at == 0) { /* nobody below it lives */
             regroup_follow(regroup, r);
             (void)regroup_join(regroup, r, now);
             return;
@@ -313,7 +317,7 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
         regroup->led_since = now;
     bool waits = false;
     for (uint32_t r = 0; r < regroup->ranks; r++)
-        waits |= is_awaited(regroup, r, now);
+        waits |= regroup_rank_is_awaited(regroup, r, now);
     if (!waits)
         regroup_conclude(regroup);
 }
@@ -327,17 +331,17 @@ int regroup_progress(struct regroup *regroup, bool quiet)
     (void)epoll_wait(regroup->epoll, events, EVENTS, 0);
     eventfd_read(regroup->wake, &ignored);
     uint64_t now = clock_now();
-    line_accept_all(regroup);
-    for (struct regroup_line *line = regroup->lines; line; line = line->next)
-        if (!line->ended)
-            line_advance(regroup, line, now);
+    regroup_connection_accept_all(regroup);
+    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
+        if (!connection->ended)
+            regroup_connection_advance(regroup, connection, now);
     if (regroup->bootstrap && !regroup->decided)
         regroup_seek(regroup, now);
-    for (struct regroup_line *line = regroup->lines; line; line = line->next)
-        if (!regroup->bootstrap && regroup->began && now > regroup->began + AFTERLIFE && !line->stream.server)
-            line->ended = true; /* of a rendezvous that is over */
-    line_sweep(regroup, false);
-    bool active = regroup->lines || (regroup->bootstrap && !regroup->decided);
+    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
+        if (!regroup->bootstrap && regroup->began && now > regroup->began + AFTERLIFE && !connection->stream.server)
+            connection->ended = true; /* of a rendezvous that is over */
+    regroup_connection_sweep(regroup, false);
+    bool active = regroup->connections || (regroup->bootstrap && !regroup->decided);
     pthread_mutex_unlock(&regroup->lock);
     return active ? TICK_MILLISECONDS : -1;
 }
@@ -345,14 +349,15 @@ int regroup_progress(struct regroup *regroup, bool quiet)
 /* ---- rendezvous ---- */
 
 /* Who is still awaited, for people; false: nobody. */
-static bool name_missing(const struct regroup *regroup, char *text, size_t size)
+static bool regroup_missing_describe(const struct regroup *regroup, char *text, size_t size)
 {
     for (uint32_t r = 0; r < regroup->ranks; r++) {
-        const struct mate *mate = &regroup->mates[r];
-        bool here = r == regroup->rank || mate_has_joined(regroup, r);
-        for (const struct regroup_line *line = regroup->lines; line && !here; line = line->next)
-            here = line->open && line->rank == r && line->willing;
-        if (!mate->member || here || mate->standing != STANDING_UNKNOWN)
+        const struct regroup_peer *peer = &regroup->peers[r];
+        bool here = r == regroup->rank || regroup_peer_has_joined(regroup, r);
+        for (const struct regroup_connection *connection = regroup->connections; connection && !here;
+             connection = connection->next)
+            here = connection->open && connection->rank == r && connection->willing;
+        if (!peer->member || here || peer->state != REGROUP_PEER_UNKNOWN)
             continue;
         snprintf(text, size, "rank %u on host %s (process %d)", r, regroup->endpoints[r].host,
                  regroup->endpoints[r].process);
@@ -361,8 +366,8 @@ static bool name_missing(const struct regroup *regroup, char *text, size_t size)
     return false;
 }
 
-static void begin_rendezvous(struct regroup *regroup, const struct endpoint_info *endpoint,
-                             const struct regroup_wait *wait)
+static void regroup_rendezvous_begin(struct regroup *regroup, const struct endpoint_info *endpoint,
+                                     const struct regroup_wait *wait)
 {
     regroup->endpoint = *endpoint;
     regroup->wait = *wait;
@@ -372,14 +377,14 @@ static void begin_rendezvous(struct regroup *regroup, const struct endpoint_info
     regroup->decided = false;
     error_clear(&regroup->outcome);
     for (uint32_t r = 0; r < regroup->ranks; r++)
-        regroup->mates[r].standing = STANDING_UNKNOWN;
-    for (struct regroup_line *line = regroup->lines; line; line = line->next)
-        line->joined = line->probed = false;
+        regroup->peers[r].state = REGROUP_PEER_UNKNOWN;
+    for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
+        connection->joined = connection->probed = false;
     regroup->bootstrap = true;
     eventfd_write(regroup->wake, 1);
 }
 
-static weft_status read_result(const struct regroup *regroup, struct regroup_table *table, struct error *error)
+static weft_status regroup_result_read(const struct regroup *regroup, struct regroup_table *table, struct error *error)
 {
     uint32_t epoch, count;
     const uint8_t *draw, *first, *endpoints;
@@ -418,7 +423,7 @@ weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *en
     /* Who follows waits for the leader, who waits for the others: each up to its limit. */
     uint64_t end = began + (uint64_t)(2 * wait->limit_seconds * 1e9) + 2 * QUIET_LIMIT;
     pthread_mutex_lock(&regroup->lock);
-    begin_rendezvous(regroup, endpoint, wait);
+    regroup_rendezvous_begin(regroup, endpoint, wait);
     while (!regroup->decided && clock_now() < end) {
         struct pollfd wait_for = {regroup->epoll, POLLIN, 0};
         pthread_mutex_unlock(&regroup->lock);
@@ -428,7 +433,7 @@ weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *en
         if (regroup->decided || clock_now() < warn_at)
             continue;
         warn_at = UINT64_MAX;
-        if (wait->late && name_missing(regroup, missing, sizeof missing)) {
+        if (wait->late && regroup_missing_describe(regroup, missing, sizeof missing)) {
             snprintf(message, sizeof message, "%s has not come to weft_shrink() within %g s; it will be left out",
                      missing, wait->late_seconds);
             wait->late(wait->context, message);
@@ -439,11 +444,11 @@ weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *en
     if (!regroup->decided)
         status =
             error_set(error, WEFT_ERROR_TIMEOUT, "the surviving ranks have not agreed on who they are; missing: %s",
-                      name_missing(regroup, missing, sizeof missing) ? missing : "none, but their table");
+                      regroup_missing_describe(regroup, missing, sizeof missing) ? missing : "none, but their table");
     else if (regroup->outcome.status != WEFT_OK)
         status = error_set(error, regroup->outcome.status, "%s", regroup->outcome.text);
     else
-        status = read_result(regroup, table, error);
+        status = regroup_result_read(regroup, table, error);
     regroup->began = clock_now();
     eventfd_write(regroup->wake, 1);
     pthread_mutex_unlock(&regroup->lock);

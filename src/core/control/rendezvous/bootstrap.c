@@ -41,7 +41,7 @@ static bool rendezvous_is_loopback(const char *host)
 }
 
 /* Rank 0 listens from the beginning, so that a port in use is reported before anything else is done. */
-static weft_status listen_here(struct bootstrap *bootstrap, struct error *error)
+static weft_status bootstrap_listen(struct bootstrap *bootstrap, struct error *error)
 {
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port = 0;
@@ -53,7 +53,8 @@ static weft_status listen_here(struct bootstrap *bootstrap, struct error *error)
     return status;
 }
 
-static weft_status open_tcp(struct bootstrap *bootstrap, const struct environment *environment, struct error *error)
+static weft_status bootstrap_open_tcp(struct bootstrap *bootstrap, const struct environment *environment,
+                                      struct error *error)
 {
     bootstrap->launcher = environment->launcher;
     bootstrap->rank = environment->rank;
@@ -66,7 +67,7 @@ static weft_status open_tcp(struct bootstrap *bootstrap, const struct environmen
     snprintf(bootstrap->addresses, sizeof bootstrap->addresses, "%s", environment->addresses);
     weft_status status = secret_from_text(environment->secret, bootstrap->secret, error);
     if (status == WEFT_OK && bootstrap->rank == 0 && !environment->served)
-        status = listen_here(bootstrap, error);
+        status = bootstrap_listen(bootstrap, error);
     if (status != WEFT_OK)
         return status;
     const struct rendezvous_client client = {.addresses = bootstrap->addresses,
@@ -85,8 +86,8 @@ static weft_status open_tcp(struct bootstrap *bootstrap, const struct environmen
     return status;
 }
 
-static weft_status open_configured(struct bootstrap *bootstrap, const struct bootstrap_config *config,
-                                   struct error *error)
+static weft_status bootstrap_open_configured(struct bootstrap *bootstrap, const struct bootstrap_config *config,
+                                             struct error *error)
 {
     struct environment environment = {.launcher = "configuration",
                                       .rank = (uint32_t)config->rank,
@@ -110,15 +111,15 @@ static weft_status open_configured(struct bootstrap *bootstrap, const struct boo
         strcpy(environment.addresses, config->address);
         strcpy(environment.secret, config->secret);
     }
-    return open_tcp(bootstrap, &environment, error);
+    return bootstrap_open_tcp(bootstrap, &environment, error);
 }
 
-static weft_status open_detected(struct bootstrap *bootstrap, struct error *error)
+static weft_status bootstrap_open_detected(struct bootstrap *bootstrap, struct error *error)
 {
     struct environment environment;
     weft_status status = WEFT_OK;
     if (environment_weft(&environment, &status, error))
-        return status == WEFT_OK ? open_tcp(bootstrap, &environment, error) : status;
+        return status == WEFT_OK ? bootstrap_open_tcp(bootstrap, &environment, error) : status;
     if (kvs_pmix_offered())
         status = kvs_open_pmix(&bootstrap->kvs, error);
     else if (kvs_pmi2_offered())
@@ -126,13 +127,13 @@ static weft_status open_detected(struct bootstrap *bootstrap, struct error *erro
     else if (kvs_pmi1_offered())
         status = kvs_open_pmi1(&bootstrap->kvs, error);
     else if (environment_slurm(&environment, &status, error) || environment_torchrun(&environment, &status, error))
-        return status == WEFT_OK ? open_tcp(bootstrap, &environment, error) : status;
+        return status == WEFT_OK ? bootstrap_open_tcp(bootstrap, &environment, error) : status;
     else
         environment = (struct environment){.launcher = "alone", .ranks = 1};
     if (status != WEFT_OK)
         return status;
     if (!bootstrap->kvs)
-        return open_tcp(bootstrap, &environment, error);
+        return bootstrap_open_tcp(bootstrap, &environment, error);
     bootstrap->launcher = bootstrap->kvs->name;
     bootstrap->rank = bootstrap->kvs->rank;
     bootstrap->ranks = bootstrap->kvs->ranks;
@@ -146,7 +147,8 @@ weft_status bootstrap_open(const struct bootstrap_config *config, struct bootstr
         return error_memory(error, sizeof *bootstrap, "the rendezvous");
     bootstrap->listener = bootstrap->stop = -1;
     bootstrap->limit_seconds = config->limit_seconds > 0 ? config->limit_seconds : DEFAULT_LIMIT_SECONDS;
-    weft_status status = config->ranks ? open_configured(bootstrap, config, error) : open_detected(bootstrap, error);
+    weft_status status =
+        config->ranks ? bootstrap_open_configured(bootstrap, config, error) : bootstrap_open_detected(bootstrap, error);
     if (status != WEFT_OK) {
         bootstrap_close(bootstrap);
         return status;
@@ -156,7 +158,7 @@ weft_status bootstrap_open(const struct bootstrap_config *config, struct bootstr
 }
 
 /* Let the serving thread end. `given_up`: do not wait for ranks that have not come. */
-static void end_serving(struct bootstrap *bootstrap, bool given_up)
+static void bootstrap_serving_end(struct bootstrap *bootstrap, bool given_up)
 {
     if (!bootstrap->serving)
         return;
@@ -171,7 +173,7 @@ void bootstrap_close(struct bootstrap *bootstrap)
     if (!bootstrap)
         return;
     rendezvous_close(bootstrap->rendezvous);
-    end_serving(bootstrap, true);
+    bootstrap_serving_end(bootstrap, true);
     if (bootstrap->listener >= 0)
         close(bootstrap->listener);
     if (bootstrap->stop >= 0)
@@ -236,8 +238,8 @@ static void *bootstrap_serve(void *argument)
     return NULL;
 }
 
-static weft_status take_result(struct bootstrap *bootstrap, const struct rendezvous_result *result,
-                               struct endpoint_info **endpoints)
+static weft_status bootstrap_result_take(struct bootstrap *bootstrap, const struct rendezvous_result *result,
+                                         struct endpoint_info **endpoints)
 {
     rendezvous_close(bootstrap->rendezvous);
     bootstrap->rendezvous = NULL;
@@ -248,8 +250,8 @@ static weft_status take_result(struct bootstrap *bootstrap, const struct rendezv
     return WEFT_OK;
 }
 
-static weft_status exchange_tcp(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
-                                struct endpoint_info **endpoints, struct error *error)
+static weft_status bootstrap_exchange_tcp(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
+                                          struct endpoint_info **endpoints, struct error *error)
 {
     if (bootstrap->listener >= 0) {
         int code = pthread_create(&bootstrap->server, NULL, bootstrap_serve, bootstrap);
@@ -267,15 +269,15 @@ static weft_status exchange_tcp(struct bootstrap *bootstrap, const struct endpoi
         rendezvous_join(bootstrap->rendezvous, listens ? host : NULL, endpoint, sizeof *endpoint, &result, error);
     rendezvous_close(bootstrap->rendezvous);
     bootstrap->rendezvous = NULL;
-    end_serving(bootstrap, status != WEFT_OK && status != WEFT_ERROR_TIMEOUT);
+    bootstrap_serving_end(bootstrap, status != WEFT_OK && status != WEFT_ERROR_TIMEOUT);
     if (status != WEFT_OK)
         return status;
-    return take_result(bootstrap, &result, endpoints);
+    return bootstrap_result_take(bootstrap, &result, endpoints);
 }
 
 /* The launcher's store tells where the rank above is; the endpoint infos travel over the tree. */
-static weft_status exchange_kvs(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
-                                struct endpoint_info **endpoints, struct error *error)
+static weft_status bootstrap_exchange_kvs(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
+                                          struct endpoint_info **endpoints, struct error *error)
 {
     const struct rendezvous_client client = {.addresses = bootstrap->kvs->name,
                                              .rank = bootstrap->rank,
@@ -299,11 +301,11 @@ static weft_status exchange_kvs(struct bootstrap *bootstrap, const struct endpoi
     if (status == WEFT_OK)
         status = rendezvous_gather(bootstrap->rendezvous, bootstrap->secret, bootstrap->rank == 0 ? NULL : parent,
                                    endpoint, sizeof *endpoint, &result, error);
-    return status == WEFT_OK ? take_result(bootstrap, &result, endpoints) : status;
+    return status == WEFT_OK ? bootstrap_result_take(bootstrap, &result, endpoints) : status;
 }
 
-static weft_status exchange_alone(const struct endpoint_info *endpoint, struct endpoint_info **endpoints,
-                                  struct error *error)
+static weft_status bootstrap_exchange_alone(const struct endpoint_info *endpoint, struct endpoint_info **endpoints,
+                                            struct error *error)
 {
     *endpoints = malloc(sizeof **endpoints);
     if (!*endpoints)
@@ -313,7 +315,8 @@ static weft_status exchange_alone(const struct endpoint_info *endpoint, struct e
 }
 
 /* What came from elsewhere is checked once, here: texts end, and each rank is in its place. */
-static weft_status check_cards(const struct bootstrap *bootstrap, struct endpoint_info *endpoints, struct error *error)
+static weft_status bootstrap_endpoints_check(const struct bootstrap *bootstrap, struct endpoint_info *endpoints,
+                                             struct error *error)
 {
     for (uint32_t rank = 0; rank < bootstrap->ranks; rank++) {
         endpoint_info_end_texts(&endpoints[rank]);
@@ -329,11 +332,11 @@ weft_status bootstrap_exchange(struct bootstrap *bootstrap, const struct endpoin
                                struct endpoint_info **result, struct error *error)
 {
     struct endpoint_info *endpoints = NULL;
-    weft_status status = bootstrap->kvs          ? exchange_kvs(bootstrap, endpoint, &endpoints, error)
-                         : bootstrap->ranks == 1 ? exchange_alone(endpoint, &endpoints, error)
-                                                 : exchange_tcp(bootstrap, endpoint, &endpoints, error);
+    weft_status status = bootstrap->kvs          ? bootstrap_exchange_kvs(bootstrap, endpoint, &endpoints, error)
+                         : bootstrap->ranks == 1 ? bootstrap_exchange_alone(endpoint, &endpoints, error)
+                                                 : bootstrap_exchange_tcp(bootstrap, endpoint, &endpoints, error);
     if (status == WEFT_OK)
-        status = check_cards(bootstrap, endpoints, error);
+        status = bootstrap_endpoints_check(bootstrap, endpoints, error);
     if (status != WEFT_OK) {
         bootstrap_abandon(bootstrap);
         free(endpoints);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The side that comes to the rendezvous: holds the endpoint infos of those below until all are there, passes them up, passes the
- * table down. One loop; who is above was found before (core/control/rendezvous/find.c).
+ * table down. One loop; who is above was found before (core/control/rendezvous/connect.c).
  */
 #include "base/clock.h"
-#include "core/control/rendezvous/internal/visit.h"
+#include "core/control/rendezvous/internal/client_state.h"
 #include "core/control/rendezvous/internal/wire.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static uint32_t join_chain_here(const struct rendezvous *rendezvous)
     return rendezvous->chain + rendezvous->joiners.handled + up->sent + up->received + former->sent + former->received;
 }
 
-static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
+static void join_chain_note(struct rendezvous *rendezvous, uint32_t chain)
 {
     if (chain < RENDEZVOUS_CHAIN_MOST && chain > join_chain_here(rendezvous))
         rendezvous->chain += chain - join_chain_here(rendezvous);
@@ -43,9 +43,9 @@ static void join_fail(struct rendezvous *rendezvous, weft_status status, const c
 }
 
 /* Fail the round for all: the parent reports it to everybody, this rank included. */
-static void complain(struct rendezvous *rendezvous, weft_status status, const char *message)
+static void join_complain(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
-    if (rendezvous->above == ABOVE_NOBODY) {
+    if (rendezvous->above == PARENT_NONE) {
         join_fail(rendezvous, status, message);
     } else if (rendezvous->complaint == WEFT_OK) {
         rendezvous->complaint = status;
@@ -84,7 +84,7 @@ static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
 }
 
 /* The root has the endpoint infos of all. */
-static void make_table(struct rendezvous *rendezvous)
+static void join_table_make(struct rendezvous *rendezvous)
 {
     struct buffer table = {0};
     uint8_t draw[SECRET_BYTES];
@@ -111,7 +111,7 @@ static void join_seat(void *context, struct joiner *joiner)
     struct rendezvous *rendezvous = context;
     char message[JOINERS_MESSAGE_BYTES];
     if (!joiners_check(&rendezvous->joiners, joiner, message))
-        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
+        join_complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     if (!joiner->near)
         return;
     struct buffer address = {0};
@@ -128,7 +128,7 @@ static void join_refuse(void *context, const char *message)
 }
 
 /* A rank goes away again; put into `gone` if who is above knows of it. */
-static void withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
+static void join_withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
 {
     joiners_withdraw(&rendezvous->joiners, rank);
     if (!rendezvous->passed[rank])
@@ -138,7 +138,7 @@ static void withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer
     buffer_put_u32(gone, rank);
 }
 
-static void tell_withdrawn(struct rendezvous *rendezvous, struct buffer *gone)
+static void join_withdrawn_send(struct rendezvous *rendezvous, struct buffer *gone)
 {
     if (buffer_size(gone) > 0)
         stream_put(&rendezvous->up, RENDEZVOUS_WITHDRAWN, buffer_begin(gone), buffer_size(gone));
@@ -153,17 +153,17 @@ static void join_leave(void *context, struct joiner *joiner)
         return;
     for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
         if (rendezvous->joiners.bringer[rank] == joiner->number)
-            withdraw(rendezvous, rank, &gone);
-    tell_withdrawn(rendezvous, &gone);
+            join_withdraw(rendezvous, rank, &gone);
+    join_withdrawn_send(rendezvous, &gone);
 }
 
-static bool take_cards(struct rendezvous *rendezvous, struct joiner *joiner, struct reader reader)
+static bool join_endpoints_take(struct rendezvous *rendezvous, struct joiner *joiner, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
     char message[JOINERS_MESSAGE_BYTES], host[STREAM_HOST_BYTES];
     if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % (4 + size))
         return false;
-    hear_chain(rendezvous, chain);
+    join_chain_note(rendezvous, chain);
     if (size != rendezvous->size) {
         snprintf(
             message, sizeof message,
@@ -171,7 +171,7 @@ static bool take_cards(struct rendezvous *rendezvous, struct joiner *joiner, str
             "of Weft on both",
             joiner->stream.peer_rank, joiner->stream.peer_host, size, rendezvous->client.rank,
             address_host_name(host, sizeof host), rendezvous->size);
-        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
+        join_complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }
     while (reader.left > 0) {
@@ -182,7 +182,7 @@ static bool take_cards(struct rendezvous *rendezvous, struct joiner *joiner, str
         if (joiners_bring(&rendezvous->joiners, joiner, rank, message))
             memcpy(rendezvous->endpoints + (size_t)rank * size, endpoint, size);
         else
-            complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
+            join_complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     }
     return true;
 }
@@ -195,9 +195,9 @@ static bool join_take_withdrawn(struct rendezvous *rendezvous, struct joiner *jo
         uint32_t rank = reader_u32(&reader);
         good = !reader.bad && rank < rendezvous->client.ranks;
         if (good && !rendezvous->placed && rendezvous->joiners.bringer[rank] == joiner->number)
-            withdraw(rendezvous, rank, &gone);
+            join_withdraw(rendezvous, rank, &gone);
     }
-    tell_withdrawn(rendezvous, &gone);
+    join_withdrawn_send(rendezvous, &gone);
     return good;
 }
 
@@ -208,12 +208,12 @@ static bool join_take(void *context, struct joiner *joiner, const struct frame *
     struct error reason = {0};
     switch (frame->kind) {
     case RENDEZVOUS_ENDPOINTS:
-        return take_cards(rendezvous, joiner, reader);
+        return join_endpoints_take(rendezvous, joiner, reader);
     case RENDEZVOUS_WITHDRAWN:
         return join_take_withdrawn(rendezvous, joiner, reader);
     case RENDEZVOUS_FAILURE:
         (void)rendezvous_read_failure(frame, &reason);
-        complain(rendezvous, reason.status, reason.text);
+        join_complain(rendezvous, reason.status, reason.text);
         return true;
     default:
         return false;
@@ -225,7 +225,7 @@ static const struct joiners_rules rules = {join_seat, join_take, join_leave, joi
 /* ---- from above ---- */
 
 /* What came from above is of no use. */
-static void fail_above(struct rendezvous *rendezvous)
+static void join_failure_take(struct rendezvous *rendezvous)
 {
     char message[JOINERS_MESSAGE_BYTES];
     snprintf(message, sizeof message, "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
@@ -234,7 +234,7 @@ static void fail_above(struct rendezvous *rendezvous)
 }
 
 /* All have come: this leader's place among the leaders. */
-static void take_place(struct rendezvous *rendezvous, struct reader reader)
+static void join_place_take(struct rendezvous *rendezvous, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), below = reader_u32(&reader), children = 0;
     reader_text(&reader, rendezvous->parent, sizeof rendezvous->parent);
@@ -251,10 +251,10 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
     uint32_t ranks = rendezvous->client.ranks;
     if (reader.bad || reader.left > 0 || below > ranks || below < rendezvous->joiners.held ||
         (root && below != ranks)) {
-        fail_above(rendezvous);
+        join_failure_take(rendezvous);
         return;
     }
-    hear_chain(rendezvous, chain);
+    join_chain_note(rendezvous, chain);
     rendezvous->placed = true;
     rendezvous->expected = below;
     rendezvous->passed_count = 0;
@@ -262,7 +262,7 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
     rendezvous->deadline = clock_after(rendezvous->client.limit_seconds);
     struct error reason = {0};
     if (root) {
-        rendezvous->above = ABOVE_NOBODY;
+        rendezvous->above = PARENT_NONE;
         joiners_count(&rendezvous->counts, &rendezvous->up.counts);
         stream_end(&rendezvous->up);
         rendezvous->up = (struct stream){.descriptor = -1};
@@ -271,7 +271,7 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
     }
 }
 
-static void take_table(struct rendezvous *rendezvous, struct reader reader)
+static void join_table_take(struct rendezvous *rendezvous, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader);
     struct reader rest = reader;
@@ -279,31 +279,31 @@ static void take_table(struct rendezvous *rendezvous, struct reader reader)
     reader_bytes(&reader, SECRET_BYTES);
     if (reader.bad || ranks != rendezvous->client.ranks || size != rendezvous->size ||
         reader.left != (size_t)ranks * size) {
-        fail_above(rendezvous);
+        join_failure_take(rendezvous);
         return;
     }
-    hear_chain(rendezvous, chain);
+    join_chain_note(rendezvous, chain);
     join_deliver(rendezvous, rest);
 }
 
-static void take_from_above(struct rendezvous *rendezvous, const struct frame *frame)
+static void join_parent_frame_take(struct rendezvous *rendezvous, const struct frame *frame)
 {
     struct error reason = {0};
     const struct reader reader = {frame->payload, frame->size, false};
     if (frame->kind == RENDEZVOUS_FAILURE) {
         (void)rendezvous_read_failure(frame, &reason);
         join_fail(rendezvous, reason.status, reason.text);
-    } else if (frame->kind == RENDEZVOUS_PLACE && rendezvous->above == ABOVE_SERVER) {
-        take_place(rendezvous, reader);
-    } else if (frame->kind == RENDEZVOUS_TABLE && rendezvous->above != ABOVE_SERVER) {
-        take_table(rendezvous, reader);
+    } else if (frame->kind == RENDEZVOUS_PLACE && rendezvous->above == PARENT_SERVER) {
+        join_place_take(rendezvous, reader);
+    } else if (frame->kind == RENDEZVOUS_TABLE && rendezvous->above != PARENT_SERVER) {
+        join_table_take(rendezvous, reader);
     } else {
-        fail_above(rendezvous);
+        join_failure_take(rendezvous);
     }
 }
 
 /* The connection upwards has ended before there was an outcome. */
-static void lose_above(struct rendezvous *rendezvous, enum stream_state before, const struct error *reason)
+static void join_parent_lost(struct rendezvous *rendezvous, enum stream_state before, const struct error *reason)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     const struct stream *up = &rendezvous->up;
@@ -315,7 +315,7 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
         /* Closed during the greeting: the server of an earlier round was just going. Try again. */
         if (rendezvous_find_again(rendezvous, &failure) != WEFT_OK)
             join_fail(rendezvous, failure.status, failure.text);
-    } else if (rendezvous->above == ABOVE_SERVER) {
+    } else if (rendezvous->above == PARENT_SERVER) {
         snprintf(message, sizeof message,
                  "the rendezvous at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
                  "launcher or rank 0, ended?",
@@ -330,7 +330,7 @@ static void lose_above(struct rendezvous *rendezvous, enum stream_state before, 
     }
 }
 
-static void hear_above(struct rendezvous *rendezvous)
+static void join_parent_receive(struct rendezvous *rendezvous)
 {
     struct error reason = {0};
     struct frame frame;
@@ -342,36 +342,36 @@ static void hear_above(struct rendezvous *rendezvous)
     while (!rendezvous->over && (found = stream_peek(up, &frame)) == 1) {
         if (frame.kind == RENDEZVOUS_PLACE) {
             up->counts.received++;
-            take_from_above(rendezvous, &frame);
+            join_parent_frame_take(rendezvous, &frame);
             return;
         }
-        take_from_above(rendezvous, &frame);
+        join_parent_frame_take(rendezvous, &frame);
         stream_drop(up, &frame);
     }
     if (rendezvous->over)
         return;
     if (found < 0)
-        fail_above(rendezvous);
+        join_failure_take(rendezvous);
     else if (status != WEFT_OK)
-        lose_above(rendezvous, before, &reason);
+        join_parent_lost(rendezvous, before, &reason);
 }
 
 /* ---- upwards ---- */
 
 /* Whether a rank is here, and who is above has not been told. */
-static bool is_pending(const struct rendezvous *rendezvous, uint32_t rank)
+static bool join_is_pending(const struct rendezvous *rendezvous, uint32_t rank)
 {
     return rendezvous->joiners.bringer[rank] != JOINERS_NOBODY && !rendezvous->passed[rank];
 }
 
-static void pass_cards(struct rendezvous *rendezvous)
+static void join_endpoints_pass(struct rendezvous *rendezvous)
 {
     struct buffer payload = {0};
     uint32_t size = rendezvous->size, ranks = rendezvous->client.ranks;
     buffer_put_u32(&payload, join_chain_here(rendezvous) + 1);
     buffer_put_u32(&payload, size);
     for (uint32_t rank = 0; rank < ranks; rank++)
-        if (is_pending(rendezvous, rank)) {
+        if (join_is_pending(rendezvous, rank)) {
             buffer_put_u32(&payload, rank);
             buffer_put(&payload, rendezvous->endpoints + (size_t)rank * size, size);
         }
@@ -381,7 +381,7 @@ static void pass_cards(struct rendezvous *rendezvous)
 }
 
 /* Tell the server who is here. Others will come to this rank, unless all are here already. */
-static void pass_numbers(struct rendezvous *rendezvous, const char *host)
+static void join_numbers_pass(struct rendezvous *rendezvous, const char *host)
 {
     struct buffer payload = {0};
     struct error reason = {0};
@@ -395,7 +395,7 @@ static void pass_numbers(struct rendezvous *rendezvous, const char *host)
     buffer_put_u32(&payload, rendezvous->size);
     buffer_put_text(&payload, rendezvous->here);
     for (uint32_t rank = 0, count; rank < ranks; rank += count + 1) {
-        for (count = 0; rank + count < ranks && is_pending(rendezvous, rank + count); count++)
+        for (count = 0; rank + count < ranks && join_is_pending(rendezvous, rank + count); count++)
             ;
         if (count == 0)
             continue;
@@ -414,9 +414,9 @@ static void join_pass(struct rendezvous *rendezvous, const char *host)
     bool whole = held >= rendezvous->expected;
     if (rendezvous->over)
         return;
-    if (rendezvous->above == ABOVE_NOBODY) {
+    if (rendezvous->above == PARENT_NONE) {
         if (whole)
-            make_table(rendezvous);
+            join_table_make(rendezvous);
         return;
     }
     if (rendezvous->up.state != STREAM_OPEN)
@@ -431,10 +431,10 @@ static void join_pass(struct rendezvous *rendezvous, const char *host)
     }
     if (held == rendezvous->passed_count || !(whole || (!rendezvous->placed && clock_now() >= rendezvous->hold)))
         return;
-    if (rendezvous->above == ABOVE_SERVER)
-        pass_numbers(rendezvous, host);
+    if (rendezvous->above == PARENT_SERVER)
+        join_numbers_pass(rendezvous, host);
     else
-        pass_cards(rendezvous);
+        join_endpoints_pass(rendezvous);
     for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
         rendezvous->passed[rank] = rendezvous->joiners.bringer[rank] != JOINERS_NOBODY;
     rendezvous->passed_count = held;
@@ -463,11 +463,11 @@ static void join_too_late(struct rendezvous *rendezvous)
                  "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
                  rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
                  client->limit_seconds);
-    if (rendezvous->above != ABOVE_PARENT || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
+    if (rendezvous->above != PARENT_LEADER || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
         join_fail(rendezvous, WEFT_ERROR_TIMEOUT, message);
     } else {
         rendezvous->late = true;
-        complain(rendezvous, WEFT_ERROR_TIMEOUT, message);
+        join_complain(rendezvous, WEFT_ERROR_TIMEOUT, message);
     }
 }
 
@@ -514,7 +514,7 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     if (grown[STOP].revents)
         return error_set(error, WEFT_ERROR_STATE, "the rendezvous at %s was given up", rendezvous->client.addresses);
     if (grown[UP].revents & (POLLIN | POLLHUP | POLLERR))
-        hear_above(rendezvous);
+        join_parent_receive(rendezvous);
     joiners_serve(joiners, grown + JOINERS, count);
     if (grown[NEAR].revents)
         joiners_accept(joiners, rendezvous->near, true);
@@ -526,14 +526,14 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
 }
 
 /* Until there is an outcome and all below have been told. */
-static weft_status attend(struct rendezvous *rendezvous, const char *host, struct error *error)
+static weft_status join_poll(struct rendezvous *rendezvous, const char *host, struct error *error)
 {
     struct pollfd *polls = NULL;
     weft_status status = WEFT_OK;
     while (status == WEFT_OK) {
         struct error reason = {0};
         join_pass(rendezvous, host);
-        if (!rendezvous->over && rendezvous->above != ABOVE_NOBODY && stream_write(&rendezvous->up, &reason) != WEFT_OK)
+        if (!rendezvous->over && rendezvous->above != PARENT_NONE && stream_write(&rendezvous->up, &reason) != WEFT_OK)
             join_fail(rendezvous, reason.status, reason.text);
         if (rendezvous->over)
             joiners_end_others(&rendezvous->joiners);
@@ -566,7 +566,7 @@ static weft_status join_take_part(struct rendezvous *rendezvous, const char *hos
         memcpy(rendezvous->endpoints + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
     double hold = client->limit_seconds / 8 < HOLD_SECONDS ? client->limit_seconds / 8 : HOLD_SECONDS;
     rendezvous->hold = clock_after(hold);
-    status = attend(rendezvous, host, error);
+    status = join_poll(rendezvous, host, error);
     answer.counts = joiners_counts(&rendezvous->joiners);
     joiners_count(&answer.counts, &rendezvous->up.counts);
     joiners_count(&answer.counts, &rendezvous->counts);
@@ -591,7 +591,7 @@ weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secr
     weft_status status = WEFT_OK;
     rendezvous->size = size;
     rendezvous->client.secret = secret;
-    rendezvous->above = ABOVE_NOBODY;
+    rendezvous->above = PARENT_NONE;
     rendezvous->deadline = clock_after(rendezvous->client.limit_seconds);
     if (parent) {
         snprintf(rendezvous->parent, sizeof rendezvous->parent, "%s", parent);

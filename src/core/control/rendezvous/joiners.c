@@ -58,7 +58,7 @@ static void account(struct joiners *joiners, struct joiner *joiner)
 static void joiner_remove(struct joiners *joiners, uint32_t index)
 {
     struct joiner *joiner = &joiners->joined[index];
-    if (joiner->seated && !joiner->leaving)
+    if (joiner->authenticated && !joiner->leaving)
         joiners->rules->leave(joiners->context, joiner);
     account(joiners, joiner);
     joiners_count(&joiners->counts, &joiner->stream.counts);
@@ -93,7 +93,7 @@ static bool joiners_make_room(struct joiners *joiners)
     if (joiners->count >= 2 * joiners->ranks + JOINERS_SPARE) {
         uint32_t oldest = joiners->count;
         for (uint32_t i = 0; i < joiners->count; i++)
-            if (!joiners->joined[i].seated &&
+            if (!joiners->joined[i].authenticated &&
                 (oldest == joiners->count || joiners->joined[i].deadline < joiners->joined[oldest].deadline))
                 oldest = i;
         if (oldest == joiners->count)
@@ -150,7 +150,7 @@ void joiners_poll(const struct joiners *joiners, struct pollfd *polls)
 uint64_t joiners_deadline(const struct joiners *joiners, uint64_t latest)
 {
     for (uint32_t i = 0; i < joiners->count; i++)
-        if ((!joiners->joined[i].seated || joiners->joined[i].leaving) && joiners->joined[i].deadline < latest)
+        if ((!joiners->joined[i].authenticated || joiners->joined[i].leaving) && joiners->joined[i].deadline < latest)
             latest = joiners->joined[i].deadline;
     return latest;
 }
@@ -179,13 +179,13 @@ static bool joiners_hear(struct joiners *joiners, struct joiner *joiner)
     if (joiner->stream.state == STREAM_REFUSED)
         joiners->rules->refuse(joiners->context, reason.text);
     if (joiner->stream.state == STREAM_OPEN && before != STREAM_OPEN) {
-        joiner->seated = true;
+        joiner->authenticated = true;
         account(joiners, joiner);
         joiners->rules->seat(joiners->context, joiner);
     }
     struct frame frame;
     int found = 0;
-    while (!joiner->leaving && joiner->seated && (found = stream_peek(&joiner->stream, &frame)) == 1) {
+    while (!joiner->leaving && joiner->authenticated && (found = stream_peek(&joiner->stream, &frame)) == 1) {
         bool good = joiners->rules->take(joiners->context, joiner, &frame);
         stream_drop(&joiner->stream, &frame);
         account(joiners, joiner);
@@ -228,7 +228,7 @@ void joiners_serve(struct joiners *joiners, const struct pollfd *polls, uint32_t
         if (stays)
             stays = joiners_tell(joiners, joiner);
         account(joiners, joiner);
-        if (stays && (!joiner->seated || joiner->leaving) && now >= joiner->deadline)
+        if (stays && (!joiner->authenticated || joiner->leaving) && now >= joiner->deadline)
             stays = false;
         if (!stays)
             joiner_remove(joiners, i);
@@ -288,7 +288,7 @@ void joiners_dismiss(struct joiners *joiners, bool answered)
     uint64_t deadline = clock_now() + GREETING_SECONDS * 1000000000ull;
     for (uint32_t i = 0; i < joiners->count; i++) {
         struct joiner *joiner = &joiners->joined[i];
-        if (!joiner->seated || joiner->leaving)
+        if (!joiner->authenticated || joiner->leaving)
             continue;
         joiner->leaving = true;
         joiner->deadline = deadline;
@@ -303,7 +303,7 @@ void joiners_fail(struct joiners *joiners, weft_status status, const char *messa
     buffer_put_u32(&text, (uint32_t)status);
     buffer_put_text(&text, message);
     for (uint32_t i = 0; i < joiners->count; i++)
-        if (joiners->joined[i].seated && !joiners->joined[i].leaving)
+        if (joiners->joined[i].authenticated && !joiners->joined[i].leaving)
             stream_put(&joiners->joined[i].stream, RENDEZVOUS_FAILURE, buffer_begin(&text), buffer_size(&text));
     buffer_free(&text);
     joiners_dismiss(joiners, false);

@@ -224,7 +224,7 @@ static const char *rendezvous_host_of(const struct round *round, uint32_t rank)
     const struct rendezvous_server *server = round->server;
     for (uint32_t i = 0; i < round->joiners.count; i++) {
         const struct joiner *joiner = &round->joiners.joined[i];
-        if (joiner->seated && !joiner->leaving && joiner->stream.peer_rank == rank)
+        if (joiner->authenticated && !joiner->leaving && joiner->stream.peer_rank == rank)
             return joiner->stream.peer_host;
     }
     return server->host_of ? server->host_of(server->context, rank) : NULL;

@@ -19,23 +19,23 @@
 _Static_assert(offsetof(struct status_page, log) % 64 == 0 && offsetof(struct operation_log, entries) % 64 == 0,
                "entries of the log are cache lines");
 
-static uint64_t answers_offset(uint32_t ranks)
+static uint64_t status_page_answers_offset(uint32_t ranks)
 {
     return (sizeof(struct status_page) + ranks * sizeof(struct status_page_rank) + 63) & ~UINT64_C(63);
 }
 
 uint64_t status_page_bytes(uint32_t ranks)
 {
-    return answers_offset(ranks) + ranks * sizeof(struct status_page_answer);
+    return status_page_answers_offset(ranks) + ranks * sizeof(struct status_page_answer);
 }
 
 struct status_page_answer *status_page_answers(const struct status_page *status_page, uint32_t ranks)
 {
-    return (struct status_page_answer *)((uintptr_t)status_page + answers_offset(ranks));
+    return (struct status_page_answer *)((uintptr_t)status_page + status_page_answers_offset(ranks));
 }
 
 /* The same for all ranks of a job, and telling nobody its secret. A rank that is alone has no secret. */
-static uint64_t job_number(const struct bootstrap *bootstrap, uint32_t ranks)
+static uint64_t status_page_job_number(const struct bootstrap *bootstrap, uint32_t ranks)
 {
     static const char label[] = "the number of a job";
     uint8_t proof[SECRET_BYTES];
@@ -45,7 +45,7 @@ static uint64_t job_number(const struct bootstrap *bootstrap, uint32_t ranks)
     return ranks > 1 ? job : hash_number((uint64_t)getpid(), hash_number(clock_now(), job));
 }
 
-static weft_status map_status_page(struct status_page_keeper *writer, uint64_t bytes, struct error *error)
+static weft_status status_page_map(struct status_page_keeper *writer, uint64_t bytes, struct error *error)
 {
     writer->descriptor = memfd_create(STATUS_PAGE_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (writer->descriptor < 0 || ftruncate(writer->descriptor, (off_t)bytes) != 0 ||
@@ -65,7 +65,7 @@ weft_status status_page_open(struct status_page_keeper *writer, uint32_t rank, u
                              struct control *control, struct error *error)
 {
     *writer = (struct status_page_keeper){.control = control, .descriptor = -1};
-    weft_status status = map_status_page(writer, status_page_bytes(ranks), error);
+    weft_status status = status_page_map(writer, status_page_bytes(ranks), error);
     if (status != WEFT_OK) {
         status_page_close(writer);
         return status;
@@ -75,7 +75,7 @@ weft_status status_page_open(struct status_page_keeper *writer, uint32_t rank, u
     status_page->rank = rank;
     status_page->ranks = ranks;
     status_page->process = (int32_t)getpid();
-    status_page->job = job_number(bootstrap, ranks);
+    status_page->job = status_page_job_number(bootstrap, ranks);
     status_page->started = (int64_t)time(NULL);
     snprintf(status_page->launcher, sizeof status_page->launcher, "%s", bootstrap_launcher(bootstrap));
     snprintf(status_page->run, sizeof status_page->run, "%s", run ? run : "");
@@ -84,7 +84,7 @@ weft_status status_page_open(struct status_page_keeper *writer, uint32_t rank, u
         memcpy(status_page->who[r].host, endpoints[r].host, sizeof status_page->who[r].host);
         memcpy(status_page->who[r].machine, endpoints[r].machine, sizeof status_page->who[r].machine);
     }
-    status_page->log.opened = status_page->log.beat = clock_moment();
+    status_page->log.opened = status_page->log.beat = clock_timestamp();
     __atomic_store_n(&status_page->magic, STATUS_PAGE_MAGIC, __ATOMIC_RELEASE);
     return WEFT_OK;
 }
@@ -100,7 +100,7 @@ void status_page_close(struct status_page_keeper *writer)
 
 /* ---- questions ---- */
 
-static void take_answer(void *context, uint32_t rank, const struct operation_log *log)
+static void status_page_answer_take(void *context, uint32_t rank, const struct operation_log *log)
 {
     struct status_page_keeper *writer = context;
     struct status_page_answer *answer = &status_page_answers(writer->status_page, writer->status_page->ranks)[rank];
@@ -125,7 +125,7 @@ static void status_page_ask(struct status_page_keeper *writer, uint64_t number)
         writer->missing += strcmp(status_page->who[r].machine, status_page->who[status_page->rank].machine) != 0;
     for (uint32_t r = 0; r < status_page->ranks; r++)
         if (strcmp(status_page->who[r].machine, status_page->who[status_page->rank].machine) != 0)
-            control_ask_log(writer->control, r, take_answer, writer);
+            control_ask_log(writer->control, r, status_page_answer_take, writer);
 }
 
 int status_page_progress(struct status_page_keeper *writer)
@@ -133,7 +133,7 @@ int status_page_progress(struct status_page_keeper *writer)
     struct status_page *status_page = writer->status_page;
     if (!status_page)
         return -1;
-    struct clock_moment moment = clock_moment();
+    struct clock_timestamp moment = clock_timestamp();
     __atomic_store_n(&status_page->log.beat.ticks, moment.ticks, __ATOMIC_RELAXED);
     __atomic_store_n(&status_page->log.beat.now, moment.now, __ATOMIC_RELAXED);
     uint64_t asked = atomic_load_explicit(&status_page->asked, memory_order_acquire);

@@ -21,7 +21,7 @@ struct status_page_view_found {
 };
 
 /* A sealed piece of memory, which cannot become shorter while it is mapped. */
-static bool is_sealed(int descriptor)
+static bool status_page_view_is_sealed(int descriptor)
 {
     int seals = fcntl(descriptor, F_GET_SEALS);
     return seals >= 0 && (seals & F_SEAL_SHRINK);
@@ -41,7 +41,7 @@ bool status_page_view_open(const char *path, int32_t process, struct status_page
     if (descriptor < 0)
         return false;
     void *memory = MAP_FAILED;
-    if (is_sealed(descriptor) && fstat(descriptor, &about) == 0 &&
+    if (status_page_view_is_sealed(descriptor) && fstat(descriptor, &about) == 0 &&
         (uint64_t)about.st_size >= sizeof(struct status_page))
         memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     close(descriptor);
@@ -97,7 +97,7 @@ static bool status_page_view_keep(struct status_page_view_found *found, struct s
 }
 
 /* The status pages among the descriptors of a process; one that may not be looked into has none. */
-static bool look_into(int32_t process, struct status_page_view_found *found)
+static bool status_page_view_inspect(int32_t process, struct status_page_view_found *found)
 {
     char directory[64], path[352], target[64];
     snprintf(directory, sizeof directory, "/proc/%d/fd", process);
@@ -127,7 +127,7 @@ weft_status status_page_views_list(struct status_page_view **views, uint32_t *co
     for (const struct dirent *entry; good && (entry = readdir(processes));) {
         int32_t process = atoi(entry->d_name);
         if (process > 0)
-            good = look_into(process, &found);
+            good = status_page_view_inspect(process, &found);
     }
     closedir(processes);
     if (!good) {

@@ -13,7 +13,7 @@ static const uint8_t magic[8] = {'W', 'E', 'F', 'T', '\r', '\n', 0x1a, '\n'};
 /* Where the fields of a prefix are. */
 enum { AT_VERSION = 8, AT_RELEASE = 12, RELEASE_BYTES = 20, AT_HOST = 32 };
 
-static void put_prefix(struct buffer *buffer)
+static void stream_prefix_put(struct buffer *buffer)
 {
     char release[RELEASE_BYTES] = {0}, host[STREAM_HOST_BYTES] = {0};
     snprintf(release, sizeof release, "%s", weft_version());
@@ -25,7 +25,7 @@ static void put_prefix(struct buffer *buffer)
 }
 
 /* The proof that `role` holds the secret, for this hello and this challenge. */
-static void make_proof(const struct stream *stream, const char *role, uint8_t proof[SECRET_BYTES])
+static void stream_proof_make(const struct stream *stream, const char *role, uint8_t proof[SECRET_BYTES])
 {
     uint8_t text[16 + STREAM_HELLO_BYTES + SECRET_BYTES] = {0};
     memcpy(text, role, strlen(role));
@@ -50,7 +50,7 @@ weft_status stream_begin(struct stream *stream, int descriptor, bool server, con
     weft_status status = secret_random(nonce, sizeof nonce, error);
     if (status != WEFT_OK)
         return status;
-    put_prefix(&stream->out);
+    stream_prefix_put(&stream->out);
     buffer_put_u32(&stream->out, identity->purpose);
     buffer_put_u32(&stream->out, identity->rank);
     buffer_put_u32(&stream->out, identity->ranks);
@@ -75,7 +75,7 @@ void stream_end(struct stream *stream)
  * Check the prefix at the begin of `in`: WEFT_OK and *whole if it is good and all there. A server tells a client of
  * another version its own before it gives up, so that both can name both.
  */
-static weft_status check_prefix(struct stream *stream, bool *whole, struct error *error)
+static weft_status stream_prefix_check(struct stream *stream, bool *whole, struct error *error)
 {
     const uint8_t *bytes = buffer_begin(&stream->in);
     size_t size = buffer_size(&stream->in);
@@ -102,7 +102,7 @@ static weft_status check_prefix(struct stream *stream, bool *whole, struct error
         release[i] = bytes[AT_RELEASE + i] >= ' ' && bytes[AT_RELEASE + i] <= '~' ? (char)bytes[AT_RELEASE + i] : '\0';
     release[RELEASE_BYTES - 1] = '\0';
     if (stream->server) {
-        put_prefix(&stream->out);
+        stream_prefix_put(&stream->out);
         (void)stream_write(stream, NULL);
     }
     stream->state = STREAM_REFUSED;
@@ -113,7 +113,7 @@ static weft_status check_prefix(struct stream *stream, bool *whole, struct error
 }
 
 /* The server has a whole hello: answer with nonce and proof. */
-static weft_status answer_hello(struct stream *stream, struct error *error)
+static weft_status stream_hello_answer(struct stream *stream, struct error *error)
 {
     memcpy(stream->hello, buffer_begin(&stream->in), STREAM_HELLO_BYTES);
     buffer_consume(&stream->in, STREAM_HELLO_BYTES);
@@ -131,8 +131,8 @@ static weft_status answer_hello(struct stream *stream, struct error *error)
             stream->peer_host, stream->peer_address, purpose, stream->identity.purpose);
     }
     uint8_t proof[SECRET_BYTES];
-    make_proof(stream, "server", proof);
-    put_prefix(&stream->out);
+    stream_proof_make(stream, "server", proof);
+    stream_prefix_put(&stream->out);
     buffer_put(&stream->out, stream->nonce, SECRET_BYTES);
     buffer_put(&stream->out, proof, SECRET_BYTES);
     stream->state = STREAM_PROOF;
@@ -141,10 +141,10 @@ static weft_status answer_hello(struct stream *stream, struct error *error)
 }
 
 /* The server has the client's proof. */
-static weft_status check_client(struct stream *stream, struct error *error)
+static weft_status stream_client_check(struct stream *stream, struct error *error)
 {
     uint8_t proof[SECRET_BYTES];
-    make_proof(stream, "client", proof);
+    stream_proof_make(stream, "client", proof);
     bool good = secret_equal(proof, buffer_begin(&stream->in));
     buffer_consume(&stream->in, SECRET_BYTES);
     stream->counts.received++;
@@ -162,15 +162,15 @@ static weft_status check_client(struct stream *stream, struct error *error)
 
 /* The client has the whole challenge: check it, answer it. A client that finds the proof wrong still gives its own
  * (which tells nothing of its secret), so that the server, too, learns of the mismatch. */
-static weft_status answer_challenge(struct stream *stream, struct error *error)
+static weft_status stream_challenge_answer(struct stream *stream, struct error *error)
 {
     const uint8_t *bytes = buffer_begin(&stream->in);
     uint8_t expected[SECRET_BYTES], proof[SECRET_BYTES];
     memcpy(stream->nonce, bytes + STREAM_PREFIX_BYTES, SECRET_BYTES);
-    make_proof(stream, "server", expected);
+    stream_proof_make(stream, "server", expected);
     bool good = secret_equal(expected, bytes + STREAM_PREFIX_BYTES + SECRET_BYTES);
     buffer_consume(&stream->in, STREAM_REPLY_BYTES);
-    make_proof(stream, "client", proof);
+    stream_proof_make(stream, "client", proof);
     buffer_put(&stream->out, proof, SECRET_BYTES);
     stream->counts.received++;
     stream->counts.sent++;
@@ -191,21 +191,21 @@ static weft_status answer_challenge(struct stream *stream, struct error *error)
 }
 
 /* Go through the first bytes as far as they have arrived. */
-static weft_status handshake(struct stream *stream, struct error *error)
+static weft_status stream_handshake(struct stream *stream, struct error *error)
 {
     weft_status status = WEFT_OK;
     if (stream->state == STREAM_HELLO) {
         bool whole = false;
-        status = check_prefix(stream, &whole, error);
+        status = stream_prefix_check(stream, &whole, error);
         if (status != WEFT_OK || !whole)
             return status;
         size_t size = buffer_size(&stream->in);
         if (size < (stream->server ? STREAM_HELLO_BYTES : STREAM_REPLY_BYTES))
             return WEFT_OK;
-        status = stream->server ? answer_hello(stream, error) : answer_challenge(stream, error);
+        status = stream->server ? stream_hello_answer(stream, error) : stream_challenge_answer(stream, error);
     }
     if (status == WEFT_OK && stream->state == STREAM_PROOF && buffer_size(&stream->in) >= SECRET_BYTES)
-        status = check_client(stream, error);
+        status = stream_client_check(stream, error);
     return status;
 }
 
@@ -215,7 +215,7 @@ weft_status stream_feed(struct stream *stream, const void *bytes, size_t size, s
     stream->counts.bytes += size;
     if (stream->in.failed)
         return error_memory(error, size, "a message");
-    return stream->state == STREAM_OPEN ? WEFT_OK : handshake(stream, error);
+    return stream->state == STREAM_OPEN ? WEFT_OK : stream_handshake(stream, error);
 }
 
 weft_status stream_read(struct stream *stream, struct error *error)

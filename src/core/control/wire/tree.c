@@ -43,8 +43,8 @@ static uint32_t *wire_tree_find_place(const struct scratch *scratch, const struc
 }
 
 /* The parent of each rank. */
-static void find_parents(const struct endpoint_info *endpoints, uint32_t ranks, uint32_t *parents,
-                         const struct scratch *scratch)
+static void tree_parents_find(const struct endpoint_info *endpoints, uint32_t ranks, uint32_t *parents,
+                              const struct scratch *scratch)
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -68,7 +68,7 @@ static void find_parents(const struct endpoint_info *endpoints, uint32_t ranks, 
 }
 
 /* Fill in what `rank` is to know of the tree. */
-static void look_around(const uint32_t *parents, uint32_t ranks, uint32_t rank, struct tree *tree)
+static void tree_neighbors_fill(const uint32_t *parents, uint32_t ranks, uint32_t rank, struct tree *tree)
 {
     tree->parent = parents[rank];
     for (uint32_t other = 0; other < ranks; other++) {
@@ -99,8 +99,8 @@ weft_status tree_build(const struct endpoint_info *endpoints, uint32_t ranks, ui
                           .children = malloc(ranks * sizeof *tree->children)};
     bool room = parents && scratch.nodes && scratch.next && scratch.table && tree->toward && tree->children;
     if (room) {
-        find_parents(endpoints, ranks, parents, &scratch);
-        look_around(parents, ranks, rank, tree);
+        tree_parents_find(endpoints, ranks, parents, &scratch);
+        tree_neighbors_fill(parents, ranks, rank, tree);
     }
     free(parents);
     free(scratch.nodes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What regroup.c (who leads, who is missing, the table) and core/control/regroup/line.c (connections and frames) share. Everything
+ * What regroup.c (who leads, who is missing, the table) and core/control/regroup/connection.c (connections and frames) share. Everything
  * is guarded by one lock, which no function called with it holds while it waits. Not for other modules.
  */
 #ifndef WEFT_CORE_CONTROL_REGROUP_INTERNAL_STATE_H
@@ -25,17 +25,17 @@ enum regroup_frame {
 enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2 };
 
 /** How a rank stands to this rendezvous. */
-enum standing {
-    STANDING_UNKNOWN,
-    STANDING_DEAD,  /**< its process has ended */
-    STANDING_STUCK, /**< its host answers, it does not */
-    STANDING_CUT,   /**< nothing answers: it may live beyond a broken network */
-    STANDING_LATE,  /**< it lives but has not come in time */
+enum regroup_peer_state {
+    REGROUP_PEER_UNKNOWN,
+    REGROUP_PEER_DEAD,  /**< its process has ended */
+    REGROUP_PEER_STUCK, /**< its host answers, it does not */
+    REGROUP_PEER_CUT,   /**< nothing answers: it may live beyond a broken network */
+    REGROUP_PEER_LATE,  /**< it lives but has not come in time */
 };
 
 /** A connection to another rank. Either end may have made it. */
-struct regroup_line {
-    struct regroup_line *next;
+struct regroup_connection {
+    struct regroup_connection *next;
     struct stream stream;
     uint32_t rank; /**< of the other end; REGROUP_NOBODY until it has proved itself */
     bool connecting, open, ended;
@@ -48,10 +48,11 @@ struct regroup_line {
 };
 
 /** What is known of another rank. */
-struct mate {
+struct regroup_peer {
     bool member; /**< of the present epoch */
-    enum standing standing;
-    uint32_t joined; /**< epoch + 1 in which it has come to follow us, with its endpoint info; see mate_has_joined() */
+    enum regroup_peer_state state;
+    uint32_t
+        joined; /**< epoch + 1 in which it has come to follow us, with its endpoint info; see regroup_peer_has_joined() */
     struct endpoint_info endpoint;
 };
 
@@ -64,8 +65,8 @@ struct regroup {
 
     uint32_t epoch;
     struct buffer table; /**< that began it; empty in the first */
-    struct mate *mates;
-    struct regroup_line *lines;
+    struct regroup_peer *peers;
+    struct regroup_connection *connections;
     bool quiet;
 
     /* A rendezvous. */
@@ -78,30 +79,31 @@ struct regroup {
 };
 
 /** Whether it follows this rank from the present epoch into the next. */
-static inline bool mate_has_joined(const struct regroup *regroup, uint32_t rank)
+static inline bool regroup_peer_has_joined(const struct regroup *regroup, uint32_t rank)
 {
-    return regroup->mates[rank].joined == regroup->epoch + 1;
+    return regroup->peers[rank].joined == regroup->epoch + 1;
 }
 
-/** Begin to call `rank`; a failure is noted in its standing. */
-void line_call(struct regroup *regroup, uint32_t rank);
+/** Begin to call `rank`; a failure is noted in its state. */
+void regroup_connection_call(struct regroup *regroup, uint32_t rank);
 
 /** Take calls that have come. */
-void line_accept_all(struct regroup *regroup);
+void regroup_connection_accept_all(struct regroup *regroup);
 
 /** Go on with a connection: connect, greet, read, handle, write, judge silence. */
-void line_advance(struct regroup *regroup, struct regroup_line *line, uint64_t now);
+void regroup_connection_advance(struct regroup *regroup, struct regroup_connection *connection, uint64_t now);
 
-/** Close and forget ended lines (or all of them). */
-void line_sweep(struct regroup *regroup, bool all);
+/** Close and forget ended connections (or all of them). */
+void regroup_connection_sweep(struct regroup *regroup, bool all);
 
 /** Queue a frame and send what can be sent. */
-void line_send(struct regroup_line *line, enum regroup_frame kind, const void *payload, size_t size);
+void regroup_connection_send(struct regroup_connection *connection, enum regroup_frame kind, const void *payload,
+                             size_t size);
 
-/** The line to `rank` that is open; else one that is on its way; or NULL. */
-struct regroup_line *line_to(struct regroup *regroup, uint32_t rank);
+/** The connection to `rank` that is open; else one that is on its way; or NULL. */
+struct regroup_connection *regroup_connection_to(struct regroup *regroup, uint32_t rank);
 
-/* What frames mean, for core/control/regroup/line.c. */
+/* What frames mean, for core/control/regroup/connection.c. */
 
 /** This rank leads nobody any more and follows `leader`, unless that one is known to be gone. */
 void regroup_follow(struct regroup *regroup, uint32_t leader);

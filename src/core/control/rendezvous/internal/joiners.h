@@ -22,7 +22,7 @@ struct joiner {
     uint64_t deadline;                   /**< for its greeting, then for taking what it is sent */
     size_t answer_left;                  /**< bytes of the answer still to be put into the stream */
     bool near;                           /**< came over a socket of this host alone */
-    bool seated;                         /**< has proved itself */
+    bool authenticated;                  /**< has proved that it holds the secret */
     uint32_t handled;                    /**< messages that the joiners has counted */
     bool leaving;                        /**< has been told the outcome: the connection ends when all is sent */
     uint32_t first;                      /**< to the server: the lowest rank it brings ... */
@@ -88,10 +88,10 @@ bool joiners_bring(struct joiners *joiners, const struct joiner *joiner, uint32_
                    char message[JOINERS_MESSAGE_BYTES]);
 void joiners_withdraw(struct joiners *joiners, uint32_t rank);
 
-/** Everybody who is seated leaves with what is in its stream, then with the answer, if `answered`. */
+/** Close all authenticated connections after sending their queued frames and, if `answered`, the answer. */
 void joiners_dismiss(struct joiners *joiners, bool answered);
 
-/** Put a failure into the streams of all who are seated, then dismiss them. */
+/** Queue a failure to all authenticated joiners, then dismiss them. */
 void joiners_fail(struct joiners *joiners, weft_status status, const char *message);
 
 /** Messages that have passed, of those who are gone and of those who are here. */

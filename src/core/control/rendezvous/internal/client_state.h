@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A rank's side of the rendezvous: find.c connects to its parent, join.c passes endpoint info up and the table down.
+ * A rank's side of the rendezvous: connect.c connects to its parent, join.c passes endpoint info up and the table down.
  */
-#ifndef WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_VISIT_H
-#define WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_VISIT_H
+#ifndef WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_CLIENT_STATE_H
+#define WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_CLIENT_STATE_H
 
 #include "core/control/rendezvous/internal/joiners.h"
 #include "core/control/rendezvous/rendezvous.h"
@@ -11,18 +11,18 @@
 #include "core/control/wire/tree.h"
 
 /** What a rank's upward connection leads to. */
-enum above {
-    ABOVE_SERVER, /**< it leads its node, or is alone in it */
-    ABOVE_NEAR,   /**< a rank of the same node */
-    ABOVE_PARENT, /**< its place in the tree is known: another leader */
-    ABOVE_NOBODY, /**< its place in the tree is known: it is the root */
+enum rendezvous_parent {
+    PARENT_SERVER, /**< it leads its node, or is alone in it */
+    PARENT_LOCAL,  /**< a rank of the same node */
+    PARENT_LEADER, /**< its place in the tree is known: another leader */
+    PARENT_NONE,   /**< its place in the tree is known: it is the root */
 };
 
 struct rendezvous {
     struct rendezvous_client client;
     struct joiners joiners; /**< those below */
     int near, far;          /**< listeners for ranks of this node and for leaders; -1: none */
-    enum above above;
+    enum rendezvous_parent above;
     struct stream up;
     char address[ADDRESS_TEXT_BYTES]; /**< this host's, as others reach it */
     uint64_t deadline;

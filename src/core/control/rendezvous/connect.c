@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the rank's parent: a rank of the same node, the server, or another leader. */
 #include "base/clock.h"
-#include "core/control/rendezvous/internal/visit.h"
+#include "core/control/rendezvous/internal/client_state.h"
 #include "core/control/rendezvous/internal/wire.h"
 
 #include <errno.h>
@@ -23,13 +23,14 @@ double rendezvous_seconds_until(uint64_t deadline)
 }
 
 /* Sleep, unless stopped. */
-static bool pause_for(int stop, double seconds)
+static bool connect_sleep(int stop, double seconds)
 {
     struct pollfd wait = {stop, POLLIN, 0};
     return poll(&wait, 1, (int)(seconds * 1e3)) <= 0;
 }
 
-static weft_status begin_up(struct rendezvous *rendezvous, int descriptor, enum above above, struct error *error)
+static weft_status connect_parent_begin(struct rendezvous *rendezvous, int descriptor, enum rendezvous_parent above,
+                                        struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     const struct stream_identity identity = {client->secret, STREAM_RENDEZVOUS, client->rank, client->ranks};
@@ -67,8 +68,8 @@ static weft_status connect_any(const char *addresses, uint64_t deadline, int *de
 }
 
 /* Connect, again and again until somebody is there. */
-static weft_status connect_patiently(const struct rendezvous *rendezvous, const char *addresses, int *descriptor,
-                                     struct error *error)
+static weft_status connect_retry(const struct rendezvous *rendezvous, const char *addresses, int *descriptor,
+                                 struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     for (double nap = 0.02;; nap = nap < 0.25 ? nap * 1.5 : nap) {
@@ -78,7 +79,7 @@ static weft_status connect_patiently(const struct rendezvous *rendezvous, const 
             return WEFT_OK;
         if (status != WEFT_ERROR_RENDEZVOUS)
             return error_set(error, status, "%s", reason.text);
-        if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !pause_for(client->stop, nap))
+        if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(client->stop, nap))
             return error_set(error, status, "rank %u of %u found nobody at the rendezvous point within %g s: %s",
                              client->rank, client->ranks, client->limit_seconds, reason.text);
     }
@@ -87,39 +88,39 @@ static weft_status connect_patiently(const struct rendezvous *rendezvous, const 
 weft_status rendezvous_find_server(struct rendezvous *rendezvous, struct error *error)
 {
     int descriptor = -1;
-    weft_status status = connect_patiently(rendezvous, rendezvous->client.addresses, &descriptor, error);
+    weft_status status = connect_retry(rendezvous, rendezvous->client.addresses, &descriptor, error);
     if (status == WEFT_OK)
         status = address_local(descriptor, rendezvous->address, sizeof rendezvous->address, error);
-    return status == WEFT_OK ? begin_up(rendezvous, descriptor, ABOVE_SERVER, error) : status;
+    return status == WEFT_OK ? connect_parent_begin(rendezvous, descriptor, PARENT_SERVER, error) : status;
 }
 
 weft_status rendezvous_find_parent(struct rendezvous *rendezvous, struct error *error)
 {
     int descriptor = -1;
-    weft_status status = connect_patiently(rendezvous, rendezvous->parent, &descriptor, error);
-    return status == WEFT_OK ? begin_up(rendezvous, descriptor, ABOVE_PARENT, error) : status;
+    weft_status status = connect_retry(rendezvous, rendezvous->parent, &descriptor, error);
+    return status == WEFT_OK ? connect_parent_begin(rendezvous, descriptor, PARENT_LEADER, error) : status;
 }
 
 weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *error)
 {
     struct error reason = {0};
-    if (rendezvous->above == ABOVE_NEAR)
+    if (rendezvous->above == PARENT_LOCAL)
         return rendezvous_find_server(rendezvous, error);
-    if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !pause_for(rendezvous->client.stop, AGAIN_NAP))
+    if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(rendezvous->client.stop, AGAIN_NAP))
         return error_set(
             error, WEFT_ERROR_RENDEZVOUS,
             "rank %u of %u found nobody at the rendezvous point within %g s: the listener there closes the "
             "connection",
             rendezvous->client.rank, rendezvous->client.ranks, rendezvous->client.limit_seconds);
-    weft_status status = rendezvous->above == ABOVE_PARENT ? rendezvous_find_parent(rendezvous, &reason)
-                                                           : rendezvous_find_server(rendezvous, &reason);
+    weft_status status = rendezvous->above == PARENT_LEADER ? rendezvous_find_parent(rendezvous, &reason)
+                                                            : rendezvous_find_server(rendezvous, &reason);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", reason.text);
 }
 
 /* ---- ranks of the same node ---- */
 
 /* The socket name of a local rank. It is derived from the secret, so others cannot predict it. */
-static bool near_name(const struct rendezvous_client *client, uint32_t place, char *name, size_t room)
+static bool connect_local_name(const struct rendezvous_client *client, uint32_t place, char *name, size_t room)
 {
     char text[1200];
     uint8_t proof[SECRET_BYTES];
@@ -142,7 +143,7 @@ weft_status rendezvous_read_failure(const struct frame *frame, struct error *err
 }
 
 /* Greet the parent in this node and wait for this host's address. *found: it has arrived. */
-static weft_status hear_address(struct rendezvous *rendezvous, bool *found, struct error *error)
+static weft_status connect_address_receive(struct rendezvous *rendezvous, bool *found, struct error *error)
 {
     struct stream *up = &rendezvous->up;
     for (;;) {
@@ -171,14 +172,14 @@ static weft_status hear_address(struct rendezvous *rendezvous, bool *found, stru
 }
 
 /* Connect to the parent in this node. *found: it answered, and this host's address is known. */
-static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct error *error)
+static weft_status connect_local_parent(struct rendezvous *rendezvous, bool *found, struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     double seconds = client->limit_seconds / 4 < NEAR_SECONDS ? client->limit_seconds / 4 : NEAR_SECONDS;
     uint64_t deadline = clock_after(seconds);
     double nap = NEAR_NAP / 5;
     char name[64];
-    if (!near_name(client, tree_place_parent(client->local_rank), name, sizeof name))
+    if (!connect_local_name(client, tree_place_parent(client->local_rank), name, sizeof name))
         return WEFT_OK;
     while (!*found && rendezvous_seconds_until(deadline) > 0) {
         int descriptor = address_connect_near(name);
@@ -188,14 +189,14 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
             return WEFT_OK; /* another user's process squats the name */
         }
         if (descriptor >= 0)
-            status = begin_up(rendezvous, descriptor, ABOVE_NEAR, error);
+            status = connect_parent_begin(rendezvous, descriptor, PARENT_LOCAL, error);
         if (descriptor >= 0 && status == WEFT_OK)
-            status = hear_address(rendezvous, found, error);
+            status = connect_address_receive(rendezvous, found, error);
         if (status != WEFT_OK)
             return status;
         if (descriptor >= 0 && !*found && rendezvous->up.state != STREAM_ENDED)
             return WEFT_OK; /* the name is squatted by another process */
-        if (!*found && !pause_for(client->stop, nap))
+        if (!*found && !connect_sleep(client->stop, nap))
             return WEFT_OK;
         nap = nap * 1.5 < NEAR_NAP ? nap * 1.5 : NEAR_NAP;
     }
@@ -203,19 +204,19 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
 }
 
 /* Listen for those below in this node, if there can be any. */
-static void listen_near(struct rendezvous *rendezvous)
+static void connect_local_listen(struct rendezvous *rendezvous)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     char name[64];
     if (tree_place_child(client->local_rank, 0) >= client->local_ranks ||
-        !near_name(client, client->local_rank, name, sizeof name))
+        !connect_local_name(client, client->local_rank, name, sizeof name))
         return;
     rendezvous->near = address_listen_near(name);
     if (rendezvous->near >= 0)
         rendezvous->expected = tree_places_below(client->local_rank, client->local_ranks);
 }
 
-static struct rendezvous *find_make(const struct rendezvous_client *client, struct error *error)
+static struct rendezvous *connect_state_new(const struct rendezvous_client *client, struct error *error)
 {
     struct rendezvous *rendezvous = calloc(1, sizeof *rendezvous);
     if (!rendezvous) {
@@ -233,16 +234,16 @@ static struct rendezvous *find_make(const struct rendezvous_client *client, stru
 
 weft_status rendezvous_open(const struct rendezvous_client *client, struct rendezvous **result, struct error *error)
 {
-    struct rendezvous *rendezvous = find_make(client, error);
+    struct rendezvous *rendezvous = connect_state_new(client, error);
     bool found = false;
     if (!rendezvous)
         return WEFT_ERROR_MEMORY;
     weft_status status = WEFT_OK;
     bool place_known = client->local_rank < client->local_ranks && client->local_ranks <= client->ranks;
     if (place_known)
-        listen_near(rendezvous);
+        connect_local_listen(rendezvous);
     if (place_known && client->local_rank > 0)
-        status = find_near(rendezvous, &found, error);
+        status = connect_local_parent(rendezvous, &found, error);
     if (status == WEFT_OK && !found)
         status = rendezvous_find_server(rendezvous, error);
     if (status != WEFT_OK) {
@@ -257,7 +258,7 @@ weft_status rendezvous_open(const struct rendezvous_client *client, struct rende
 weft_status rendezvous_listen(const struct rendezvous_client *client, const char *host, struct rendezvous **result,
                               struct error *error)
 {
-    struct rendezvous *rendezvous = find_make(client, error);
+    struct rendezvous *rendezvous = connect_state_new(client, error);
     if (!rendezvous)
         return WEFT_ERROR_MEMORY;
     weft_status status = WEFT_OK;
