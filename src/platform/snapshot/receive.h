@@ -35,7 +35,4 @@ weft_status snapshot_receive_list(const char *store, const void *list, size_t si
 weft_status snapshot_receive_objects(const char *store, const void *pack, size_t size, uint64_t *count,
                                      struct error *error);
 
-/** Whether a store has the snapshot `id`; what is no name of one is not there. Marks it as used. */
-bool snapshot_is_there(const char *store, const char *id);
-
 #endif

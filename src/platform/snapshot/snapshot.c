@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/snapshot/snapshot.h"
 
+#include "base/string_list.h"
 #include "base/text.h"
 #include "platform/snapshot/internal/filter.h"
 #include "platform/snapshot/internal/objects.h"
@@ -17,8 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MOST 128
-#define TRIES      3
+#define DEPTH_MOST  128
+#define TRIES       3
+#define PIECE_BYTES ((size_t)256 << 10) /* of a file that are searched for secrets at once */
 
 #define LARGE_DATA                                                                                                     \
     "large data belongs in a directory of the hosts: give the run its absolute path there, as in --data "              \
@@ -35,6 +37,7 @@ struct taking {
     struct snapshot_filter *filter;
     struct snapshot_objects objects;
     struct buffer list;
+    struct buffer content; /* room for the file that is being read */
     struct stat store_status;
 };
 
@@ -48,21 +51,13 @@ static void note_omission(struct taking *taking, enum snapshot_reason reason, co
     taking->snapshot.secrets += reason == SNAPSHOT_SECRET;
     if (!omissions || reason == SNAPSHOT_STANDARD || omissions->count >= SNAPSHOT_OMISSIONS_MOST)
         return;
-    if (omissions->count == omissions->room) {
-        size_t room = omissions->room ? 2 * omissions->room : 64;
-        struct snapshot_omission *grown = realloc(omissions->list, room * sizeof *grown);
-        if (!grown)
-            return;
-        omissions->list = grown;
-        omissions->room = room;
-    }
+    if (ARRAY_RESERVE(omissions->list, omissions->room, omissions->count + 1, "omissions", NULL) != WEFT_OK)
+        return;
     struct snapshot_omission *omission = &omissions->list[omissions->count];
     *omission = (struct snapshot_omission){.secret = reason == SNAPSHOT_SECRET};
     snprintf(omission->why, sizeof omission->why, "%s", why ? why : "");
-    size_t size = strlen(path) + 2;
-    if (!(omission->path = malloc(size)))
+    if (asprintf(&omission->path, "%s%s", path, directory ? "/" : "") < 0)
         return;
-    snprintf(omission->path, size, "%s%s", path, directory ? "/" : "");
     omissions->count++;
 }
 
@@ -114,17 +109,40 @@ static weft_status check_public(const struct taking *taking, const char *path, s
     return error_set(error, WEFT_ERROR_STATE, "'%s/%s' can be read by its owner only", taking->named, path);
 }
 
+/* Read a file of `size` bytes into `taking->content`; `*same` is false if it has fewer or more. */
+static weft_status read_content(struct taking *taking, int file, const char *path, uint64_t size, bool *same,
+                                struct error *error)
+{
+    uint64_t used = 0;
+    uint8_t *bytes = buffer_reserve(&taking->content, size + 1);
+    if (!bytes)
+        return error_memory(error, size + 1, "the content of a file");
+    while (used <= size) {
+        ssize_t n = pread(file, bytes + used, size + 1 - used, (off_t)used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_system(error, "cannot read '%s/%s'", taking->named, path);
+        if (n == 0)
+            break;
+        used += (uint64_t)n;
+    }
+    *same = used == size;
+    return WEFT_OK;
+}
+
 /* `verdict`: of its name; `hidden`: in a directory that only the owner may enter. */
 static weft_status take_file(struct taking *taking, int parent, const char *name, const char *path,
                              const struct snapshot_verdict *verdict, bool hidden, struct error *error)
 {
-    struct snapshot_entry entry = {.kind = 'f', .path = path};
+    struct snapshot_entry entry = {.path = path};
+    uint8_t digest[SHA256_BYTES];
     bool same = false;
     int file = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return error_system(error, "cannot read '%s/%s'", taking->named, path);
     const char *secret = verdict->reason == SNAPSHOT_TAKEN
-                             ? secret_content(file, verdict->kind, taking->objects.piece, SNAPSHOT_PIECE_BYTES)
+                             ? secret_content(file, verdict->kind, taking->content.bytes, PIECE_BYTES)
                              : NULL;
     if (secret) {
         close(file);
@@ -145,24 +163,27 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
         entry.kind = private ? (program ? 'q' : 'p') : program ? 'x' : 'f';
         if (private && (status = check_public(taking, path, error)) != WEFT_OK)
             break;
-        uint64_t size = (uint64_t)before.st_size;
-        if (size > taking->limits.file_bytes)
-            status = too_large(taking, path, size, taking->limits.file_bytes, error);
-        else if (size > room)
-            status = too_large(taking, taking->directory, taking->snapshot.bytes + size, taking->limits.bytes, error);
+        entry.size = (uint64_t)before.st_size;
+        if (entry.size > taking->limits.file_bytes)
+            status = too_large(taking, path, entry.size, taking->limits.file_bytes, error);
+        else if (entry.size > room)
+            status =
+                too_large(taking, taking->directory, taking->snapshot.bytes + entry.size, taking->limits.bytes, error);
         else
-            status = snapshot_objects_hash(&taking->objects, file, path, size, entry.hash, &entry.size, error);
-        bool still = status == WEFT_OK && entry.size == size && fstat(file, &after) == 0 &&
-                     after.st_size == before.st_size && after.st_mtim.tv_sec == before.st_mtim.tv_sec &&
-                     after.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
-        if (still)
-            status = snapshot_objects_keep(&taking->objects, file, path, &entry, &same, error);
+            status = read_content(taking, file, path, entry.size, &same, error);
+        same = same && fstat(file, &after) == 0 && after.st_size == before.st_size &&
+               after.st_mtim.tv_sec == before.st_mtim.tv_sec && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
     }
     close(file);
     if (status == WEFT_OK && !same)
         status = error_set(error, WEFT_ERROR_SYSTEM,
                            "'%s/%s' changes while it is read; stop what writes to it, or name it in .weftignore",
                            taking->named, path);
+    if (status == WEFT_OK)
+        status = sha256_of(taking->content.bytes, entry.size, digest, error);
+    if (status == WEFT_OK)
+        status = snapshot_objects_put(&taking->objects, sha256_text(digest, entry.hash), taking->content.bytes,
+                                      entry.size, error);
     if (status != WEFT_OK)
         return status;
     taking->snapshot.files++;
@@ -187,60 +208,23 @@ static weft_status take_link(struct taking *taking, int parent, const char *name
 
 /* ---- directories ---- */
 
-static int snapshot_by_name(const void *left, const void *right)
-{
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-static void free_names(char **names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
-}
-
 /* The names in a directory, sorted. */
-static weft_status list_names(struct taking *taking, int directory, const char *path, char ***names, size_t *count,
+static weft_status list_names(struct taking *taking, int directory, const char *path, struct string_list *names,
                               struct error *error)
 {
-    char **list = NULL;
-    size_t used = 0, room = 0;
     int again = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = again >= 0 ? fdopendir(again) : NULL;
-    if (!listing) {
-        error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
-        if (again >= 0)
-            close(again);
-        return WEFT_ERROR_SYSTEM;
-    }
-    weft_status status = WEFT_OK;
-    for (struct dirent *entry; status == WEFT_OK && (entry = readdir(listing));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (used == room) {
-            room = room ? 2 * room : 64;
-            char **grown = realloc(list, room * sizeof *list);
-            if (!grown) {
-                status = error_memory(error, room * sizeof *list, "the names in a directory");
-                break;
-            }
-            list = grown;
-        }
-        if (!(list[used] = strdup(entry->d_name)))
-            status = error_memory(error, strlen(entry->d_name), "the names in a directory");
-        else
-            used++;
-    }
-    closedir(listing);
-    if (status != WEFT_OK) {
-        free_names(list, used);
-        return status;
-    }
-    if (used > 1)
-        qsort(list, used, sizeof *list, snapshot_by_name);
-    *names = list;
-    *count = used;
-    return WEFT_OK;
+    weft_status status =
+        listing ? WEFT_OK : error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
+    for (struct dirent *entry; status == WEFT_OK && (entry = readdir(listing));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = string_list_add(names, entry->d_name, error);
+    if (listing)
+        closedir(listing);
+    else if (again >= 0)
+        close(again);
+    string_list_sort(names);
+    return status;
 }
 
 static weft_status take_directory(struct taking *taking, int directory, const char *path, bool hidden, int depth,
@@ -296,30 +280,24 @@ static weft_status check_patterns(void *context, int file, const char *path, str
 static weft_status take_directory(struct taking *taking, int directory, const char *path, bool hidden, int depth,
                                   struct error *error)
 {
-    char **names, *inner = malloc(FILE_PATH_BYTES);
-    size_t count;
+    struct string_list names = {0};
+    char *inner = malloc(FILE_PATH_BYTES);
     if (!inner)
         return error_memory(error, FILE_PATH_BYTES, "a path");
-    weft_status status = list_names(taking, directory, path, &names, &count, error);
-    if (status == WEFT_OK) {
-        status = snapshot_filter_enter(taking->filter, directory, path, check_patterns, taking, error);
-        if (status != WEFT_OK)
-            free_names(names, count);
-    }
-    if (status != WEFT_OK) {
-        free(inner);
-        return status;
-    }
-    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+    weft_status status = list_names(taking, directory, path, &names, error);
+    bool entered = status == WEFT_OK && (status = snapshot_filter_enter(taking->filter, directory, path, check_patterns,
+                                                                        taking, error)) == WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < names.count; i++) {
         if (*path)
-            status = file_join(inner, path, names[i], error);
+            status = file_join(inner, path, names.items[i], error);
         else
-            memcpy(inner, names[i], strlen(names[i]) + 1);
+            snprintf(inner, FILE_PATH_BYTES, "%s", names.items[i]);
         if (status == WEFT_OK)
-            status = take_entry(taking, directory, names[i], inner, hidden, depth, error);
+            status = take_entry(taking, directory, names.items[i], inner, hidden, depth, error);
     }
-    snapshot_filter_leave(taking->filter);
-    free_names(names, count);
+    if (entered)
+        snapshot_filter_leave(taking->filter);
+    string_list_free(&names);
     free(inner);
     return status;
 }
@@ -337,10 +315,7 @@ static weft_status keep_list(struct taking *taking, struct error *error)
     if (status != WEFT_OK)
         return status;
     sha256_text(digest, taking->snapshot.id);
-    status = snapshot_objects_name(&taking->objects, error);
-    if (status == WEFT_OK && buffer_size(&taking->objects.pending) > 0 &&
-        (status = file_join(path, taking->store, "objects", error)) == WEFT_OK)
-        status = file_sync_directory(path, error);
+    status = snapshot_objects_commit(&taking->objects, error);
     if (status == WEFT_OK)
         status = snapshot_list_path(path, taking->store, taking->snapshot.id, error);
     if (status == WEFT_OK && snapshot_mark(path)) /* used again: platform/snapshot/collect.h */
@@ -350,58 +325,9 @@ static weft_status keep_list(struct taking *taking, struct error *error)
     return snapshot_list_write(path, buffer_begin(&taking->list), buffer_size(&taking->list), error);
 }
 
-weft_status snapshot_store_make(const char *store, struct error *error)
-{
-    char path[FILE_PATH_BYTES];
-    static const char *const parts[] = {"objects", "snapshots"};
-    weft_status made = file_make_directory_of(store, error);
-    if (made != WEFT_OK)
-        return made;
-    (void)!mkdir(store, 0700); /* what users write is not for others to read; what fails here fails below */
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        weft_status status = file_join(path, store, parts[i], error);
-        if (status == WEFT_OK && mkdir(path, 0700) != 0 && errno != EEXIST)
-            status = error_system(error, "cannot make the directory '%s'", path);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
-}
-
-weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
-                                   uint64_t size, struct error *error)
-{
-    char directory[FILE_PATH_BYTES];
-    struct error failed = {0};
-    weft_status status = file_writer_open(writer, path, size, &failed);
-    if (status == WEFT_OK)
-        return WEFT_OK;
-    if (errno != ENOENT)
-        return error_set(error, status, "%s", failed.text);
-    status = snapshot_object_path(directory, store, hash, NULL, error);
-    if (status == WEFT_OK && mkdir(directory, 0700) != 0 && errno != EEXIST) /* by another process meanwhile */
-        status = error_system(error, "cannot make the directory '%s'", directory);
-    return status == WEFT_OK ? file_writer_open(writer, path, size, error) : status;
-}
-
-static weft_status open_store(struct taking *taking, struct error *error)
-{
-    weft_status status = snapshot_store_make(taking->store, error);
-    if (status == WEFT_OK && stat(taking->store, &taking->store_status) != 0)
-        status = error_system(error, "cannot look at '%s'", taking->store);
-    return status;
-}
-
-static weft_status snapshot_snapshot_take(struct taking *taking, struct snapshot *snapshot, struct error *error)
+static weft_status take_tree(struct taking *taking, struct error *error)
 {
     const char *directory = taking->directory;
-    taking->named = strcmp(directory, "/") == 0 ? "" : directory;
-    if (!taking->limits.bytes)
-        taking->limits.bytes = SNAPSHOT_BYTES_MOST;
-    if (!taking->limits.file_bytes)
-        taking->limits.file_bytes = SNAPSHOT_FILE_MOST;
-    if (!taking->limits.entries)
-        taking->limits.entries = SNAPSHOT_ENTRIES_MOST;
     struct stat there = {0};
     int top = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (taking->options->foreign ? O_NOFOLLOW : 0));
     if (top < 0)
@@ -409,9 +335,11 @@ static weft_status snapshot_snapshot_take(struct taking *taking, struct snapshot
     weft_status status = fstat(top, &there) == 0 ? WEFT_OK : error_system(error, "cannot look at '%s'", directory);
     taking->holder = there.st_uid;
     if (status == WEFT_OK)
-        status = snapshot_objects_begin(&taking->objects, taking->store, taking->named, error);
-    if (status == WEFT_OK)
-        status = open_store(taking, error);
+        status = snapshot_objects_begin(&taking->objects, taking->store, error);
+    if (status == WEFT_OK && stat(taking->store, &taking->store_status) != 0)
+        status = error_system(error, "cannot look at '%s'", taking->store);
+    if (status == WEFT_OK && !buffer_reserve(&taking->content, PIECE_BYTES))
+        status = error_memory(error, PIECE_BYTES, "reading files");
     if (status == WEFT_OK)
         status = snapshot_filter_open(directory, taking->options->outside, &taking->filter, error);
     snapshot_list_begin(&taking->list);
@@ -420,22 +348,33 @@ static weft_status snapshot_snapshot_take(struct taking *taking, struct snapshot
     if (status == WEFT_OK)
         status = keep_list(taking, error);
     close(top);
-    taking->snapshot.new_bytes = taking->objects.new_bytes;
-    if (status == WEFT_OK)
-        *snapshot = taking->snapshot;
-    snapshot_objects_end(&taking->objects, status != WEFT_OK);
-    snapshot_filter_close(taking->filter);
-    buffer_free(&taking->list);
     return status;
 }
 
 weft_status snapshot_take_with(const char *store, const char *directory, const struct snapshot_options *options,
                                struct snapshot *snapshot, struct error *error)
 {
-    struct taking taking = {.store = store, .directory = directory, .options = options};
+    struct taking taking = {.store = store,
+                            .directory = directory,
+                            .named = strcmp(directory, "/") == 0 ? "" : directory,
+                            .options = options};
     if (options->limits)
         taking.limits = *options->limits;
-    return snapshot_snapshot_take(&taking, snapshot, error);
+    if (!taking.limits.bytes)
+        taking.limits.bytes = SNAPSHOT_BYTES_MOST;
+    if (!taking.limits.file_bytes)
+        taking.limits.file_bytes = SNAPSHOT_FILE_MOST;
+    if (!taking.limits.entries)
+        taking.limits.entries = SNAPSHOT_ENTRIES_MOST;
+    weft_status status = take_tree(&taking, error);
+    taking.snapshot.new_bytes = taking.objects.bytes;
+    if (status == WEFT_OK)
+        *snapshot = taking.snapshot;
+    snapshot_objects_end(&taking.objects);
+    snapshot_filter_close(taking.filter);
+    buffer_free(&taking.list);
+    buffer_free(&taking.content);
+    return status;
 }
 
 weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,

@@ -7,12 +7,18 @@
 
 #include <stdbool.h>
 
-/** Where in `store` what begins with `hash` is: with `name`, usually the rest of the hash; with NULL the directory. */
+/**
+ * The path of the object `hash` in `store`. `name` is the file's name, usually the rest of the hash (`hash` + 2); NULL:
+ * the path of its directory.
+ */
 weft_status snapshot_object_path(char path[FILE_PATH_BYTES], const char *store, const char *hash, const char *name,
                                  struct error *error);
 
 /** Make the store, which others cannot read. */
 weft_status snapshot_store_make(const char *store, struct error *error);
+
+/** Sync the file system that the store is on. */
+weft_status snapshot_store_sync(const char *store, struct error *error);
 
 /**
  * The store within `store` for the snapshots of `owner`, a name, that have files which nobody else may read: their
@@ -31,12 +37,18 @@ bool snapshot_store_find(char path[FILE_PATH_BYTES], const char *store, const ch
 /** Write the list of a snapshot to `path` (snapshot_list_path()), for this user alone. */
 weft_status snapshot_list_write(const char *path, const void *list, size_t size, struct error *error);
 
-/** Create the file at `path` for an object, and the directory around it, one of the store's 256, if it is missing. */
-weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
-                                   uint64_t size, struct error *error);
+/** Whether the store has the object `hash` with that size; marks it as used. */
+bool snapshot_object_find(const char *store, const char *hash, uint64_t size);
+
+/** Read the object `hash`; the caller frees `*content`. Errors: SYSTEM; DATA if the content does not have that hash. */
+weft_status snapshot_object_read(const char *store, const char *hash, char **content, size_t *size,
+                                 struct error *error);
 
 /** Where the list of the snapshot `id` is. Errors: ARGUMENT for what is no name of one. */
 weft_status snapshot_list_path(char path[FILE_PATH_BYTES], const char *store, const char *id, struct error *error);
+
+/** Whether a store has the snapshot `id`; what is no name of one is not there. Marks it as used. */
+bool snapshot_is_there(const char *store, const char *id);
 
 /** Note in its time of access that what is at `path` is used; false where it is not there. */
 bool snapshot_mark(const char *path);

@@ -87,7 +87,7 @@ static weft_status name_objects(struct upload *upload, const char *list_bytes, s
 
 static weft_status add_object(struct upload *upload, const char *hash, struct error *error)
 {
-    char path[FILE_PATH_BYTES], *content;
+    char *content;
     size_t size;
     if (strlen(hash) != SHA256_TEXT_BYTES - 1 || strspn(hash, "0123456789abcdef") != SHA256_TEXT_BYTES - 1)
         return error_set(error, WEFT_ERROR_NETWORK, "%s asks for an object that has no such name: '%.80s'",
@@ -97,9 +97,7 @@ static weft_status add_object(struct upload *upload, const char *hash, struct er
         return error_set(error, WEFT_ERROR_NETWORK,
                          "%s asks for an object that the snapshot does not have: '%.80s'; nothing else is sent",
                          client_server(upload->client), hash);
-    weft_status status = snapshot_object_path(path, upload->store, hash, hash + 2, error);
-    if (status == WEFT_OK)
-        status = file_read(path, SNAPSHOT_PACK_MOST, &content, &size, error);
+    weft_status status = snapshot_object_read(upload->store, hash, &content, &size, error);
     if (status != WEFT_OK)
         return status;
     if (buffer_size(&upload->pack) + size > PACK_BYTES)
