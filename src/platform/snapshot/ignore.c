@@ -1,173 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/snapshot/internal/ignore.h"
 
+#include "base/buffer.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <limits.h>
+#include <pcre2.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wctype.h>
 
-enum token_kind {
-    TOKEN_LETTER, /* this one */
-    TOKEN_ANY,    /* one letter, no slash */
-    TOKEN_SET,    /* one letter of a set, no slash */
-    TOKEN_STAR,   /* any number of letters, no slash */
-    TOKEN_PARTS,  /* any number of whole parts of a path, each with the slash behind it */
-    TOKEN_REST,   /* anything, at least one letter */
-    TOKEN_NEVER,  /* nothing: the pattern is wrong */
-};
-
-struct token {
-    enum token_kind kind;
-    uint8_t letter;
-    uint8_t set[32]; /* bits of the letters that fit */
-};
+#define LIMIT "(*LIMIT_MATCH=100000)" /* steps of a comparison; only patterns with dozens of stars come near it */
 
 struct ignore_rule {
-    struct token *tokens;
-    size_t count;
-    bool again;       /* takes in what others leave out */
-    bool directories; /* fits directories only */
-    bool anchored;    /* fits whole paths; otherwise names */
+    pcre2_code *code;    /* NULL: the pattern is wrong and matches nothing */
+    uint8_t first, last; /* characters that whatever matches begins and ends with; 0: any */
+    bool again;          /* takes in what others leave out */
+    bool directories;    /* matches directories only */
+    bool anchored;       /* matches whole paths; otherwise names */
 };
 
-/* ---- patterns ---- */
+/* ---- patterns as regular expressions ---- */
 
-/* The classes of a set and the function that tells their letters. */
-static bool ignore_is_blank(int letter)
+/* Add the class "[:NAME:]" at `*at` to `set`, and move to its end. 0: it is none, but a bracket; -1: no such class. */
+static int set_add_class(bool set[256], const char *text, size_t size, size_t *at)
 {
-    return letter == ' ' || letter == '\t';
-}
-
-/* git's own tables are those of the C locale. */
-static bool class_has(const char *name, size_t length, unsigned letter, bool *known)
-{
-    static const char *const names[] = {"alnum", "alpha", "blank", "cntrl", "digit", "graph",
-                                        "lower", "print", "punct", "space", "upper", "xdigit"};
-    size_t which = 0, count = sizeof names / sizeof *names;
-    while (which < count && (strlen(names[which]) != length || memcmp(names[which], name, length) != 0))
-        which++;
-    *known = which < count;
-    int c = (int)letter;
-    bool digit = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
-    bool graph = c > ' ' && c < 127;
-    const bool has[] = {digit || lower || upper,
-                        lower || upper,
-                        ignore_is_blank(c),
-                        c < ' ' || c == 127,
-                        digit,
-                        graph,
-                        lower,
-                        graph || c == ' ',
-                        graph && !digit && !lower && !upper,
-                        c == ' ' || (c >= '\t' && c <= '\r'),
-                        upper,
-                        digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')};
-    return *known && has[which];
-}
-
-static void set_put(struct token *token, unsigned low, unsigned high)
-{
-    for (unsigned letter = low; letter <= high; letter++)
-        token->set[letter / 8] |= (uint8_t)(1u << letter % 8);
-}
-
-/* Read "[:NAME:]" at `*at`, and go on to its ']'. 1: done; 0: it is none; -1: no such class. */
-static int ignore_read_class(const char *text, size_t size, size_t *at, struct token *token)
-{
-    size_t begin = *at + 2, end = begin;
-    bool known = false;
-    while (end < size && text[end] != ']')
-        end++;
-    if (end == size)
+    char name[16];
+    const char *begin = text + *at + 2, *end = memchr(begin, ']', size - *at - 2);
+    if (!end)
         return -1;
-    if (end == begin || text[end - 1] != ':')
+    if (end == begin || end[-1] != ':')
         return 0;
-    for (unsigned letter = 0; letter < 256; letter++)
-        if (class_has(text + begin, end - 1 - begin, letter, &known))
-            set_put(token, letter, letter);
-    *at = end;
-    return known ? 1 : -1;
+    snprintf(name, sizeof name, "%.*s", (int)(end - 1 - begin), begin);
+    wctype_t class = wctype(name); /* git has the classes of the C locale, which is this program's */
+    for (wint_t letter = 0; class && letter < 128; letter++)
+        set[letter] = set[letter] || iswctype(letter, class);
+    *at = (size_t)(end - text);
+    return class ? 1 : -1;
 }
 
-/* Read "[...]" whose bracket is at `*at`; false: it has no end, or a class that does not exist, and fits nothing. */
-static bool read_set(const char *text, size_t size, size_t *at, struct token *token)
+/* Translate "[...]" whose bracket is at `*at`. False: it has no end, names no class or has no letter: it matches nothing. */
+static bool translate_set(const char *text, size_t size, size_t *at, struct buffer *regex)
 {
+    bool set[256] = {false}, any = false;
     size_t i = *at + 1;
-    bool none = i < size && (text[i] == '!' || text[i] == '^');
-    i += none;
-    *token = (struct token){.kind = TOKEN_SET};
+    const bool none = i < size && (text[i] == '!' || text[i] == '^');
     int before = -1; /* the letter at which a range may begin */
+    i += none;
     for (size_t begin = i; i < size && (text[i] != ']' || i == begin); i++) {
-        unsigned letter = (uint8_t)text[i];
-        int class = 0;
-        if (letter == '-' && before >= 0 && i + 1 < size && text[i + 1] != ']') {
-            if (text[++i] == '\\' && ++i == size)
-                return false;
-            set_put(token, (unsigned)before, (uint8_t)text[i]);
-            before = -1;
-            continue;
-        }
-        if (letter == '[' && i + 1 < size && text[i + 1] == ':')
-            class = ignore_read_class(text, size, &i, token);
-        if (class < 0 || (letter == '\\' && ++i == size))
+        bool range = text[i] == '-' && before >= 0 && i + 1 < size && text[i + 1] != ']';
+        int class =
+            !range && text[i] == '[' && i + 1 < size && text[i + 1] == ':' ? set_add_class(set, text, size, &i) : 0;
+        i += range;
+        if (class < 0 || (class == 0 && text[i] == '\\' && ++i == size))
             return false;
-        if (class == 0)
-            set_put(token, (uint8_t)text[i], (uint8_t)text[i]);
-        before = class > 0 ? -1 : (uint8_t)text[i];
+        int letter = (uint8_t)text[i];
+        for (int each = range ? before : letter; class == 0 && each <= letter; each++)
+            set[each] = true;
+        before = class || range ? -1 : letter;
     }
-    if (i >= size)
-        return false;
-    for (size_t byte = 0; none && byte < sizeof token->set; byte++)
-        token->set[byte] = (uint8_t)~token->set[byte];
-    token->set['/' / 8] &= (uint8_t) ~(1u << '/' % 8);
+    buffer_put_string(regex, "[");
+    for (int letter = 0; letter < 256; letter++)
+        if (letter != '/' && set[letter] != none) {
+            buffer_print(regex, "\\x%02x", (unsigned)letter);
+            any = true;
+        }
+    buffer_put_string(regex, "]");
     *at = i;
-    return true;
+    return i < size && any;
 }
 
-/* Read the stars at `*at`: two or more count as "**" only as a whole part of the path. */
-static void read_stars(const char *text, size_t size, size_t *at, struct token *token)
+/* Translate the stars at `*at`: two or more count as "**" only as a whole part of the path. */
+static void translate_stars(const char *text, size_t size, size_t *at, struct buffer *regex)
 {
     size_t begin = *at, end = begin;
     while (end < size && text[end] == '*')
         end++;
     bool whole = end - begin >= 2 && (begin == 0 || text[begin - 1] == '/') && (end == size || text[end] == '/');
-    *token = (struct token){.kind = TOKEN_STAR};
-    *at = end - 1;
-    if (whole && end == size) {
-        token->kind = TOKEN_REST;
-    } else if (whole && end < size) {
-        token->kind = TOKEN_PARTS;
-        *at = end; /* its slash belongs to it */
-    }
+    buffer_put_string(regex, !whole ? "[^/]*" : end == size ? ".+" : "(?:.*/)?");
+    *at = end - !(whole && end < size); /* the slash after "**" belongs to it */
 }
 
-/* A pattern that is wrong fits nothing, as in git. */
-static weft_status read_tokens(struct ignore_rule *rule, const char *text, size_t size, struct error *error)
+/* False: the pattern is wrong and matches nothing, as in git. */
+static bool translate_pattern(const char *text, size_t size, struct buffer *regex)
 {
-    rule->tokens = calloc(size + 1, sizeof *rule->tokens);
-    if (!rule->tokens)
-        return error_memory(error, size * sizeof *rule->tokens, "a pattern");
     for (size_t at = 0; at < size; at++) {
-        struct token *token = &rule->tokens[rule->count++];
-        bool good = true;
         if (text[at] == '*')
-            read_stars(text, size, &at, token);
+            translate_stars(text, size, &at, regex);
         else if (text[at] == '?')
-            token->kind = TOKEN_ANY;
-        else if (text[at] == '[')
-            good = read_set(text, size, &at, token);
-        else if (text[at] == '\\' && ++at == size)
-            good = false;
-        else
-            *token = (struct token){.kind = TOKEN_LETTER, .letter = (uint8_t)text[at]};
-        if (!good) {
-            rule->tokens[0].kind = TOKEN_NEVER;
-            rule->count = 1;
-            return WEFT_OK;
+            buffer_put_string(regex, "[^/]");
+        else if (text[at] == '[') {
+            if (!translate_set(text, size, &at, regex))
+                return false;
+        } else {
+            if (text[at] == '\\' && ++at == size)
+                return false;
+            buffer_print(regex, "\\x%02x", (unsigned)(uint8_t)text[at]);
         }
     }
-    return WEFT_OK;
+    return true;
 }
+
+static weft_status rule_compile(struct ignore_rule *rule, const char *text, size_t size, struct error *error)
+{
+    struct buffer regex = {0};
+    int code;
+    PCRE2_SIZE place;
+    weft_status status = WEFT_OK;
+    buffer_put_string(&regex, LIMIT);
+    if (translate_pattern(text, size, &regex) && !regex.failed) {
+        rule->code = pcre2_compile(buffer_begin(&regex), buffer_size(&regex),
+                                   PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL, &code, &place, NULL);
+        regex.failed = !rule->code;
+    }
+    if (regex.failed)
+        status = error_memory(error, size, "a pattern");
+    buffer_free(&regex);
+    rule->first = strchr("*?[\\", text[0]) ? 0 : (uint8_t)text[0];
+    rule->last = strchr("*?]", text[size - 1]) ? 0 : (uint8_t)text[size - 1];
+    return status;
+}
+
+/* ---- files of patterns ---- */
 
 /* The pattern without spaces at its end that no backslash keeps. */
 static size_t trimmed(const char *text, size_t size)
@@ -212,23 +168,12 @@ static weft_status ignore_add_line(struct ignore *ignore, const char *text, size
     }
     if (size == 0)
         return WEFT_OK;
-    weft_status status = read_tokens(&rule, text, size, error);
-    if (status == WEFT_OK && ignore->count == ignore->room) {
-        size_t room = ignore->room ? 2 * ignore->room : 16;
-        struct ignore_rule *grown = realloc(ignore->rules, room * sizeof *grown);
-        if (!grown) {
-            status = error_memory(error, room * sizeof *grown, "patterns");
-        } else {
-            ignore->rules = grown;
-            ignore->room = room;
-        }
-    }
-    if (status != WEFT_OK) {
-        free(rule.tokens);
-        return status;
-    }
-    ignore->rules[ignore->count++] = rule;
-    return WEFT_OK;
+    weft_status status = ARRAY_RESERVE(ignore->rules, ignore->room, ignore->count + 1, "patterns", error);
+    if (status == WEFT_OK)
+        status = rule_compile(&rule, text, size, error);
+    if (status == WEFT_OK)
+        ignore->rules[ignore->count++] = rule;
+    return status;
 }
 
 weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, const char *where, struct error *error)
@@ -250,70 +195,28 @@ weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, con
 void ignore_free(struct ignore *ignore)
 {
     for (size_t i = 0; i < ignore->count; i++)
-        free(ignore->rules[i].tokens);
+        pcre2_code_free(ignore->rules[i].code);
     free(ignore->rules);
     *ignore = (struct ignore){0};
 }
 
 /* ---- matching ---- */
 
-#define POSITIONS (PATH_MAX + 1)
-
-/*
- * Whether the tokens fit all of `path`. `reached[i]` says whether the tokens so far can end before letter i; one pass
- * over it for each token, so no pattern takes long.
- */
-static bool ignore_fits(const struct ignore_rule *rule, const char *path, size_t length)
+static bool rule_fits(const struct ignore_rule *rule, const char *path, size_t length)
 {
-    bool reached[POSITIONS];
-    memset(reached, 0, length + 1);
-    reached[0] = true;
-    for (size_t t = 0; t < rule->count; t++) {
-        const struct token *token = &rule->tokens[t];
-        if (token->kind == TOKEN_STAR) {
-            for (size_t i = 0; i < length; i++)
-                reached[i + 1] = reached[i + 1] || (reached[i] && path[i] != '/');
-        } else if (token->kind == TOKEN_PARTS) {
-            bool before = false; /* some beginning of parts lies behind */
-            for (size_t i = 0; i <= length; i++) {
-                if (before && i > 0 && path[i - 1] == '/')
-                    reached[i] = true;
-                before = before || reached[i];
-            }
-        } else {
-            bool before = false;
-            for (size_t i = length; i > 0 && token->kind != TOKEN_REST; i--) {
-                uint8_t letter = (uint8_t)path[i - 1];
-                bool one = token->kind == TOKEN_LETTER ? letter == token->letter
-                           : token->kind == TOKEN_ANY  ? letter != '/'
-                                                       : token->set[letter / 8] >> letter % 8 & 1;
-                reached[i] = reached[i - 1] && one;
-            }
-            for (size_t i = 0; i <= length && token->kind == TOKEN_REST; i++) {
-                bool now = reached[i];
-                reached[i] = before;
-                before = before || now;
-            }
-            if (token->kind != TOKEN_REST)
-                reached[0] = false;
-        }
-    }
-    return reached[length];
-}
-
-/* Whether the first and the last letter rule out that the tokens fit: most patterns fit no path. */
-static bool cannot_fit(const struct ignore_rule *rule, const char *path, size_t length)
-{
-    const struct token *first = &rule->tokens[0], *last = &rule->tokens[rule->count - 1];
-    return length == 0 || first->kind == TOKEN_NEVER ||
-           (first->kind == TOKEN_LETTER && first->letter != (uint8_t)path[0]) ||
-           (last->kind == TOKEN_LETTER && last->letter != (uint8_t)path[length - 1]);
+    if (!rule->code || length == 0 || (rule->first && rule->first != (uint8_t)path[0]) ||
+        (rule->last && rule->last != (uint8_t)path[length - 1])) /* most patterns end here */
+        return false;
+    pcre2_match_data *found = pcre2_match_data_create(1, NULL);
+    bool fits = found && pcre2_match(rule->code, (PCRE2_SPTR)path, length, 0, 0, found, NULL) >= 0;
+    pcre2_match_data_free(found);
+    return fits;
 }
 
 enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool directory, size_t *which)
 {
     size_t length = strlen(path);
-    if (length >= POSITIONS)
+    if (length > PATH_MAX)
         return IGNORE_UNNAMED;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = ignore->count; i-- > 0;) {
@@ -322,7 +225,7 @@ enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, b
             continue;
         const char *subject = rule->anchored ? path : name;
         size_t size = rule->anchored ? length : length - (size_t)(name - path);
-        if (cannot_fit(rule, subject, size) || !ignore_fits(rule, subject, size))
+        if (!rule_fits(rule, subject, size))
             continue;
         if (which)
             *which = i;

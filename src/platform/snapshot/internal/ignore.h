@@ -12,10 +12,12 @@
  *     ** /name   a/ ** /b   a/ **     (without the spaces) any number of directories, as a whole part of a path
  *     \# \! \* \<space>           the letter itself; spaces at the end of a line count only so
  *
- * A pattern that is wrong, such as a set without its ']', fits nothing, as in git. What is in a directory that is left
- * out stays out: a caller that walks a tree skips it. Which file of patterns applies where is up to the caller
- * (platform/snapshot/internal/filter.h). Matching takes time in proportion to pattern times path. Thread-safe; a struct belongs to one
- * thread at a time.
+ * A pattern that is wrong, such as a set without its ']', matches nothing, as in git. Files in a directory that is left
+ * out stay out: a caller that walks a tree skips it. The caller decides which file of patterns applies where
+ * (platform/snapshot/internal/filter.h).
+ *
+ * Patterns are translated to regular expressions for PCRE2. A comparison that takes more than 100,000 steps counts as no
+ * match: it needs a pattern with a dozen stars or more, and takes some ms. Thread-safe; a struct belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_SNAPSHOT_INTERNAL_IGNORE_H
 #define WEFT_PLATFORM_SNAPSHOT_INTERNAL_IGNORE_H
