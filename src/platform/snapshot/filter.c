@@ -20,12 +20,13 @@
 struct filter_level {
     struct ignore ours, git;
     size_t base; /* bytes before what its patterns are compared with */
-    char *our_name, *git_name;
+    char *shown; /* the directory in messages; "" for the top */
 };
 
 struct snapshot_filter {
-    char *before; /* the top within its repository, "" or with a slash at the end */
-    char *place;  /* the top on the machine, with a slash at the end: ~/.aws has the credentials also from within */
+    char before[FILE_PATH_BYTES];    /* the top within its repository, "" or with a slash at the end */
+    char place[FILE_PATH_BYTES + 1]; /* the top on the machine, with a slash at the end: ~/.aws has the credentials also
+                                        from within */
     struct filter_level *levels;
     size_t count, room;
     struct ignore exclude, global, standard;
@@ -36,8 +37,7 @@ static void free_level(struct filter_level *level)
 {
     ignore_free(&level->ours);
     ignore_free(&level->git);
-    free(level->our_name);
-    free(level->git_name);
+    free(level->shown);
 }
 
 /* ---- files of patterns ---- */
@@ -61,10 +61,12 @@ static weft_status read_open(int file, const char *where, struct ignore *ignore,
 }
 
 /* Read a directory's file of patterns; links are not followed, as in git. */
-static weft_status read_inner(int directory, const char *name, const char *path,
+static weft_status read_inner(int directory, const char *name, const char *shown,
                               weft_status (*check)(void *, int, const char *, struct error *), void *context,
                               struct ignore *ignore, struct error *error)
 {
+    char path[FILE_PATH_BYTES + sizeof "/" OUR_FILE];
+    snprintf(path, sizeof path, "%s%s%s", shown, *shown ? "/" : "", name);
     int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return errno == ENOENT || errno == ELOOP || errno == ENXIO ? WEFT_OK
@@ -93,29 +95,14 @@ static weft_status filter_push(struct snapshot_filter *filter, int directory, co
                                weft_status (*check)(void *, int, const char *, struct error *), void *context,
                                struct error *error)
 {
-    struct filter_level level = {.base = base};
-    size_t length = strlen(shown) + sizeof "/" OUR_FILE;
-    if (filter->count == filter->room) {
-        size_t room = filter->room ? 2 * filter->room : 16;
-        struct filter_level *grown = realloc(filter->levels, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "the directories of a tree");
-        filter->levels = grown;
-        filter->room = room;
-    }
-    level.our_name = malloc(length);
-    level.git_name = malloc(length);
-    weft_status status = WEFT_OK;
-    if (!level.our_name || !level.git_name) {
-        status = error_memory(error, length, "a path");
-    } else {
-        snprintf(level.our_name, length, "%s%s" OUR_FILE, shown, *shown ? "/" : "");
-        snprintf(level.git_name, length, "%s%s" GIT_FILE, shown, *shown ? "/" : "");
-        if (ours)
-            status = read_inner(directory, OUR_FILE, level.our_name, check, context, &level.ours, error);
-        if (status == WEFT_OK)
-            status = read_inner(directory, GIT_FILE, level.git_name, check, context, &level.git, error);
-    }
+    struct filter_level level = {.base = base, .shown = strdup(shown)};
+    weft_status status =
+        level.shown ? ARRAY_RESERVE(filter->levels, filter->room, filter->count + 1, "the directories of a tree", error)
+                    : error_memory(error, strlen(shown), "a path");
+    if (status == WEFT_OK && ours)
+        status = read_inner(directory, OUR_FILE, shown, check, context, &level.ours, error);
+    if (status == WEFT_OK)
+        status = read_inner(directory, GIT_FILE, shown, check, context, &level.git, error);
     if (status == WEFT_OK)
         filter->levels[filter->count++] = level;
     else
@@ -151,9 +138,9 @@ static bool judge_by_git(const struct snapshot_filter *filter, const char *full,
 /* Whether the repository ignores the top itself or a directory above it: its patterns then do not apply to the tree. */
 static bool top_is_left_out(const struct snapshot_filter *filter)
 {
-    struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
+    struct snapshot_verdict verdict = {.reason = SNAPSHOT_TAKEN};
     char path[FILE_PATH_BYTES];
-    for (size_t end = 0; filter->before && filter->before[end]; end++)
+    for (size_t end = 0; filter->before[end]; end++)
         if (filter->before[end] == '/') {
             snprintf(path, sizeof path, "%.*s", (int)end, filter->before);
             if (judge_by_git(filter, path, true, &verdict) && verdict.reason == SNAPSHOT_PATTERN)
@@ -170,9 +157,7 @@ static weft_status read_outside(struct snapshot_filter *filter, const char *dire
         return error_system(error, "cannot tell where '%s' is", directory);
     size_t size = strlen(top);
     bool found = false;
-    if (!(filter->place = malloc(size + 2)))
-        return error_memory(error, size, "a path");
-    sprintf(filter->place, "%s/", top + 1);
+    snprintf(filter->place, sizeof filter->place, "%s/", top + 1);
     for (;;) {
         if (snprintf(git, sizeof git, "%.*s/.git", (int)size, top) < (int)sizeof git)
             found = file_exists(git);
@@ -182,10 +167,8 @@ static weft_status read_outside(struct snapshot_filter *filter, const char *dire
             ;
     }
     git_state_excludes(directory, exclude, global, sizeof exclude);
-    if (found && top[size] == '/' && !(filter->before = malloc(strlen(top + size) + 1)))
-        return error_memory(error, strlen(top), "a path");
-    if (filter->before)
-        sprintf(filter->before, "%s/", top + size + 1);
+    if (found && top[size] == '/')
+        snprintf(filter->before, sizeof filter->before, "%s/", top + size + 1);
     weft_status status = found ? read_above(filter, top, size, error) : WEFT_OK;
     if (found && !*exclude && file_is_directory(git) &&
         snprintf(exclude, sizeof exclude, "%s/info/exclude", git) >= (int)sizeof exclude)
@@ -227,21 +210,14 @@ void snapshot_filter_close(struct snapshot_filter *filter)
     ignore_free(&filter->standard);
     secret_names_close(&filter->secrets);
     free(filter->levels);
-    free(filter->before);
-    free(filter->place);
     free(filter);
-}
-
-static size_t before_bytes(const struct snapshot_filter *filter)
-{
-    return filter->before ? strlen(filter->before) : 0;
 }
 
 weft_status snapshot_filter_enter(struct snapshot_filter *filter, int directory, const char *path,
                                   weft_status (*check)(void *context, int file, const char *path, struct error *error),
                                   void *context, struct error *error)
 {
-    size_t base = before_bytes(filter) + strlen(path) + (*path != '\0');
+    size_t base = strlen(filter->before) + strlen(path) + (*path != '\0');
     return filter_push(filter, directory, path, base, true, check, context, error);
 }
 
@@ -252,15 +228,17 @@ void snapshot_filter_leave(struct snapshot_filter *filter)
 
 /* ---- judging ---- */
 
-/* Judge by the user's patterns: SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN. False: none matches. */
-static bool judge_pattern(const struct ignore *ignore, const char *path, bool directory, const char *why,
-                          struct snapshot_verdict *verdict)
+/* Judge by the patterns of the file `name` in the directory `shown`: SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN. False:
+ * none matches. */
+static bool judge_pattern(const struct ignore *ignore, const char *path, bool directory, const char *shown,
+                          const char *name, struct snapshot_verdict *verdict)
 {
     enum ignore_answer answer = ignore_match(ignore, path, directory, NULL);
-    if (answer != IGNORE_UNNAMED)
-        *verdict =
-            (struct snapshot_verdict){answer == IGNORE_TAKEN ? SNAPSHOT_TAKEN_BY_NAME : SNAPSHOT_PATTERN, why, NULL};
-    return answer != IGNORE_UNNAMED;
+    if (answer == IGNORE_UNNAMED)
+        return false;
+    verdict->reason = answer == IGNORE_TAKEN ? SNAPSHOT_TAKEN_BY_NAME : SNAPSHOT_PATTERN;
+    snprintf(verdict->why, sizeof verdict->why, "%s%s%s", shown, *shown ? "/" : "", name);
+    return true;
 }
 
 /* Judge by git's patterns; `full` is the path within the repository. */
@@ -270,31 +248,33 @@ static bool judge_by_git(const struct snapshot_filter *filter, const char *full,
     for (size_t i = filter->count; i-- > 0;) {
         const struct filter_level *level = &filter->levels[i];
         if (level->base < strlen(full) &&
-            judge_pattern(&level->git, full + level->base, directory, level->git_name, verdict))
+            judge_pattern(&level->git, full + level->base, directory, level->shown, GIT_FILE, verdict))
             return true;
     }
-    return judge_pattern(&filter->exclude, full, directory, ".git/info/exclude", verdict) ||
-           judge_pattern(&filter->global, full, directory, "git's core.excludesFile", verdict);
+    return judge_pattern(&filter->exclude, full, directory, "", ".git/info/exclude", verdict) ||
+           judge_pattern(&filter->global, full, directory, "", "git's core.excludesFile", verdict);
 }
 
 struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool directory)
 {
     char full[2 * FILE_PATH_BYTES];
-    struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
-    snprintf(full, sizeof full, "%s%s", filter->before ? filter->before : "", path);
+    struct snapshot_verdict verdict = {.reason = SNAPSHOT_TAKEN};
+    snprintf(full, sizeof full, "%s%s", filter->before, path);
     for (size_t i = filter->count; i-- > 0;) {
         const struct filter_level *level = &filter->levels[i];
-        if (judge_pattern(&level->ours, full + level->base, directory, level->our_name, &verdict))
+        if (judge_pattern(&level->ours, full + level->base, directory, level->shown, OUR_FILE, &verdict))
             return verdict;
     }
     if (ignore_match(&filter->standard, path, directory, NULL) == IGNORE_LEFT_OUT)
-        return (struct snapshot_verdict){SNAPSHOT_STANDARD, NULL, NULL};
+        return (struct snapshot_verdict){.reason = SNAPSHOT_STANDARD};
     char placed[2 * FILE_PATH_BYTES];
-    snprintf(placed, sizeof placed, "%s%s", filter->place ? filter->place : "", path);
-    const struct secret_kind *kind = secret_names_find(&filter->secrets, placed, directory);
-    if (kind && !kind->only_with[0])
-        return (struct snapshot_verdict){SNAPSHOT_SECRET, kind->what, NULL};
-    if (judge_by_git(filter, full, directory, &verdict) && verdict.reason == SNAPSHOT_PATTERN)
-        return verdict;
-    return (struct snapshot_verdict){SNAPSHOT_TAKEN, NULL, kind};
+    snprintf(placed, sizeof placed, "%s%s", filter->place, path);
+    verdict.kind = secret_names_find(&filter->secrets, placed, directory);
+    if (verdict.kind && !verdict.kind->only_with[0]) {
+        verdict.reason = SNAPSHOT_SECRET;
+        snprintf(verdict.why, sizeof verdict.why, "%s", verdict.kind->what);
+    } else if (judge_by_git(filter, full, directory, &verdict) && verdict.reason == SNAPSHOT_TAKEN_BY_NAME) {
+        verdict.reason = SNAPSHOT_TAKEN; /* git does not ignore it, but its content may still be secret */
+    }
+    return verdict;
 }

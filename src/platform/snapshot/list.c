@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/snapshot/list.h"
 
+#include "platform/snapshot/pack.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,28 +71,6 @@ static const char *snapshot_list_take_text(struct snapshot_list *list)
     return text;
 }
 
-/* "SHA256 SIZE " */
-static bool take_content(struct snapshot_list *list, struct snapshot_entry *entry)
-{
-    const char *text = list->bytes + list->at;
-    size_t left = list->size - list->at, digits = 0;
-    if (left < SHA256_TEXT_BYTES || text[SHA256_TEXT_BYTES - 1] != ' ')
-        return false;
-    memcpy(entry->hash, text, SHA256_TEXT_BYTES - 1);
-    entry->hash[SHA256_TEXT_BYTES - 1] = '\0';
-    if (strspn(entry->hash, "0123456789abcdef") != SHA256_TEXT_BYTES - 1)
-        return false;
-    text += SHA256_TEXT_BYTES;
-    left -= SHA256_TEXT_BYTES;
-    entry->size = 0;
-    while (digits < left && digits < 18 && text[digits] >= '0' && text[digits] <= '9')
-        entry->size = entry->size * 10 + (uint64_t)(text[digits++] - '0');
-    if (digits == 0 || digits == left || text[digits] != ' ')
-        return false;
-    list->at += SHA256_TEXT_BYTES + digits + 1;
-    return true;
-}
-
 static bool is_proper(const char *path)
 {
     size_t length = strlen(path);
@@ -127,8 +107,12 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
     if (!strchr("dfxpql", read.kind) || !read.kind || list->size - begin < 2 || text[1] != ' ')
         return snapshot_list_refuse(list, "an entry of no known kind", error);
     list->at += 2;
-    if (snapshot_entry_is_file(&read) && !take_content(list, &read))
-        return snapshot_list_refuse(list, "a file without hash and size", error);
+    if (snapshot_entry_is_file(&read)) {
+        size_t used = snapshot_content_parse(text + 2, list->size - list->at, ' ', read.hash, &read.size);
+        if (!used)
+            return snapshot_list_refuse(list, "a file without hash and size", error);
+        list->at += used;
+    }
     if (read.kind == 'l' &&
         (!(read.target = snapshot_list_take_text(list)) || !*read.target || strlen(read.target) > PATH_MOST))
         return snapshot_list_refuse(list, "a link that points nowhere", error);

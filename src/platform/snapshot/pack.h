@@ -23,6 +23,12 @@ struct snapshot_object {
     uint64_t size;
 };
 
+/**
+ * Read "SHA256 SIZE" and the character `end` from the first of `size` bytes at `text`. Returns how many bytes that took;
+ * 0 for anything else. Lists (platform/snapshot/list.h) have it, too.
+ */
+size_t snapshot_content_parse(const char *text, size_t size, char end, char hash[SHA256_TEXT_BYTES], uint64_t *bytes);
+
 /** Append what stands before an object's bytes. */
 void snapshot_pack_put(struct buffer *pack, const char *hash, uint64_t size);
 

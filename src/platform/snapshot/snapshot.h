@@ -54,12 +54,13 @@ struct snapshot {
 };
 
 #define SNAPSHOT_OMISSIONS_MOST 10000
+#define SNAPSHOT_WHY_BYTES      96
 
 /** What was left out, and why; without .git/ and the like. */
 struct snapshot_omission {
-    char *path;   /**< within the tree; a directory's ends with a slash */
-    char why[96]; /**< "AWS credentials", "src/.gitignore" */
-    bool secret;  /**< it looks like one; otherwise a pattern of the user's has named it */
+    char *path;                   /**< within the tree; a directory's ends with a slash */
+    char why[SNAPSHOT_WHY_BYTES]; /**< "AWS credentials", "src/.gitignore" */
+    bool secret;                  /**< it looks like one; otherwise a pattern of the user's has named it */
 };
 
 /** The first SNAPSHOT_OMISSIONS_MOST; all zero to begin with. */

@@ -19,6 +19,7 @@
 #define WEFT_PLATFORM_SNAPSHOT_INTERNAL_FILTER_H
 
 #include "platform/snapshot/internal/secret_files.h"
+#include "platform/snapshot/snapshot.h"
 
 struct snapshot_filter;
 
@@ -32,7 +33,7 @@ enum snapshot_reason {
 
 struct snapshot_verdict {
     enum snapshot_reason reason;
-    const char *why;                /**< "AWS credentials", "src/.gitignore"; stays until snapshot_filter_leave() */
+    char why[SNAPSHOT_WHY_BYTES];   /**< it is left out: "AWS credentials", "src/.gitignore" */
     const struct secret_kind *kind; /**< SNAPSHOT_TAKEN: a secret if its content is (secret_content()) */
 };
 
