@@ -6,9 +6,8 @@
 #include "platform/snapshot/snapshot.h"
 #include "platform/snapshot/store.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +29,10 @@ static int64_t collect_milliseconds(const struct timespec *time)
 }
 
 /* Neither written nor marked (snapshot_mark()) since then. */
-static bool is_old(const struct collecting *collecting, const struct stat *there)
+static bool is_old(const struct collecting *collecting, const FTSENT *file)
 {
-    return collect_milliseconds(&there->st_mtim) < collecting->before &&
-           collect_milliseconds(&there->st_atim) < collecting->before;
+    return collect_milliseconds(&file->fts_statp->st_mtim) < collecting->before &&
+           collect_milliseconds(&file->fts_statp->st_atim) < collecting->before;
 }
 
 static int collect_by_bytes(const void *left, const void *right)
@@ -65,68 +64,55 @@ static weft_status need(struct collecting *collecting, const char *id, struct er
     return status;
 }
 
-/* Call `each` with every name in a directory of the store; one that is not there is empty. */
-static weft_status each_name(struct collecting *collecting, const char *inner,
-                             weft_status (*each)(struct collecting *collecting, const char *inner, int directory,
-                                                 const char *name, struct error *error),
-                             struct error *error)
+static weft_status collect_look_at_snapshot(struct collecting *collecting, const FTSENT *file, struct error *error)
 {
-    char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, collecting->store, inner, error);
-    DIR *listing = status == WEFT_OK ? opendir(path) : NULL;
-    if (status == WEFT_OK && !listing && errno != ENOENT)
-        status = error_system(error, "cannot read the directory '%s'", path);
-    for (struct dirent *entry; listing && status == WEFT_OK && (entry = readdir(listing));)
-        if (entry->d_name[0] != '.')
-            status = each(collecting, inner, dirfd(listing), entry->d_name, error);
-    if (listing)
-        closedir(listing);
-    return status;
-}
-
-static weft_status look_at_snapshot(struct collecting *collecting, const char *inner, int directory, const char *name,
-                                    struct error *error)
-{
-    struct stat there;
-    if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0)
-        return WEFT_OK;
-    bool old = is_old(collecting, &there);
+    const char *name = file->fts_name;
+    bool old = is_old(collecting, file);
     bool good = strlen(name) == SNAPSHOT_ID_BYTES - 1 && strspn(name, "0123456789abcdef") == SNAPSHOT_ID_BYTES - 1;
     if (good && (!old || (collecting->named && collecting->named(collecting->context, name))))
         return need(collecting, name, error);
-    if (old && unlinkat(directory, name, 0) == 0) /* or what a crash has left of one being written */
+    if (old && unlink(file->fts_accpath) == 0) /* or what a crash has left of one being written */
         collecting->collected->snapshots += good;
     return WEFT_OK;
 }
 
-static weft_status look_at_object(struct collecting *collecting, const char *inner, int directory, const char *name,
-                                  struct error *error)
+static weft_status collect_look_at_object(struct collecting *collecting, const FTSENT *file, struct error *error)
 {
-    struct stat there;
     char text[SHA256_TEXT_BYTES];
     uint8_t hash[SHA256_BYTES];
-    const char *first = inner + sizeof "objects/" - 1;
-    int length = snprintf(text, sizeof text, "%s%s", first, name);
     size_t count = buffer_size(&collecting->needed) / SHA256_BYTES;
-    if (length == SHA256_TEXT_BYTES - 1 && sha256_parse(text, hash) && count > 0 &&
-        bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, collect_by_bytes))
+    int length = snprintf(text, sizeof text, "%s%s", file->fts_parent->fts_name, file->fts_name);
+    bool good = length == SHA256_TEXT_BYTES - 1 && sha256_parse(text, hash);
+    if (good && count > 0 && bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, collect_by_bytes))
         return WEFT_OK;
-    if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !is_old(collecting, &there) ||
-        unlinkat(directory, name, 0) != 0)
+    if (!is_old(collecting, file) || unlink(file->fts_accpath) != 0)
         return WEFT_OK;
     collecting->collected->objects++;
-    collecting->collected->bytes += (uint64_t)there.st_size;
+    collecting->collected->bytes += (uint64_t)file->fts_statp->st_size;
     return WEFT_OK;
 }
 
-static weft_status collect_look_at_directory(struct collecting *collecting, const char *inner, int directory,
-                                             const char *name, struct error *error)
+/* Call `each` with every file in a directory of the store; a directory that is not there is empty. */
+static weft_status collect_each_file(struct collecting *collecting, const char *inner,
+                                     weft_status (*each)(struct collecting *collecting, const FTSENT *file,
+                                                         struct error *error),
+                                     struct error *error)
 {
-    char path[16];
-    if (strlen(name) != 2)
-        return WEFT_OK;
-    snprintf(path, sizeof path, "objects/%s", name);
-    return each_name(collecting, path, look_at_object, error);
+    char path[FILE_PATH_BYTES], *paths[] = {path, NULL};
+    weft_status status = file_join(path, collecting->store, inner, error);
+    FTS *walk = status == WEFT_OK ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+    if (status == WEFT_OK && !walk)
+        status = error_system(error, "cannot read the directory '%s'", path);
+    for (FTSENT *file; status == WEFT_OK && (file = fts_read(walk));) {
+        errno = file->fts_errno;
+        if (file->fts_info == FTS_DNR || file->fts_info == FTS_ERR)
+            status = error_system(error, "cannot read the directory '%s'", file->fts_path);
+        else if (file->fts_info == FTS_F)
+            status = each(collecting, file, error);
+    }
+    if (walk)
+        fts_close(walk);
+    return status;
 }
 
 weft_status snapshot_collect(const char *store, int64_t before, bool (*named)(void *context, const char *id),
@@ -134,12 +120,12 @@ weft_status snapshot_collect(const char *store, int64_t before, bool (*named)(vo
 {
     struct collecting collecting = {store, before, named, context, collected, {0}};
     *collected = (struct snapshot_collected){0};
-    weft_status status = each_name(&collecting, "snapshots", look_at_snapshot, error);
+    weft_status status = collect_each_file(&collecting, "snapshots", collect_look_at_snapshot, error);
     size_t count = buffer_size(&collecting.needed) / SHA256_BYTES;
     if (count > 1)
         qsort(buffer_begin(&collecting.needed), count, SHA256_BYTES, collect_by_bytes);
     if (status == WEFT_OK)
-        status = each_name(&collecting, "objects", collect_look_at_directory, error);
+        status = collect_each_file(&collecting, "objects", collect_look_at_object, error);
     buffer_free(&collecting.needed);
     return status;
 }

@@ -12,9 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUR_FILE ".weftignore"
-#define GIT_FILE ".gitignore"
-#define STANDARD ".git\n.hg/\n.svn/\n__pycache__/\n"
+#define OUR_FILE      ".weftignore"
+#define GIT_FILE      ".gitignore"
+#define SETTING_FLAGS (O_RDONLY | O_NONBLOCK | O_CLOEXEC) /* for a file that git's settings name */
+#define STANDARD      ".git\n.hg/\n.svn/\n__pycache__/\n"
 
 /* A directory whose files of patterns were read. */
 struct filter_level {
@@ -42,21 +43,23 @@ static void free_level(struct filter_level *level)
 
 /* ---- files of patterns ---- */
 
-/* Read the patterns of an open file, if it is one. */
-static weft_status read_open(int file, const char *where, struct ignore *ignore, struct error *error)
+/* Read the patterns of an open file, and close it. One that could not be opened (-1) or is no file has none. */
+static weft_status read_patterns(int file, const char *where, struct ignore *ignore, struct error *error)
 {
     char opened[64], *text = NULL;
     size_t size = 0;
     struct stat there;
-    if (fstat(file, &there) != 0 || !S_ISREG(there.st_mode))
-        return WEFT_OK;
-    if ((uint64_t)there.st_size > IGNORE_BYTES_MOST)
-        return error_set(error, WEFT_ERROR_DATA, "'%s' has more than %zu bytes", where, (size_t)IGNORE_BYTES_MOST);
-    snprintf(opened, sizeof opened, "/proc/self/fd/%d", file); /* the file that was looked at */
-    weft_status status = file_read(opened, IGNORE_BYTES_MOST, &text, &size, error);
-    if (status == WEFT_OK)
-        status = ignore_add(ignore, text, size, where, error);
-    free(text);
+    weft_status status = WEFT_OK;
+    if (file >= 0 && fstat(file, &there) == 0 && S_ISREG(there.st_mode)) {
+        snprintf(opened, sizeof opened, "/proc/self/fd/%d", file); /* the file that was looked at */
+        if ((uint64_t)there.st_size > IGNORE_BYTES_MOST)
+            status = error_set(error, WEFT_ERROR_DATA, "'%s' has more than %zu bytes", where, IGNORE_BYTES_MOST);
+        else if ((status = file_read(opened, IGNORE_BYTES_MOST, &text, &size, error)) == WEFT_OK)
+            status = ignore_add(ignore, text, size, where, error);
+        free(text);
+    }
+    if (file >= 0)
+        close(file);
     return status;
 }
 
@@ -73,18 +76,7 @@ static weft_status read_inner(int directory, const char *name, const char *shown
                                                                    : error_system(error, "cannot read '%s'", path);
     weft_status status = check ? check(context, file, path, error) : WEFT_OK;
     if (status == WEFT_OK)
-        status = read_open(file, path, ignore, error);
-    close(file);
-    return status;
-}
-
-/* Read a file that git's settings name; one that cannot be read has no patterns. */
-static weft_status read_setting(const char *path, struct ignore *ignore, struct error *error)
-{
-    int file = *path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    if (file < 0)
-        return WEFT_OK;
-    weft_status status = read_open(file, path, ignore, error);
+        return read_patterns(file, path, ignore, error);
     close(file);
     return status;
 }
@@ -174,12 +166,14 @@ static weft_status read_outside(struct snapshot_filter *filter, const char *dire
         snprintf(exclude, sizeof exclude, "%s/info/exclude", git) >= (int)sizeof exclude)
         *exclude = '\0';
     if (status == WEFT_OK && found)
-        status = read_setting(exclude, &filter->exclude, error);
+        status = read_patterns(open(exclude, SETTING_FLAGS), exclude, &filter->exclude, error);
     if (status == WEFT_OK && top_is_left_out(filter)) {
         drop_levels(filter);
         ignore_free(&filter->exclude);
     }
-    return status == WEFT_OK ? read_setting(global, &filter->global, error) : status;
+    if (status == WEFT_OK)
+        status = read_patterns(open(global, SETTING_FLAGS), global, &filter->global, error);
+    return status;
 }
 
 weft_status snapshot_filter_open(const char *directory, bool outside, struct snapshot_filter **filter,
