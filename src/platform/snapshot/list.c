@@ -31,7 +31,8 @@ void snapshot_list_put(struct buffer *buffer, const struct snapshot_entry *entry
     buffer_put(buffer, entry->path, strlen(entry->path) + 1);
 }
 
-int snapshot_path_compare(const char *left, const char *right)
+/* The order of paths: by their parts, so that a directory stands right before what is in it. */
+static int list_path_compare(const char *left, const char *right)
 {
     while (*left && *left == *right) {
         left++;
@@ -119,7 +120,7 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
     read.path = snapshot_list_take_text(list);
     if (!read.path || !is_proper(read.path))
         return snapshot_list_refuse(list, "a path that is not one within a directory", error);
-    if (list->before && snapshot_path_compare(list->before, read.path) >= 0)
+    if (list->before && list_path_compare(list->before, read.path) >= 0)
         return snapshot_list_refuse(list, "a path that is not behind the one before it", error);
     if (!has_directory(list, read.path))
         return snapshot_list_refuse(list, "a path in a directory that is not there", error);

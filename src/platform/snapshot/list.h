@@ -46,13 +46,12 @@ static inline bool snapshot_entry_is_program(const struct snapshot_entry *entry)
     return entry->kind == 'x' || entry->kind == 'q';
 }
 
-/** Begin a list, append an entry; paths must come sorted by snapshot_path_compare(). `buffer->failed` tells of memory.
+/**
+ * Begin a list, append an entry. Paths must be sorted by their parts: a directory comes right before what is in it.
+ * `buffer->failed` is set where memory ran out.
  */
 void snapshot_list_begin(struct buffer *buffer);
 void snapshot_list_put(struct buffer *buffer, const struct snapshot_entry *entry);
-
-/** The order of paths: by their parts, so that a directory stands right before what is in it. */
-int snapshot_path_compare(const char *left, const char *right);
 
 /** Reading a list from front to back. */
 struct snapshot_list {

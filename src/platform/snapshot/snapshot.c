@@ -325,7 +325,7 @@ static weft_status keep_list(struct taking *taking, struct error *error)
     return snapshot_list_write(path, buffer_begin(&taking->list), buffer_size(&taking->list), error);
 }
 
-static weft_status take_tree(struct taking *taking, struct error *error)
+static weft_status snapshot_take_tree(struct taking *taking, struct error *error)
 {
     const char *directory = taking->directory;
     struct stat there = {0};
@@ -366,7 +366,7 @@ weft_status snapshot_take_with(const char *store, const char *directory, const s
         taking.limits.file_bytes = SNAPSHOT_FILE_MOST;
     if (!taking.limits.entries)
         taking.limits.entries = SNAPSHOT_ENTRIES_MOST;
-    weft_status status = take_tree(&taking, error);
+    weft_status status = snapshot_take_tree(&taking, error);
     taking.snapshot.new_bytes = taking.objects.bytes;
     if (status == WEFT_OK)
         *snapshot = taking.snapshot;
