@@ -214,6 +214,17 @@ static void weftignore_overrules(void **state)
     snapshot_omissions_free(&omissions);
 }
 
+/* An inner .gitignore takes in what an outer one leaves out, with or without a repository. */
+static void an_inner_gitignore_overrules_an_outer_one(void **state)
+{
+    char paths[4096];
+    put(".gitignore", "*.log\n");
+    put("tests/.gitignore", "!expected.log\n");
+    put("tests/expected.log", "x"), put("tests/other.log", "x"), put("expected.log", "x");
+    take(tree, paths, sizeof paths, NULL);
+    assert_string_equal(paths, "\n.gitignore\ntests\ntests/.gitignore\ntests/expected.log\n");
+}
+
 /* A home that is a repository which leaves everything out says nothing of a project in it. */
 static void a_repository_that_leaves_out_the_top_says_nothing(void **state)
 {
@@ -254,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(agrees_with_git, begin, end),
         cmocka_unit_test_setup_teardown(weftignore_overrules, begin, end),
+        cmocka_unit_test_setup_teardown(an_inner_gitignore_overrules_an_outer_one, begin, end),
         cmocka_unit_test_setup_teardown(a_repository_that_leaves_out_the_top_says_nothing, begin, end),
         cmocka_unit_test_setup_teardown(secrets_are_known_from_within_their_directory, begin, end),
     };

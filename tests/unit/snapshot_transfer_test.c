@@ -289,6 +289,17 @@ static void what_nobody_names_goes(void **state)
     buffer_free(&offer.hashes);
     free(list);
     assert_int_equal(send_snapshot(first.id), 1);
+    /* What a crash left of a list and of an object that were being written. */
+    static const char *const leftovers[] = {"snapshots/.0123.partial-00000000", "objects/ab/partial-0123"};
+    for (size_t i = 0; i < sizeof leftovers / sizeof *leftovers; i++) {
+        assert_int_equal(file_make_directory_of(temporary_path(far, leftovers[i]), NULL), WEFT_OK);
+        temporary_file(far, leftovers[i], "half", 4);
+        assert_int_equal(
+            utimensat(AT_FDCWD, temporary_path(far, leftovers[i]), (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
+    }
+    assert_int_equal(snapshot_collect(far, half_an_hour_ago(), is_kept, first.id, &collected, &error), WEFT_OK);
+    for (size_t i = 0; i < sizeof leftovers / sizeof *leftovers; i++)
+        assert_false(file_exists(temporary_path(far, leftovers[i])));
     /* A damaged list: nothing that might be its goes. */
     grow_old(far);
     assert_int_equal(snapshot_list_path(path, far, first.id, NULL), WEFT_OK);

@@ -74,15 +74,9 @@ static const char *snapshot_list_take_text(struct snapshot_list *list)
 
 static bool is_proper(const char *path)
 {
-    size_t length = strlen(path);
-    if (length == 0 || length > PATH_MOST)
-        return false;
-    for (const char *part = path; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
-        size_t size = strcspn(part, "/");
-        if (size == 0 || (size == 1 && part[0] == '.') || (size == 2 && part[0] == '.' && part[1] == '.'))
-            return false;
-    }
-    return true;
+    char framed[PATH_MOST + sizeof "//"];
+    return strlen(path) <= PATH_MOST && snprintf(framed, sizeof framed, "/%s/", path) > 0 && !strstr(framed, "//") &&
+           !strstr(framed, "/./") && !strstr(framed, "/../");
 }
 
 /* Whether the directory that `path` is in is the last directory of the list, or one that it is in. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/snapshot/internal/secret_files.h"
 
-#include <ctype.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>
+#include <pcre2.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,79 +124,36 @@ const struct secret_kind *secret_names_find(const struct secret_names *names, co
 
 #define OVERLAP 512 /* bytes of a piece that are looked at again with the next: a header and what is around it */
 
-static bool is_base64(char letter)
+/* Private keys, as a regular expression. */
+#define BASE64       "[A-Za-z0-9+/]"
+#define LINE_BEGIN   "(?:\\A|[\\n\\r\\xBF])[ \\t]*" /* 0xBF is the end of a byte order mark */
+#define KEY_HEADER   "-----BEGIN [A-Z0-9 ]{0,63}?PRIVATE KEY(?: BLOCK)?-----[ \\r]*"
+#define ON_OWN_LINE  LINE_BEGIN KEY_HEADER "(?:\\z|\\n)"
+#define BEFORE_KEY   KEY_HEADER "\\n" BASE64 "{16}"
+#define IN_STRING    KEY_HEADER "(?:\\\\r)?\\\\n" BASE64 /* with "\n" after it, as in JSON */
+#define OTHER_KEYS   LINE_BEGIN "(?:PuTTY-User-Key-File-|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY|AGE-SECRET-KEY-1)"
+#define PRIVATE_KEYS ON_OWN_LINE "|" BEFORE_KEY "|" IN_STRING "|" OTHER_KEYS
+
+static bool secret_has(const char *text, size_t size, const char *word)
 {
-    return isalnum((unsigned char)letter) || letter == '+' || letter == '/';
+    return memmem(text, size, word, strlen(word)) != NULL;
 }
 
-/* Whether only blanks stand between the beginning of the line and `at`. */
-static bool begins_line(const char *text, const char *at)
+static bool has_private_key(const char *text, size_t size)
 {
-    while (at > text && (at[-1] == ' ' || at[-1] == '\t'))
-        at--;
-    return at == text || at[-1] == '\n' || at[-1] == '\r' || (uint8_t)at[-1] == 0xBF /* the end of a byte order mark */;
-}
-
-/* Behind "-----BEGIN ": "RSA PRIVATE KEY-----" and what follows it. NULL: something else. */
-static const char *header_end(const char *at, const char *end)
-{
-    static const char *const names[] = {"PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"};
-    for (const char *most = end - at > 64 ? at + 64 : end; at < most; at++) {
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if ((size_t)(end - at) >= strlen(names[i]) && memcmp(at, names[i], strlen(names[i])) == 0)
-                return at + strlen(names[i]);
-        if (!isupper((unsigned char)*at) && !isdigit((unsigned char)*at) && *at != ' ')
-            return NULL;
-    }
-    return NULL;
-}
-
-/* Whether a key follows a header that begins at `begin` and ends at `at`. */
-static bool key_follows(const char *text, const char *begin, const char *at, const char *end)
-{
-    bool own_line = begins_line(text, begin);
-    while (at < end && (*at == ' ' || *at == '\r'))
-        at++;
-    if (at == end || *at == '\n') {
-        const char *line = at < end ? at + 1 : at;
-        size_t length = 0;
-        while (line + length < end && is_base64(line[length]))
-            length++;
-        return own_line || length >= 16;
-    }
-    for (int i = 0; i < 2 && end - at >= 2 && at[0] == '\\' && (at[1] == 'r' || at[1] == 'n'); i++) {
-        bool newline = at[1] == 'n';
-        at += 2;
-        if (newline)
-            return at < end && is_base64(*at);
-    }
-    return false;
-}
-
-static bool has(const char *text, const char *end, const char *word)
-{
-    return memmem(text, (size_t)(end - text), word, strlen(word)) != NULL;
-}
-
-/* A line that begins with `word`. */
-static bool has_line(const char *text, const char *end, const char *word)
-{
-    for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, strlen(word))); at++)
-        if (begins_line(text, at))
-            return true;
-    return false;
-}
-
-static bool has_private_key(const char *text, const char *end)
-{
-    static const char begin[] = "-----BEGIN ";
-    for (const char *at = text; (at = memmem(at, (size_t)(end - at), begin, sizeof begin - 1)); at++) {
-        const char *behind = header_end(at + sizeof begin - 1, end);
-        if (behind && key_follows(text, at, behind, end))
-            return true;
-    }
-    return has_line(text, end, "PuTTY-User-Key-File-") ||
-           has_line(text, end, "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY") || has_line(text, end, "AGE-SECRET-KEY-1");
+    int code;
+    PCRE2_SIZE place;
+    if (!secret_has(text, size, "PRIVATE KEY") && !secret_has(text, size, "PuTTY-User-Key-File-") &&
+        !secret_has(text, size, "AGE-SECRET-KEY-1")) /* nearly all files; this is faster than the expression */
+        return false;
+    pcre2_code *keys = pcre2_compile((PCRE2_SPTR)PRIVATE_KEYS, PCRE2_ZERO_TERMINATED, 0, &code, &place, NULL);
+    if (keys)
+        pcre2_jit_compile(keys, PCRE2_JIT_COMPLETE); /* 15 times as fast; a failure does not matter */
+    pcre2_match_data *found = keys ? pcre2_match_data_create_from_pattern(keys, NULL) : NULL;
+    int result = found ? pcre2_match(keys, (PCRE2_SPTR)text, size, 0, 0, found, NULL) : PCRE2_ERROR_NOMEMORY;
+    pcre2_match_data_free(found);
+    pcre2_code_free(keys);
+    return result != PCRE2_ERROR_NOMATCH; /* after a failure, better left out */
 }
 
 const char *secret_content(int file, const struct secret_kind *kind, uint8_t *piece, size_t room)
@@ -209,11 +167,11 @@ const char *secret_content(int file, const struct secret_kind *kind, uint8_t *pi
                 return NULL;
             size += n > 0 ? (size_t)n : 0;
         }
-        const char *text = (const char *)piece, *end = text + size;
-        if (has_private_key(text, end))
+        const char *text = (const char *)piece;
+        if (has_private_key(text, size))
             return "private key";
         for (size_t i = 0; kind && i < 2 && kind->only_with[i]; i++)
-            if (has(text, end, kind->only_with[i]))
+            if (secret_has(text, size, kind->only_with[i]))
                 return kind->what;
         if (size < room)
             return NULL;
