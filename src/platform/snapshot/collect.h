@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What nobody needs any more leaves a store of snapshots (snapshot.h). */
+/** Removes unused snapshots and objects from a store (platform/snapshot/snapshot.h). Thread-safe. */
 #ifndef WEFT_PLATFORM_SNAPSHOT_COLLECT_H
 #define WEFT_PLATFORM_SNAPSHOT_COLLECT_H
 
@@ -9,16 +9,15 @@
 #include <stdint.h>
 
 struct snapshot_collected {
-    uint64_t snapshots, objects; /**< that were removed */
-    uint64_t bytes;              /**< of these objects */
+    uint64_t snapshots, objects; /**< how many were removed */
+    uint64_t bytes;              /**< of the removed objects */
 };
 
 /**
- * Remove the snapshots that were not used since `before` (milliseconds since 1970) and that `named` says false of, and
- * then the objects that no snapshot has, as far as they too were not used since. What is being taken, received or
- * checked out is younger than any sensible `before`. `named` may be NULL: no snapshot is named by anything. A store
- * that is not there is empty. Errors: SYSTEM; DATA where a list is damaged: then no object is removed, because one may
- * be its.
+ * Remove the snapshots that were not used since `before` (milliseconds since 1970) and for which `named` returns false;
+ * then the objects that no remaining snapshot lists and that were not used since `before`. Choose `before` old enough
+ * that it keeps what is being taken, received or checked out. `named` NULL: no snapshot is in use. A missing store is
+ * empty. Errors: SYSTEM; DATA for a damaged list: then no object is removed, because the list may need it.
  */
 weft_status snapshot_collect(const char *store, int64_t before, bool (*named)(void *context, const char *id),
                              void *context, struct snapshot_collected *collected, struct error *error);

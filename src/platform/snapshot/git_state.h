@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What git says of a directory. Thread-safe. */
+/** Asks the git command about a directory. Thread-safe. */
 #ifndef WEFT_PLATFORM_SNAPSHOT_GIT_STATE_H
 #define WEFT_PLATFORM_SNAPSHOT_GIT_STATE_H
 
@@ -7,15 +7,16 @@
 #include <stddef.h>
 
 /**
- * The commit that `directory`'s repository is at, "" if it is in none, has none yet, or git is missing or takes longer
- * than ten seconds; and whether files of the directory differ from it or are new (what .gitignore names does not count).
+ * The commit that is checked out in `directory`; "" if it is in no repository, there is no commit yet, or git is
+ * missing or takes longer than ten seconds. `*dirty`: files of the directory differ from the commit or are new; ignored
+ * files do not count.
  */
 void git_state_read(const char *directory, char *commit, size_t room, bool *dirty);
 
 /**
- * The files of patterns that git reads besides .gitignore: `exclude`, the info/exclude of the repository that `directory`
- * is in, and `global`, the user's core.excludesFile, which need not exist. "" where git is missing or knows none. Both
- * have `room` bytes.
+ * The ignore files that git reads besides .gitignore: `exclude`, the info/exclude of the repository of `directory`, and
+ * `global`, the user's core.excludesFile. They need not exist. "" if git is missing or knows none. Both have `room`
+ * bytes.
  */
 void git_state_excludes(const char *directory, char *exclude, char *global, size_t room);
 

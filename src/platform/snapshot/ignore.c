@@ -41,7 +41,10 @@ static int set_add_class(bool set[256], const char *text, size_t size, size_t *a
     return class ? 1 : -1;
 }
 
-/* Translate "[...]" whose bracket is at `*at`. False: it has no end, names no class or has no letter: it matches nothing. */
+/*
+ * Translate "[...]" whose bracket is at `*at`. False: it has no end, names no class or has no letter: it matches
+ * nothing.
+ */
 static bool translate_set(const char *text, size_t size, size_t *at, struct buffer *regex)
 {
     bool set[256] = {false}, any = false;

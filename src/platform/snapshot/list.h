@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The list of what a snapshot holds, as bytes:
+ * The list of a snapshot's entries, as bytes:
  *
  *     "weft-snapshot 1\n", then for each entry, sorted by path, one of
  *     "d PATH\0"                       a directory
- *     "f SHA256 SIZE PATH\0"           a file; "x ..." one that is executable; "p ..." and "q ..." the same that only
- *                                      their owner may read
+ *     "f SHA256 SIZE PATH\0"           a file; "x ..." an executable one; "p ..." and "q ..." the same, owner-only
  *     "l TARGET\0PATH\0"               a symbolic link
  *
- * Paths are relative and have no empty part, no "." and no ".."; the directories that an entry is in stand before it, and
- * are directories. A list that is not like that is refused, so a check-out cannot leave its target.
+ * Paths are relative and have no empty part, no "." and no "..". The directories that an entry is in come before it and
+ * are entries of kind "d". Other lists are refused, so a check-out cannot leave its target.
  */
 #ifndef WEFT_PLATFORM_SNAPSHOT_LIST_H
 #define WEFT_PLATFORM_SNAPSHOT_LIST_H
@@ -25,9 +24,9 @@
 
 struct snapshot_entry {
     char kind;          /**< 'd', 'f', 'x', 'p', 'q' or 'l' */
-    const char *path;   /**< points into what was read, or is the caller's */
-    const char *target; /**< of a link */
-    uint64_t size;      /**< of a file */
+    const char *path;   /**< points into the bytes of the list, or is the caller's */
+    const char *target; /**< where a link points */
+    uint64_t size;      /**< bytes of a file */
     char hash[SHA256_TEXT_BYTES];
 };
 
@@ -53,26 +52,26 @@ static inline bool snapshot_entry_is_program(const struct snapshot_entry *entry)
 void snapshot_list_begin(struct buffer *buffer);
 void snapshot_list_put(struct buffer *buffer, const struct snapshot_entry *entry);
 
-/** Reading a list from front to back. */
+/** A reader of a list. */
 struct snapshot_list {
     const char *bytes;
     size_t size, at;
     const char *where;    /**< names the list in messages */
-    const char *before;   /**< the path read last */
-    char directory[4096]; /**< the directory that it is or is in */
+    const char *before;   /**< the last path read */
+    char directory[4096]; /**< the last directory read */
 };
 
-/** Begin to read; `bytes` must stay as long as the entries are used. Errors: DATA. */
+/** Begin to read; `bytes` must stay valid while entries are used. Errors: DATA. */
 weft_status snapshot_list_open(struct snapshot_list *list, const char *bytes, size_t size, const char *where,
                                struct error *error);
 
-/** The next entry; `*found` is false behind the last one. Errors: DATA, naming the byte. */
+/** Read the next entry; `*found` is false after the last. Errors: DATA; the message names the byte. */
 weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry *entry, bool *found,
                                struct error *error);
 
 /**
- * Count the entries that only their owner may read, and write the paths of the first few to `names`, as "'a', 'b' and
- * 3 more"; "" if there are none. Errors: DATA.
+ * Count the owner-only entries, and write the paths of the first few to `names`: "'a', 'b' and 3 more"; "" if there are
+ * none. Errors: DATA.
  */
 weft_status snapshot_list_private(const char *bytes, size_t size, const char *where, uint64_t *count, char *names,
                                   size_t room, struct error *error);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Snapshots that come from elsewhere into a store (snapshot.h): first the list is shown, and what is missing is told;
- * then come packs of objects (platform/snapshot/pack.h), and the list again, which is kept once nothing is missing. So a store
- * never has a list whose objects it has not, and nothing is sent twice.
+ * Receiving a snapshot from another machine. The sender offers the list and learns which objects are missing; it sends
+ * them in packs (platform/snapshot/pack.h), and offers the list again, which is stored once nothing is missing. So a
+ * store has the objects of each of its lists, and nothing is sent twice.
  *
- * Who sends is not trusted: every content is compared with its hash, and limits hold here too. What is mentioned is
- * marked as just used, so that a collector (platform/snapshot/collect.h) leaves it alone. Thread-safe.
+ * The sender is not trusted: contents are compared with their hashes, and the limits are enforced. Objects that a list
+ * names are marked as used, so that snapshot_collect() keeps them. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_SNAPSHOT_RECEIVE_H
 #define WEFT_PLATFORM_SNAPSHOT_RECEIVE_H
@@ -15,22 +15,22 @@
 
 struct snapshot_offer {
     char id[SNAPSHOT_ID_BYTES]; /**< the SHA-256 of the list */
-    uint64_t entries, bytes;    /**< of all of its files together */
-    uint64_t missing;           /**< objects that are; */
-    struct buffer hashes;       /**< their SHA-256, each as a text with its NUL. To be freed, whatever the outcome */
+    uint64_t entries, bytes;    /**< bytes: all files together */
+    uint64_t missing;           /**< objects that the store lacks */
+    struct buffer hashes; /**< their SHA-256, as strings with their NUL; the caller frees it, also after an error */
 };
 
 /**
- * Take the list of a snapshot: kept for good if nothing is missing. Errors: DATA for what is no such list; ARGUMENT for
- * one above the limits (NULL: snapshot.h's); SYSTEM.
+ * Take the list of a snapshot; it is stored if no object is missing. `limits` NULL: the defaults. Errors: DATA for an
+ * invalid list; ARGUMENT for one above the limits; SYSTEM.
  */
 weft_status snapshot_receive_list(const char *store, const void *list, size_t size,
                                   const struct snapshot_limits *limits, struct snapshot_offer *offer,
                                   struct error *error);
 
 /**
- * Take the objects of a pack, all or none: they are on disk when this returns. `*count` of them were new. Errors: DATA
- * for what is no pack, or an object whose content is not what its hash says.
+ * Store the objects of a pack, all or none; they are safe on disk when this returns. `*count` of them were new. Errors:
+ * DATA for an invalid pack or an object that does not have its hash; SYSTEM.
  */
 weft_status snapshot_receive_objects(const char *store, const void *pack, size_t size, uint64_t *count,
                                      struct error *error);

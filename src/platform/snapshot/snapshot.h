@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Snapshots of working directories: what a run is started from, whatever becomes of the directory afterwards.
+ * Snapshots of working directories. A run executes a snapshot, so later changes to the directory do not affect it.
  *
  * A store is a directory:
  *
- *     objects/3f/9a0c...   the bytes of files, named for their SHA-256: each content is kept once
- *     snapshots/8d11...    lists of what a snapshot holds (platform/snapshot/list.h), named for their own SHA-256
+ *     objects/3f/9a0c...   contents of files, named by their SHA-256: each content is stored once
+ *     snapshots/8d11...    lists of a snapshot's entries (platform/snapshot/list.h), named by their own SHA-256
  *
- * So the same tree gives the same snapshot, and taking it again writes nothing. A snapshot's list is written when all
- * of its objects are safe on disk: it is there whole or not at all. What a crash leaves behind are objects that no
- * snapshot names; the next one uses them.
+ * The same tree therefore gives the same snapshot, and taking it again writes nothing. The list of a snapshot is
+ * written after all of its objects are safe on disk: a snapshot is whole or absent. A crash may leave objects that no
+ * snapshot lists; the next snapshot uses them, or snapshot_collect() removes them.
  *
- * Taken are directories (empty ones too), files with their bit of being executable, and symbolic links as such: where
- * they point is never looked at. Files that .weftignore and .gitignore match and files that look like secrets are left
- * out (platform/snapshot/internal/filter.h, secret_files.h). Pipes, sockets and devices are left out; so is the store itself. A file that
- * changes while it is read is read again; one that does not come to rest is an error.
+ * A snapshot holds directories (empty ones too), files with their executable bit, and symbolic links; link targets are
+ * not followed. Not included: files that .weftignore and .gitignore match, files that look like secrets
+ * (platform/snapshot/internal/filter.h, secret_files.h), pipes, sockets, devices, and the store itself. A file that
+ * changes while it is read is read again; if it keeps changing, that is an error.
  *
- * Owner-only files (neither the group nor others may read them, or enter a directory below the top that contains them)
- * are marked in the list, and checked out with owner-only modes.
+ * Files that only their owner may read, by their own mode or that of a directory below the top, are marked in the list
+ * and checked out with owner-only modes.
  *
- * Thread-safe, and several processes may use one store.
+ * Thread-safe; several processes may use one store.
  */
 #ifndef WEFT_PLATFORM_SNAPSHOT_SNAPSHOT_H
 #define WEFT_PLATFORM_SNAPSHOT_SNAPSHOT_H
@@ -35,35 +35,35 @@
 #define SNAPSHOT_FILE_MOST    ((uint64_t)64 << 20)
 #define SNAPSHOT_ENTRIES_MOST 20000
 
-/** What a snapshot may be at most; all zero: the values in brackets. */
+/** Limits of a snapshot. Zero: the default in brackets. */
 struct snapshot_limits {
-    uint64_t bytes;      /**< of all files together (SNAPSHOT_BYTES_MOST, 256 MiB) */
-    uint64_t file_bytes; /**< of one file (SNAPSHOT_FILE_MOST, 64 MiB) */
+    uint64_t bytes;      /**< all files together (SNAPSHOT_BYTES_MOST, 256 MiB) */
+    uint64_t file_bytes; /**< one file (SNAPSHOT_FILE_MOST, 64 MiB) */
     uint64_t entries;    /**< files, directories and links (SNAPSHOT_ENTRIES_MOST, 20,000) */
 };
 
 struct snapshot {
-    char id[SNAPSHOT_ID_BYTES]; /**< the SHA-256 of its list, in hexadecimal digits */
+    char id[SNAPSHOT_ID_BYTES]; /**< the SHA-256 of its list in hexadecimal digits */
     uint64_t files, directories, links;
-    uint64_t bytes;      /**< of all files */
-    uint64_t new_bytes;  /**< of those that the store did not have */
-    uint64_t left_out;   /**< entries that were left out, each directory once; */
-    uint64_t secrets;    /**< of these, as they look like secrets */
-    uint64_t owner_only; /**< files that were taken and that only their owner may read */
+    uint64_t bytes;      /**< all files together */
+    uint64_t new_bytes;  /**< contents that the store did not have */
+    uint64_t left_out;   /**< entries left out; a directory counts once */
+    uint64_t secrets;    /**< the ones among these that look like secrets */
+    uint64_t owner_only; /**< files included that only their owner may read */
     uint64_t special;    /**< pipes, sockets, devices */
 };
 
 #define SNAPSHOT_OMISSIONS_MOST 10000
 #define SNAPSHOT_WHY_BYTES      96
 
-/** What was left out, and why; without .git/ and the like. */
+/** An entry that was left out, and why. Standard ones such as .git/ are not listed. */
 struct snapshot_omission {
-    char *path;                   /**< within the tree; a directory's ends with a slash */
+    char *path;                   /**< relative to the top; a directory's ends with a slash */
     char why[SNAPSHOT_WHY_BYTES]; /**< "AWS credentials", "src/.gitignore" */
-    bool secret;                  /**< it looks like one; otherwise a pattern of the user's has named it */
+    bool secret;                  /**< it looks like a secret; otherwise a pattern of the user matched */
 };
 
-/** The first SNAPSHOT_OMISSIONS_MOST; all zero to begin with. */
+/** The first SNAPSHOT_OMISSIONS_MOST entries left out. All zero is an empty list. */
 struct snapshot_omissions {
     struct snapshot_omission *list;
     size_t count, room;
@@ -72,35 +72,34 @@ struct snapshot_omissions {
 void snapshot_omissions_free(struct snapshot_omissions *omissions);
 
 struct snapshot_options {
-    const struct snapshot_limits *limits; /**< NULL: those above */
-    bool outside;                         /**< look at what git says of the tree above it and in git's settings, too */
+    const struct snapshot_limits *limits; /**< NULL: the defaults */
+    bool outside;                         /**< also apply ignore files above the directory and in git's settings */
     /**
-     * A program has changed the tree that is not trusted: the directory must not be a link itself, and where this process
-     * is root, a file of another user than the directory's is an error (STATE): the program may have given another name
-     * to what it cannot read.
+     * An untrusted program wrote the tree: the directory must not be a link, and if this process is root, a file of
+     * another user than the directory's is an error (STATE), because the program may have linked a file that it cannot
+     * read.
      */
     bool foreign;
-    bool *refused;                        /**< not NULL: a file that only its owner may read is an error (STATE), and
-                                               this becomes true */
-    struct snapshot_omissions *omissions; /**< to which is added what was left out; NULL: nobody asks */
+    bool *refused; /**< not NULL: a file that only its owner may read is an error (STATE), and this becomes true */
+    struct snapshot_omissions *omissions; /**< entries left out are added here; may be NULL */
 };
 
 /**
- * Take a snapshot of `directory` into `store`, which is made if it is missing. Errors: ARGUMENT for a directory that is none
- * or a snapshot above the limits, naming what is large and .weftignore; SYSTEM for what cannot be read or written;
- * DATA for a .weftignore that is wrong.
+ * Take a snapshot of `directory` into `store`, which is made if it is missing. Errors: ARGUMENT if `directory` cannot
+ * be opened or the snapshot is above the limits (the message names the file and .weftignore); SYSTEM for what cannot be
+ * read or written; DATA for an invalid .weftignore.
  */
 weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,
                           struct snapshot *snapshot, struct error *error);
 
-/** The same, as `options` say. */
+/** The same, with options. */
 weft_status snapshot_take_with(const char *store, const char *directory, const struct snapshot_options *options,
                                struct snapshot *snapshot, struct error *error);
 
 /**
- * Make the directory `target`, which must not exist yet or be empty, with what the snapshot `id` holds. Files are copies
- * (on file systems that can share blocks, cheap ones): writing to them changes no other. Each is checked on the way. A
- * failure leaves no `target`.
+ * Make the directory `target`, which must be missing or empty, from the snapshot `id`. Files are copies, which share
+ * blocks with the store where the file system can do that; writing to them changes no other. Each content is compared
+ * with its hash. After an error there is no `target`.
  */
 weft_status snapshot_check_out(const char *store, const char *id, const char *target, struct error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Where things are in a store of snapshots (snapshot.h): for those who write there and those who read. */
+/** Paths, objects and lists of a store of snapshots (platform/snapshot/snapshot.h). Thread-safe. */
 #ifndef WEFT_PLATFORM_SNAPSHOT_STORE_H
 #define WEFT_PLATFORM_SNAPSHOT_STORE_H
 
@@ -14,27 +14,27 @@
 weft_status snapshot_object_path(char path[FILE_PATH_BYTES], const char *store, const char *hash, const char *name,
                                  struct error *error);
 
-/** Make the store, which others cannot read. */
+/** Make the store if it is missing; other users cannot read it. Errors: SYSTEM. */
 weft_status snapshot_store_make(const char *store, struct error *error);
 
 /** Sync the file system that the store is on. */
 weft_status snapshot_store_sync(const char *store, struct error *error);
 
 /**
- * The store within `store` for the snapshots of `owner`, a name, that have files which nobody else may read: their
- * lists and objects are there and nowhere else. Nothing is made.
+ * The path of the store within `store` for snapshots of the user `owner` that have owner-only files. Their lists and
+ * objects are nowhere else. Makes nothing.
  */
 weft_status snapshot_store_private(char path[FILE_PATH_BYTES], const char *store, const char *owner,
                                    struct error *error);
 
-/** The same, and make both. */
+/** The same, and make both stores. */
 weft_status snapshot_store_make_private(char path[FILE_PATH_BYTES], const char *store, const char *owner,
                                         struct error *error);
 
-/** Where `owner` finds the snapshot `id`: `store`, or its private one. False: neither has it. Marks it as used. */
+/** Which store has the snapshot `id` for `owner`: `store` or the private one. False: neither. Marks it as used. */
 bool snapshot_store_find(char path[FILE_PATH_BYTES], const char *store, const char *owner, const char *id);
 
-/** Write the list of a snapshot to `path` (snapshot_list_path()), for this user alone. */
+/** Write the list of a snapshot to `path` (snapshot_list_path()), with an owner-only mode. */
 weft_status snapshot_list_write(const char *path, const void *list, size_t size, struct error *error);
 
 /** Whether the store has the object `hash` with that size; marks it as used. */
@@ -44,16 +44,16 @@ bool snapshot_object_find(const char *store, const char *hash, uint64_t size);
 weft_status snapshot_object_read(const char *store, const char *hash, char **content, size_t *size,
                                  struct error *error);
 
-/** Where the list of the snapshot `id` is. Errors: ARGUMENT for what is no name of one. */
+/** The path of the list of the snapshot `id`. Errors: ARGUMENT if `id` is not 64 hexadecimal digits. */
 weft_status snapshot_list_path(char path[FILE_PATH_BYTES], const char *store, const char *id, struct error *error);
 
-/** Whether a store has the snapshot `id`; what is no name of one is not there. Marks it as used. */
+/** Whether a store has the snapshot `id`, which may be any text; marks it as used. */
 bool snapshot_is_there(const char *store, const char *id);
 
-/** Note in its time of access that what is at `path` is used; false where it is not there. */
+/** Mark the file at `path` as used, by its access time; snapshot_collect() keeps it. False: it is missing. */
 bool snapshot_mark(const char *path);
 
-/** The list of the snapshot `id`, whole and as its name says; `*text` is to be freed. */
+/** Read the list of the snapshot `id`; the caller frees `*text`. Errors: SYSTEM; DATA if it is damaged. */
 weft_status snapshot_list_load(const char *store, const char *id, char path[FILE_PATH_BYTES], char **text, size_t *size,
                                struct error *error);
 

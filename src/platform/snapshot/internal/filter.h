@@ -25,36 +25,36 @@ struct snapshot_filter;
 
 enum snapshot_reason {
     SNAPSHOT_TAKEN,
-    SNAPSHOT_TAKEN_BY_NAME, /**< a '!' in a .weftignore: whatever the file holds */
+    SNAPSHOT_TAKEN_BY_NAME, /**< by a '!' in a .weftignore, whatever its content */
     SNAPSHOT_STANDARD,      /**< .git/ and the like */
-    SNAPSHOT_PATTERN,       /**< a pattern of the user's */
+    SNAPSHOT_PATTERN,       /**< a pattern of the user matched */
     SNAPSHOT_SECRET,
 };
 
 struct snapshot_verdict {
     enum snapshot_reason reason;
     char why[SNAPSHOT_WHY_BYTES];   /**< it is left out: "AWS credentials", "src/.gitignore" */
-    const struct secret_kind *kind; /**< SNAPSHOT_TAKEN: a secret if its content is (secret_content()) */
+    const struct secret_kind *kind; /**< SNAPSHOT_TAKEN: the name may be that of a secret; secret_content() decides */
 };
 
 /**
- * Begin at the top of a tree, which is at `directory`. `outside`: look at what git says of it, too, which is above it and
- * in git's settings. Errors: those of ignore_add(), SYSTEM.
+ * Begin at the top of a tree, which is at `directory`. `outside`: also apply ignore files above it and in git's
+ * settings. Errors: those of ignore_add(), SYSTEM.
  */
 weft_status snapshot_filter_open(const char *directory, bool outside, struct snapshot_filter **filter,
                                  struct error *error);
 void snapshot_filter_close(struct snapshot_filter *filter);
 
 /**
- * Go into a directory, open as `directory`, `path` within the tree ("" for the top), and read its files of patterns.
- * `check`, if not NULL, says whether one may be read. Errors: SYSTEM, DATA, those of `check`.
+ * Enter the directory that is open as `directory`, `path` within the tree ("" for the top), and read its ignore files.
+ * `check`, if not NULL, is called with each before it is read. Errors: SYSTEM, DATA, those of `check`.
  */
 weft_status snapshot_filter_enter(struct snapshot_filter *filter, int directory, const char *path,
                                   weft_status (*check)(void *context, int file, const char *path, struct error *error),
                                   void *context, struct error *error);
 void snapshot_filter_leave(struct snapshot_filter *filter);
 
-/** What becomes of `path`, in the directory that was entered last. */
+/** Judge `path`, which is in the directory that was entered last. */
 struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool directory);
 
 #endif

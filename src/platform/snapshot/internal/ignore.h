@@ -16,8 +16,9 @@
  * out stay out: a caller that walks a tree skips it. The caller decides which file of patterns applies where
  * (platform/snapshot/internal/filter.h).
  *
- * Patterns are translated to regular expressions for PCRE2. A comparison that takes more than 100,000 steps counts as no
- * match: it needs a pattern with a dozen stars or more, and takes some ms. Thread-safe; a struct belongs to one thread at a time.
+ * Patterns are translated to regular expressions for PCRE2. A comparison that takes more than 100,000 steps counts as
+ * no match: it needs a pattern with a dozen stars or more, and takes some ms. Thread-safe; a struct belongs to one
+ * thread at a time.
  */
 #ifndef WEFT_PLATFORM_SNAPSHOT_INTERNAL_IGNORE_H
 #define WEFT_PLATFORM_SNAPSHOT_INTERNAL_IGNORE_H
