@@ -15,7 +15,9 @@
 #define LIMIT "(*LIMIT_MATCH=100000)" /* steps of a comparison; only patterns with dozens of stars come near it */
 
 struct ignore_rule {
-    pcre2_code *code;    /* NULL: the pattern is wrong and matches nothing */
+    char *text;
+    pcre2_code *code;    /* of the text, once it is first needed: most patterns never are */
+    bool wrong;          /* matches nothing */
     uint8_t first, last; /* characters that whatever matches begins and ends with; 0: any */
     bool again;          /* takes in what others leave out */
     bool directories;    /* matches directories only */
@@ -106,24 +108,17 @@ static bool translate_pattern(const char *text, size_t size, struct buffer *rege
     return true;
 }
 
-static weft_status rule_compile(struct ignore_rule *rule, const char *text, size_t size, struct error *error)
+static void rule_compile(struct ignore_rule *rule)
 {
     struct buffer regex = {0};
     int code;
     PCRE2_SIZE place;
-    weft_status status = WEFT_OK;
     buffer_put_string(&regex, LIMIT);
-    if (translate_pattern(text, size, &regex) && !regex.failed) {
+    rule->wrong = !translate_pattern(rule->text, strlen(rule->text), &regex);
+    if (!rule->wrong && !regex.failed)
         rule->code = pcre2_compile(buffer_begin(&regex), buffer_size(&regex),
                                    PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL, &code, &place, NULL);
-        regex.failed = !rule->code;
-    }
-    if (regex.failed)
-        status = error_memory(error, size, "a pattern");
     buffer_free(&regex);
-    rule->first = strchr("*?[\\", text[0]) ? 0 : (uint8_t)text[0];
-    rule->last = strchr("*?]", text[size - 1]) ? 0 : (uint8_t)text[size - 1];
-    return status;
 }
 
 /* ---- files of patterns ---- */
@@ -172,11 +167,14 @@ static weft_status ignore_add_line(struct ignore *ignore, const char *text, size
     if (size == 0)
         return WEFT_OK;
     weft_status status = ARRAY_RESERVE(ignore->rules, ignore->room, ignore->count + 1, "patterns", error);
-    if (status == WEFT_OK)
-        status = rule_compile(&rule, text, size, error);
-    if (status == WEFT_OK)
-        ignore->rules[ignore->count++] = rule;
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    if (!(rule.text = strndup(text, size)))
+        return error_memory(error, size, "a pattern");
+    rule.first = strchr("*?[\\", text[0]) ? 0 : (uint8_t)text[0];
+    rule.last = strchr("*?]", text[size - 1]) ? 0 : (uint8_t)text[size - 1];
+    ignore->rules[ignore->count++] = rule;
+    return WEFT_OK;
 }
 
 weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, const char *where, struct error *error)
@@ -197,21 +195,29 @@ weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, con
 
 void ignore_free(struct ignore *ignore)
 {
-    for (size_t i = 0; i < ignore->count; i++)
+    for (size_t i = 0; i < ignore->count; i++) {
+        free(ignore->rules[i].text);
         pcre2_code_free(ignore->rules[i].code);
+    }
     free(ignore->rules);
     *ignore = (struct ignore){0};
 }
 
 /* ---- matching ---- */
 
-static bool rule_fits(const struct ignore_rule *rule, const char *path, size_t length)
+static bool rule_fits(struct ignore_rule *rule, const char *path, size_t length)
 {
-    if (!rule->code || length == 0 || (rule->first && rule->first != (uint8_t)path[0]) ||
+    if (length == 0 || (rule->first && rule->first != (uint8_t)path[0]) ||
         (rule->last && rule->last != (uint8_t)path[length - 1])) /* most patterns end here */
         return false;
-    pcre2_match_data *found = pcre2_match_data_create(1, NULL);
-    bool fits = found && pcre2_match(rule->code, (PCRE2_SPTR)path, length, 0, 0, found, NULL) >= 0;
+    if (!rule->code && !rule->wrong)
+        rule_compile(rule);
+    if (rule->wrong)
+        return false;
+    pcre2_match_data *found = rule->code ? pcre2_match_data_create(1, NULL) : NULL;
+    if (!found)
+        return !rule->again; /* without memory, better left out */
+    bool fits = pcre2_match(rule->code, (PCRE2_SPTR)path, length, 0, 0, found, NULL) >= 0;
     pcre2_match_data_free(found);
     return fits;
 }
@@ -223,7 +229,7 @@ enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, b
         return IGNORE_UNNAMED;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = ignore->count; i-- > 0;) {
-        const struct ignore_rule *rule = &ignore->rules[i];
+        struct ignore_rule *rule = &ignore->rules[i];
         if (rule->directories && !directory)
             continue;
         const char *subject = rule->anchored ? path : name;

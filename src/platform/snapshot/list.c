@@ -38,7 +38,7 @@ static int list_path_compare(const char *left, const char *right)
         left++;
         right++;
     }
-    /* The end of a path comes first, then a slash, then any other letter. */
+    /* The end of a path comes first, then a slash, then any other character. */
     int a = *left == '/' ? 1 : *left ? (uint8_t)*left + 1 : 0, b = *right == '/' ? 1 : *right ? (uint8_t)*right + 1 : 0;
     return a - b;
 }
@@ -115,7 +115,7 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
     if (!read.path || !is_proper(read.path))
         return snapshot_list_refuse(list, "a path that is not one within a directory", error);
     if (list->before && list_path_compare(list->before, read.path) >= 0)
-        return snapshot_list_refuse(list, "a path that is not behind the one before it", error);
+        return snapshot_list_refuse(list, "a path that is not sorted after the one before it", error);
     if (!has_directory(list, read.path))
         return snapshot_list_refuse(list, "a path in a directory that is not there", error);
     if (read.kind == 'd')
