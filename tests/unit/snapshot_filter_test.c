@@ -58,7 +58,7 @@ static void take(const char *directory, char *paths, size_t room, struct snapsho
     size_t size, used = (size_t)snprintf(paths, room, "\n");
     bool found = true;
     const struct snapshot_options options = {.outside = true, .omissions = omissions};
-    if (snapshot_take_with(store, directory, &options, &snapshot, &error) != WEFT_OK)
+    if (snapshot_take(store, directory, &options, &snapshot, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     assert_int_equal(snapshot_list_load(store, snapshot.id, path, &text, &size, NULL), WEFT_OK);
     assert_int_equal(snapshot_list_open(&list, text, size, "list", NULL), WEFT_OK);

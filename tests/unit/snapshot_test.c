@@ -145,22 +145,31 @@ static void sees_damage_and_leaves_nothing(void **state)
     assert_int_equal(snapshot_check_out(store, "../../etc/passwd", out, &error), WEFT_ERROR_ARGUMENT);
 }
 
+static const struct snapshot_options *with_limits(const struct snapshot_limits *limits)
+{
+    static struct snapshot_options options;
+    options.limits = limits;
+    return &options;
+}
+
 static void keeps_to_its_limits(void **state)
 {
     struct snapshot snapshot = {.files = 77};
     struct error error = {0};
     make_tree();
     put("weights.bin", "0123456789012345678901234567890123456789012345678901234567890123456789");
-    assert_int_equal(snapshot_take(store, tree, &(struct snapshot_limits){.file_bytes = 64}, &snapshot, &error),
-                     WEFT_ERROR_ARGUMENT);
+    assert_int_equal(
+        snapshot_take(store, tree, with_limits(&(struct snapshot_limits){.file_bytes = 64}), &snapshot, &error),
+        WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "weights.bin has 70 B"));
     assert_non_null(strstr(error.text, ".weftignore"));
     error_clear(&error);
-    assert_int_equal(snapshot_take(store, tree, &(struct snapshot_limits){.bytes = 90}, &snapshot, &error),
+    assert_int_equal(snapshot_take(store, tree, with_limits(&(struct snapshot_limits){.bytes = 90}), &snapshot, &error),
                      WEFT_ERROR_ARGUMENT);
     error_clear(&error);
-    assert_int_equal(snapshot_take(store, tree, &(struct snapshot_limits){.entries = 5}, &snapshot, &error),
-                     WEFT_ERROR_ARGUMENT);
+    assert_int_equal(
+        snapshot_take(store, tree, with_limits(&(struct snapshot_limits){.entries = 5}), &snapshot, &error),
+        WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "more than the 5 files"));
     assert_int_equal(snapshot.files, 77);
     assert_int_equal(shell("test -z \"$(ls '%s/snapshots')\"", store), 0);

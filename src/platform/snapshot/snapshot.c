@@ -351,15 +351,16 @@ static weft_status snapshot_take_tree(struct taking *taking, struct error *error
     return status;
 }
 
-weft_status snapshot_take_with(const char *store, const char *directory, const struct snapshot_options *options,
-                               struct snapshot *snapshot, struct error *error)
+weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_options *options,
+                          struct snapshot *snapshot, struct error *error)
 {
+    static const struct snapshot_options defaults = {0};
     struct taking taking = {.store = store,
                             .directory = directory,
                             .named = strcmp(directory, "/") == 0 ? "" : directory,
-                            .options = options};
-    if (options->limits)
-        taking.limits = *options->limits;
+                            .options = options ? options : &defaults};
+    if (taking.options->limits)
+        taking.limits = *taking.options->limits;
     if (!taking.limits.bytes)
         taking.limits.bytes = SNAPSHOT_BYTES_MOST;
     if (!taking.limits.file_bytes)
@@ -375,10 +376,4 @@ weft_status snapshot_take_with(const char *store, const char *directory, const s
     buffer_free(&taking.list);
     buffer_free(&taking.content);
     return status;
-}
-
-weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,
-                          struct snapshot *snapshot, struct error *error)
-{
-    return snapshot_take_with(store, directory, &(struct snapshot_options){.limits = limits}, snapshot, error);
 }

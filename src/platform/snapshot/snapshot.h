@@ -85,16 +85,12 @@ struct snapshot_options {
 };
 
 /**
- * Take a snapshot of `directory` into `store`, which is made if it is missing. Errors: ARGUMENT if `directory` cannot
- * be opened or the snapshot is above the limits (the message names the file and .weftignore); SYSTEM for what cannot be
- * read or written; DATA for an invalid .weftignore.
+ * Take a snapshot of `directory` into `store`, which is made if it is missing. `options` may be NULL. Errors: ARGUMENT
+ * if `directory` cannot be opened or the snapshot is above the limits (the message names the file and .weftignore);
+ * SYSTEM for what cannot be read or written; DATA for an invalid .weftignore.
  */
-weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_limits *limits,
+weft_status snapshot_take(const char *store, const char *directory, const struct snapshot_options *options,
                           struct snapshot *snapshot, struct error *error);
-
-/** The same, with options. */
-weft_status snapshot_take_with(const char *store, const char *directory, const struct snapshot_options *options,
-                               struct snapshot *snapshot, struct error *error);
 
 /**
  * Make the directory `target`, which must be missing or empty, from the snapshot `id`. Files are copies, which share

@@ -25,7 +25,7 @@ weft_status run_origin_find(const struct controller_directories *directories, in
 /**
  * Keep the working directory of `owner`'s run as it is now, with all that was changed in it by hand, as a snapshot of
  * the project for `user`; its id is "" where the run has no directory. For a thread of its own: it reads and writes
- * files. Errors: those of snapshot_take_with(); STATE where `user` is another one and it has files that only the owner
+ * files. Errors: those of snapshot_take(); STATE where `user` is another one and it has files that only the owner
  * may read.
  */
 weft_status run_origin_take(const struct controller_directories *directories, const char *project, int64_t run,

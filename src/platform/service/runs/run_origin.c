@@ -45,7 +45,7 @@ weft_status run_origin_take(const struct controller_directories *directories, co
         status = run_directory_path(directories->runs, run, "work", work, error);
     if (status != WEFT_OK || !file_is_directory(work))
         return status;
-    status = snapshot_take_with(store, work, &public, taken, &failure);
+    status = snapshot_take(store, work, &public, taken, &failure);
     if (status != WEFT_OK && (!refused || strcmp(owner, user) != 0))
         error_set(error, status, "%s%s", failure.text,
                   refused
@@ -53,6 +53,6 @@ weft_status run_origin_take(const struct controller_directories *directories, co
                         "go+r)"
                       : "");
     else if (status != WEFT_OK && (status = snapshot_store_make_private(private, store, owner, error)) == WEFT_OK)
-        status = snapshot_take_with(private, work, &all, taken, error);
+        status = snapshot_take(private, work, &all, taken, error);
     return status;
 }

@@ -172,7 +172,7 @@ weft_status snapshot_upload(struct client *client, const char *project, const ch
     if (status == WEFT_OK)
         status = cache_directory(store, error);
     if (status == WEFT_OK)
-        status = snapshot_take_with(store, directory, &options, &taken, error);
+        status = snapshot_take(store, directory, &options, &taken, error);
     if (status == WEFT_OK)
         status = snapshot_list_load(store, taken.id, path, &list, &size, error);
     if (status != WEFT_OK)
