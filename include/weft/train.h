@@ -2,15 +2,16 @@
 /**
  * weft/train.h: data-parallel training for any program. Name your parameters, say when each gradient is ready, step.
  *
- * It does the rest: gradients fused into buckets and summed over the ranks while the backward pass goes on, the
- * average, clipping, the optimizer (in shards if wanted), the same start everywhere, the learning rate scaled,
- * checkpoints that rank 0 writes. `weft train` is built on this very header. Link with -lweft-train -lweft (pkg-config:
- * weft-train).
+ * Weft does the rest. It fuses gradients into buckets and sums them over the ranks while the backward pass goes on. It
+ * averages and clips them, runs the optimizer (sharded on request), gives all ranks the same initial values, scales the
+ * learning rate, and writes checkpoints from rank 0. `weft train` is built on this header. Link with -lweft-train -lweft
+ * (pkg-config: weft-train).
  *
  *     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
  *     config.optimizer = WEFT_OPTIMIZER_ADAMW;
  *     weft_training_open(context, weft_world(context), &config, &training);
- *     int weight = weft_training_parameter(training, &(weft_parameter){.name = "weight", .shape = {64, 10}});
+ *     int weight = weft_training_parameter(training,
+ *                                          &(weft_parameter){.name = "weight", .shape = {64, 10}});
  *     int bias = weft_training_parameter(training, &(weft_parameter){.name = "bias", .shape = {10}});
  *     weft_training_start(training);                          lays out memory; the ranks compare their names
  *     float *w = weft_training_values(training, weight), *to_w = weft_training_gradient(training, weight);
@@ -28,43 +29,43 @@
  *
  * ## Gradients
  *
- * A gradient's place is the program's to write from the first micro-batch on, and again as soon as
- * weft_training_accumulate() or weft_training_step() has returned. It is zero only before the first micro-batch.
- * Later it holds what Weft left there (sums of micro-batches and ranks), so each micro-batch must write every element:
- * either overwrite, or clear to 0 before adding. Otherwise old sums are added to the new gradient, without an error.
- * After weft_training_ready() the place is Weft's until the micro-batch ends. With WEFT_OPTIMIZER_OWN, the averaged and
- * clipped gradient is there after the step.
+ * The program may write a gradient's array from the first micro-batch on, and again as soon as
+ * weft_training_accumulate() or weft_training_step() has returned. The array is zero only before the first micro-batch.
+ * Later it holds sums of micro-batches and ranks that Weft left there, so each micro-batch must write every element:
+ * either overwrite it, or clear it to 0 before adding. Otherwise old sums are added to the new gradient, without an
+ * error. From weft_training_ready() until the micro-batch ends, the array belongs to Weft. With WEFT_OPTIMIZER_OWN, it
+ * holds the averaged and clipped gradient after the step.
  *
  * ## Order
  *
  * Parameters may be registered in any order, which may differ between ranks: they are matched by name. Gradients may
- * become ready in any order, which may differ between ranks and steps. Where the order differs from what the buckets
- * were laid out for, the ranks agree on a better one after the step; it changes when bytes move, never the result. It
- * is fastest if parameters are registered in forward order and become ready in the opposite one: then neighbors in
- * memory are summed in one go.
+ * become ready in any order, which may differ between ranks and steps. If the order differs from that of the buckets,
+ * the ranks agree on a better one after the step. This changes when bytes move, never the result. It is fastest to
+ * register parameters in forward order and make them ready in the opposite order: then neighbors in memory are summed
+ * together.
  *
  * ## The same bits
  *
  * A global batch is a number of micro-batches. Gradients of micro-batches are added in one canonical order
  * (weft/weft.h), so that the same micro-batches give the same weights, bit for bit, on any number of ranks, with any
  * number of threads, and with the optimizer sharded or not. The number of micro-batches must be a multiple of the
- * number of ranks, and the number of ranks or of micro-batches a rank a power of two; weft_training_start() refuses
- * others.
+ * number of ranks. The number of ranks, or of micro-batches per rank, must be a power of two. weft_training_start()
+ * refuses others.
  *
- * Weft's part (sums, clipping, optimizers) has the same bits on every x86-64 processor. A program has to do its own:
+ * Weft's part (sums, clipping, optimizers) has the same bits on every x86-64 processor. The rest is up to the program:
  * micro-batch number weft_training_micro_batch() must have the same samples, and the same gradients, whichever rank
- * computes it. Libraries that choose kernels by the processor (oneDNN, BLAS) give other gradients on ranks with another
- * instruction set: hold them to one that all ranks have.
+ * computes it. Libraries that choose kernels by the processor (oneDNN, BLAS) give different gradients on ranks with
+ * different instruction sets: restrict them to one that all ranks have.
  *
  * ## Errors
  *
- * As in weft/weft.h: a status, and a message in weft_message(context). Where ranks disagree (a parameter that some
- * lack, another shape, a gradient that was not made ready), every rank gets the same message, which names the
- * parameter and the ranks.
+ * As in weft/weft.h: a status, and a message in weft_message(context). If ranks disagree (a missing parameter, different
+ * shapes, a gradient that was not made ready), every rank gets the same message, which names the parameter and the
+ * ranks. The `training` of a call must not be NULL, except for weft_training_close().
  *
  * ## Threads
  *
- * A training belongs to one thread at a time. Calls marked collective are to be made by all ranks in the same order.
+ * Only one thread at a time may use a training. All ranks make calls marked collective in the same order.
  */
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
@@ -91,11 +92,11 @@ typedef enum weft_rate_scaling {
     WEFT_RATE_ROOT,     /**< times the square root of the ranks, as suits Adam */
 } weft_rate_scaling;
 
-/** The configuration of a training, the same on every rank. Begin with WEFT_TRAINING_CONFIG_DEFAULT. Fields are only
+/** The configuration of a training, the same on every rank. Start from WEFT_TRAINING_CONFIG_DEFAULT. Fields are only
  * ever added at the end. */
 typedef struct weft_training_config {
     size_t size;                    /**< sizeof(weft_training_config) */
-    int micro_batches;              /**< in a global batch, over all ranks; 0: one a rank */
+    int micro_batches;              /**< in a global batch, over all ranks; 0: one per rank */
     weft_optimizer optimizer;       /**< default: the program's own */
     double beta1, beta2, epsilon;   /**< AdamW, LAMB; defaults 0.9, 0.999, 1e-8 */
     double momentum;                /**< SGD, LARS; default 0.9 */
@@ -120,106 +121,181 @@ typedef struct weft_training_config {
 
 /** One array of f32 values that is trained. */
 typedef struct weft_parameter {
-    const char *name;                        /**< different from all others; copied; shorter than 64 bytes */
+    const char *name;                        /**< unique; copied; 1 to 63 bytes */
     size_t shape[WEFT_PARAMETER_DIMENSIONS]; /**< row-major; the first 0 ends it */
     int no_decay;                            /**< 1: without weight decay, whatever its dimensions */
-    int frozen;         /**< 1: stays as it is; its gradient must be made ready, but is not summed */
-    double rate_factor; /**< of the learning rate, for this parameter; 0 means 1, what is below 0 means 0 */
+    int frozen; /**< 1: values do not change; the gradient must be made ready, but is not summed */
+    double
+        rate_factor; /**< multiplies the learning rate of this parameter, at most 1000; 0 means 1, negative means 0 */
 } weft_parameter;
 
 #define WEFT_TRAINING_NOTES 14
 
-/** What a step did; the same on every rank but for the seconds. */
+/** What a step did; the same on every rank except for the seconds. */
 typedef struct weft_training_result {
     uint64_t step;                     /**< steps done, this one included */
-    double gradient_norm;              /**< of the average, before clipping */
+    double gradient_norm;              /**< norm of the averaged gradient, before clipping */
     double rate;                       /**< learning rate, scaling included */
-    double notes[WEFT_TRAINING_NOTES]; /**< means over the global batch of what weft_training_note() was given */
-    double wait_seconds;               /**< that this rank has waited for others */
+    double notes[WEFT_TRAINING_NOTES]; /**< means over the global batch of the values given to weft_training_note() */
+    double wait_seconds;               /**< time that this rank has waited for others */
 } weft_training_result;
 
 typedef struct weft_training weft_training;
 
-/** Begin a training over the ranks of `comm`. Collective. Close it before the context. */
+/* ---- setting up ---- */
+
+/**
+ * Make a training over the ranks of `comm`.
+ *
+ * Every rank of `comm` calls it. `config` may be NULL, which means WEFT_TRAINING_CONFIG_DEFAULT, and is needed only
+ * during the call. End it with weft_training_close(), before the communicator and the context.
+ *
+ * Errors: WEFT_ERROR_ARGUMENT if a number of `config` is out of range, the optimizer cannot be sharded, or a pointer is
+ * NULL (if `context` is, without a message); WEFT_ERROR_MEMORY; WEFT_ERROR_SYSTEM if threads cannot be started.
+ */
 WEFT_API weft_status weft_training_open(weft_context *context, weft_comm *comm, const weft_training_config *config,
                                         weft_training **training);
 
-/** Free everything, values and gradients included. Collective while the context is well. NULL is allowed. */
+/** Free a training with its values and gradients. Collective while the context is whole. NULL is allowed. */
 WEFT_API void weft_training_close(weft_training *training);
 
-/** Register a parameter, before the start. Returns its number, from 0 in order of registration on this rank, or -1 with
- * a message. */
+/**
+ * Register a parameter, before weft_training_start().
+ *
+ * Returns its number: 0, 1, ... in order of registration on this rank. `parameter` and its name are copied.
+ *
+ * Errors: -1, with a message in weft_message(), if the name is empty, too long or already registered, the shape is empty
+ * or too large, rate_factor is above 1000, the training has started, or memory ran out.
+ */
 WEFT_API int weft_training_parameter(weft_training *training, const weft_parameter *parameter);
 
 /**
- * All parameters are registered: compare names and shapes with the other ranks, and lay out values, gradients and the
- * optimizer's state, all zero. Collective. WEFT_ERROR_MISMATCH names a parameter that ranks lack, and these ranks.
+ * Compare the registered parameters with the other ranks, and lay out values, gradients and optimizer state, all zero.
+ *
+ * Collective. Parameters cannot be registered after it.
+ *
+ * Errors: WEFT_ERROR_MISMATCH names a parameter that some ranks lack or have with another shape, and these ranks;
+ * WEFT_ERROR_STATE if there is no parameter, or the training has started; WEFT_ERROR_ARGUMENT if the micro-batches cannot
+ * be divided among the ranks; WEFT_ERROR_MEMORY. All ranks get an error if one does. Also those of weft_allreduce().
  */
 WEFT_API weft_status weft_training_start(weft_training *training);
 
-/** The values of a parameter, and the place of its gradient, of one micro-batch at a time; from the start until close,
- * in memory of weft_alloc(). Every micro-batch has to write the whole gradient: Weft does not clear it. */
+/**
+ * The values of a parameter: f32, in the shape of its registration, row-major.
+ *
+ * `parameter` is the number that weft_training_parameter() returned. The array is in memory of weft_alloc(), belongs to
+ * the training and stays where it is until weft_training_close().
+ *
+ * Errors: NULL, without a message, before weft_training_start() or for a number that is no parameter.
+ */
 WEFT_API float *weft_training_values(weft_training *training, int parameter);
+
+/**
+ * The array for the gradient of a parameter, of one micro-batch at a time, in the shape of its values.
+ *
+ * Every micro-batch has to write all of it; Weft does not clear it. The array is in memory of weft_alloc(), belongs to
+ * the training and stays where it is until weft_training_close().
+ *
+ * Errors: NULL, without a message, before weft_training_start() or for a number that is no parameter.
+ */
 WEFT_API float *weft_training_gradient(weft_training *training, int parameter);
 
-/** Every rank gets rank 0's values. Collective; once, when rank 0 has set them. */
+/**
+ * Copy rank 0's values to every rank.
+ *
+ * Collective. Call it once, after rank 0 has set its initial values.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(), and those of weft_broadcast().
+ */
 WEFT_API weft_status weft_training_share(weft_training *training);
 
 /* ---- steps ---- */
 
-/** Micro-batches that each rank computes in a step. */
+/** The number of micro-batches that each rank computes in a step. Known from weft_training_start() on. */
 WEFT_API int weft_training_micro_batches(const weft_training *training);
 
 /**
- * The micro-batch that this rank computes now, numbered over the whole run: step x micro-batches of a global batch +
- * number in it. Which samples it has should follow from this number alone.
+ * The number of the micro-batch that this rank computes now.
+ *
+ * Micro-batches are numbered over the whole run: step x micro-batches of a global batch + number in the batch. Choose
+ * the samples of a micro-batch by this number alone; then they do not depend on the number of ranks.
  */
 WEFT_API uint64_t weft_training_micro_batch(const weft_training *training);
 
-/** The gradient of `parameter` for the micro-batch under way is complete; it must not be touched until the next one. */
+/**
+ * Declare the gradient of `parameter` complete for the current micro-batch.
+ *
+ * Weft may sum it from now on, so the program must not touch the array until the micro-batch ends. Returns at once.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(), or if it was ready already in this micro-batch;
+ * WEFT_ERROR_ARGUMENT for a number that is no parameter.
+ */
 WEFT_API weft_status weft_training_ready(weft_training *training, int parameter);
 
-/** A number of the micro-batch under way (its loss, its right answers) that is averaged along with the gradients;
- * `which` is below WEFT_TRAINING_NOTES. 0 where nothing is noted. */
+/**
+ * Give a number of the current micro-batch, such as its loss, to be averaged along with the gradients.
+ *
+ * `which` is from 0 to WEFT_TRAINING_NOTES - 1. weft_training_step() puts the mean over the global batch into
+ * notes[which] of its result. A micro-batch without one counts as 0. The value is rounded to f32.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(); WEFT_ERROR_ARGUMENT for another `which`.
+ */
 WEFT_API weft_status weft_training_note(weft_training *training, int which, double value);
 
-/** The micro-batch under way is not this rank's last of the step: take its gradients in. (The last one is ended by the
- * step.) The places of gradients are not cleared. Collective. */
+/**
+ * End a micro-batch that is not this rank's last of the step, and add its gradients to those before.
+ *
+ * Collective. weft_training_step() ends the last one. The gradient arrays are not cleared.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(), or if it is the last one; also those of weft_allreduce().
+ */
 WEFT_API weft_status weft_training_accumulate(weft_training *training);
 
 /**
- * Sum and average the gradients over the global batch, clip, take the optimizer's step. Collective. `result` may be
- * NULL.
+ * End a step: average the gradients over the global batch, clip them, and let the optimizer update the values.
  *
- * Errors, the same on every rank and with all values as they were: WEFT_ERROR_MISMATCH where a gradient was not ready
- * (parameter and ranks are named), WEFT_ERROR_DATA where the gradient or a note is not finite; `result` is set then,
- * too.
+ * Collective. `rate` is the learning rate, before the scaling that the configuration asks for. `result` may be NULL.
+ *
+ * Errors: WEFT_ERROR_MISMATCH if a gradient was not ready (the message names parameter and ranks), WEFT_ERROR_DATA if the
+ * gradient or a note is not finite: the same on every rank, with all values unchanged and `*result` set.
+ * WEFT_ERROR_STATE before weft_training_start(), or if micro-batches of this step are missing. Also those of
+ * weft_allreduce().
  */
 WEFT_API weft_status weft_training_step(weft_training *training, double rate, weft_training_result *result);
 
-/** Steps done. */
+/** The number of steps done, including those before the checkpoint that was loaded. */
 WEFT_API uint64_t weft_training_steps(const weft_training *training);
 
 /* ---- checkpoints ---- */
 
 /**
- * Write values, optimizer state and step below `directory`, whole or not at all, and remove the oldest checkpoints beyond
- * `keep` (0: keep all). Rank 0 writes; safetensors, as docs/tutorials/checkpoints.md tells. Collective.
+ * Write a checkpoint: values, optimizer state and step.
+ *
+ * Collective. Rank 0 writes a directory step-NNNNNNNN below `directory`, whole or not at all, then removes the oldest
+ * checkpoints beyond `keep`; 0 keeps all. The files are safetensors; docs/tutorials/checkpoints.md describes them.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(); WEFT_ERROR_SYSTEM if rank 0 cannot write; WEFT_ERROR_MEMORY. All
+ * ranks get an error if one does. Also those of weft_allreduce().
  */
 WEFT_API weft_status weft_training_save(weft_training *training, const char *directory, unsigned keep);
 
 /**
- * Go on from the newest checkpoint below `directory`, which rank 0 reads: values, optimizer state and step, on any number
- * of ranks. *found is false, and nothing is changed, where there is none. Collective; after the start, instead of
- * weft_training_share().
+ * Resume from the newest checkpoint below `directory`, written on any number of ranks.
+ *
+ * Collective; call it after weft_training_start(), instead of weft_training_share(). Rank 0 reads values, optimizer state
+ * and step. If there is no checkpoint, `*found` is false and nothing changes.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start(); WEFT_ERROR_DATA if the checkpoint is damaged, or has other
+ * parameters or another optimizer; WEFT_ERROR_SYSTEM if it cannot be read; WEFT_ERROR_MEMORY. All ranks get an error if
+ * one does. Also those of weft_broadcast().
  */
 WEFT_API weft_status weft_training_load(weft_training *training, const char *directory, bool *found);
 
 /* ---- all in one array ---- */
 
 /**
- * The places as they lie: parameters in rank 0's order of registration, each at a multiple of 16 elements (64 bytes),
- * the gaps 0. Of the moments a rank has elements [first, first + count): all, unless the optimizer is sharded.
+ * All parameters in memory: in rank 0's order of registration, each at a multiple of 16 elements (64 bytes), gaps 0.
+ * This rank has the optimizer's moments of elements [first, first + count): all, unless the optimizer is sharded.
  */
 typedef struct weft_training_arrays {
     size_t elements;
@@ -228,10 +304,21 @@ typedef struct weft_training_arrays {
     float *first_moments, *second_moments; /**< NULL: the optimizer has none */
 } weft_training_arrays;
 
+/**
+ * Fill in `*arrays`, the arrays of all parameters together. They belong to the training.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start().
+ */
 WEFT_API weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays);
 
-/** Keep a copy of all values rounded to bf16 in `copy` (`elements` of them; NULL: no more): each step brings it up to
- * date. */
+/**
+ * Keep a copy of all values rounded to bf16, which each step updates.
+ *
+ * `copy` has room for `elements` of weft_training_get_arrays() and belongs to the caller, who keeps it until the training
+ * is closed; it is filled at once. NULL ends it.
+ *
+ * Errors: WEFT_ERROR_STATE before weft_training_start().
+ */
 WEFT_API weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy);
 
 #ifdef __cplusplus
