@@ -10,7 +10,7 @@
  *     PROGRAM simulate-agents FIFO      be the agents of all directories that come; until SIGTERM, at which all nodes end
  * well
  *
- * A node whose command is `true` ends after 50 ms, any other when it is told to. What is not simulated is what agents
+ * A node whose command is `true` ends after 50 ms, any other when it is asked to. What is not simulated is what agents
  * and programs take of the machine: measure that with real ones.
  */
 #include "base/clock.h"

@@ -207,7 +207,7 @@ static inline int survivors_body(weft_context *context, int rank, void *argument
     return 0;
 }
 
-/** Run all; returns how many worlds failed. survivors->wrong tells of results, `unloaded` of those that were refused.
+/** Run all; returns how many worlds failed. survivors->wrong counts results, `unloaded` those that were refused.
  */
 static inline int survivors_run(struct survivors *survivors)
 {

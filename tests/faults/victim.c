@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank among which faults happen: it works through a mix of collectives, the same on all ranks; at a random moment
- * one of them suffers a fault; the others note what they are told and how soon, shrink, check a sum, and go on to the
+ * A rank among which faults happen: it works through a mix of collectives, the same on all ranks; at a random time
+ * one of them suffers a fault; the others note what they learn and how soon, shrink, check a sum, and go on to the
  * next. faults starts such ranks, reads what they have noted, and judges it.
  *
  *     victim FAULT SEED EVENTS FILE

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t nodes = cluster.host_count && cluster.host_count < NODES ? cluster.host_count : NODES;
     if (cluster_file_place(&cluster, NULL, nodes, units, &error) != WEFT_OK)
         abort();
-    for (uint32_t node = 1; node < nodes; node++) /* whoever shares a leaf shares a pod */
+    for (uint32_t node = 1; node < nodes; node++) /* nodes that share a leaf share a pod */
         if (leaves[node] < leaves[node - 1] || (leaves[node] == leaves[node - 1] && pods[node] != pods[node - 1]))
             abort();
     cluster_file_free(&cluster);

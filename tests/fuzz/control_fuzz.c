@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a neighbour in the control plane's tree sends once it has proved itself: the plane goes on or fails with a
+/* Whatever a neighbor in the control plane's tree sends once it has proved itself: the plane goes on or fails with a
  * message. */
 #include "core/control/internal/plane.h"
 
@@ -35,7 +35,7 @@ static struct control *open_plane(struct endpoint_info endpoints[RANKS])
     return control;
 }
 
-/* A neighbour that has proved itself; its end of the connection is returned. */
+/* A neighbor that has proved itself; its end of the connection is returned. */
 static int open_neighbour(struct control *control, uint32_t index, uint32_t rank)
 {
     int pair[2];

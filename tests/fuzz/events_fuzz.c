@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as an event file, and as one Event behind right checksums: read to the end, in pieces as well as at once.
+/* Any bytes as an event file, and as one Event with right checksums: read to the end, in pieces as well as at once.
  */
 #include "fuzz_file.h"
 

@@ -116,7 +116,7 @@ static void turn(void)
         event_base_loop(server->base, EVLOOP_NONBLOCK);
 }
 
-/* What comes back is replies of HTTP/1.1, whole and one behind another, but for a stream, which goes on. */
+/* What comes back is replies of HTTP/1.1, whole and one after another, except for a stream, which goes on. */
 static void check(char *bytes, size_t size)
 {
     bool last = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as patterns, and the line behind the last newline as a path: refused with a message, or matched. */
+/* Any bytes as patterns, and the line after the last newline as a path: refused with a message, or matched. */
 #include "platform/snapshot/internal/ignore.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any texts where the kernel tells of memory, processors and control groups of both versions: limits that can be
+/* Any texts where the kernel describes memory, processors and control groups of both versions: limits that can be
  * reckoned with. */
 #include "fuzz_tree.h"
 

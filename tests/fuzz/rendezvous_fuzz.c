@@ -90,7 +90,7 @@ static void put_come(struct stream *stream)
     buffer_free(&payload);
 }
 
-/* To the server: two guests, of which the second says what the input says. */
+/* To the server: two guests; the second says what the input says. */
 static void come(const uint8_t *data, size_t size)
 {
     struct server server = {.what = {.ranks = RANKS,
@@ -125,13 +125,13 @@ static void come(const uint8_t *data, size_t size)
     close(server.what.stop);
 }
 
-/* A server, or a parent, that says what the input says; or a rank that does, to one that is told to be the root. */
+/* A server, or a parent, that says what the input says; or a rank that does, to one that has to be the root. */
 enum speaker { SERVER, PARENT, CHILD };
 
 struct answer {
     enum speaker who;
     int listener, parent;
-    int stop; /* ends the rank's waiting once all is said */
+    int stop; /* ends the rank's waiting after the last message */
     uint16_t parent_port;
     const uint8_t *data;
     size_t size;

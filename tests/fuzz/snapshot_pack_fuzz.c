@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a pack of objects: refused with a message, or objects that lie in it one behind the other. */
+/* Any bytes as a pack of objects: refused with a message, or objects that lie in it one after the other. */
 #include "platform/snapshot/pack.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Boards of which any bytes are others than a rank would write: a job is shown in texts that can be printed, or the
- * status page is none. The input is a list of changes to two status pages of a few ranks.
+ * it is not a status page. The input is a list of changes to two status pages of a few ranks.
  */
 #include "fuzz_file.h"
 

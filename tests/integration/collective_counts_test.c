@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts that ranks do not share: gatherv where only the root knows all of them, types that matter only where elements
- * move, and what is said when a rank gives other than what another one expects of it.
+ * move, and the message when a rank gives other than what another one expects of it.
  */
 #include "../world.h"
 #include "base/random.h"
@@ -123,7 +123,7 @@ static void test_types_matter_only_where_elements_move(void **state)
     assert_int_equal(world_run(&(struct world){.ranks = 4, .ranks_per_node = 2}, types_of_pairs, NULL), 0);
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 enum { RANKS = 3 };
 

@@ -90,7 +90,7 @@ static void *other_thread(void *argument)
     return NULL;
 }
 
-/* What a thread was refused for is not what another one is told. */
+/* The message of a thread's refused call is not another thread's message. */
 static void test_threads_have_their_own(void **state)
 {
     pthread_t thread;

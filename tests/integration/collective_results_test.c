@@ -35,7 +35,7 @@ struct coverage {
     int trials_each; /* of every algorithm */
     size_t most;     /* elements of a block, about */
     bool large;      /* also blocks of several segments */
-    bool leaves;     /* nodes lie under several leaves: algorithms that know of them must serve */
+    bool leaves;     /* nodes lie under several leaves: algorithms that use them must serve */
     bool uneven;     /* nodes that split canonical subtrees: half of the trials are on a reproducible communicator */
 };
 
@@ -486,7 +486,7 @@ static void test_uneven_nodes(void **state)
 }
 
 /* What there is of levels, in the fewest ranks: leaves of two nodes; and two of these in a pod, of two ranks a node.
- * The algorithms that know of leaves serve then, and are looked for. */
+ * The algorithms that use leaves serve then, and are looked for. */
 static const char leaves_file[] = "{\"weft_cluster\": 1, \"name\": \"leaves\", \"levels\": ["
                                   "{\"name\": \"node\", \"size\": %d, \"latency\": 1e-7, \"overhead\": 1e-7, "
                                   "\"bytes_per_second\": 1e10},"

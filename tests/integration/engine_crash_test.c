@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process that holds the local engine is killed at random moments, and so are agents: no program runs twice, none
- * is forgotten, and nothing runs on that nobody knows of.
+ * is forgotten, and no unknown process runs on.
  */
 #include "base/random.h"
 #include "engine_support.h"

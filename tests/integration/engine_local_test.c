@@ -100,7 +100,7 @@ static void output_has_ranks_and_metrics(void **state)
     engine->close(engine);
 }
 
-/* `cause` of a program that is told to end, and whether it was killed. */
+/* `cause` of a program that is asked to end, and whether it was killed. */
 static struct heard ended_by(const char *script, enum engine_end how, uint64_t grace)
 {
     static unsigned number;
@@ -363,7 +363,7 @@ static void commands_run_in_the_node_s_context(void **state)
     node_exec_close(&exec);
     close(master);
 
-    /* Who goes away takes the command along; signals reach it; what cannot be run is said. */
+    /* A client that goes away ends the command; signals reach it; a command that cannot run gives a message. */
     char *sleeper[] = {"sleep", "44.125", NULL};
     struct node_exec_order long_one = {sleeper, NULL, {nothing, nothing, nothing}, false};
     assert_int_equal(engine->exec(engine, &order.attempt, 0, &long_one, &exec, NULL), WEFT_OK);
@@ -452,7 +452,7 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     assert_int_equal(count, 0);
     error_clear(&error);
     assert_int_equal(engine->start(engine, &order, &error), WEFT_ERROR_STATE);
-    /* An agent that was killed behind its last record, before it could say that this is the end. */
+    /* An agent that was killed after its last record, before it could say that this is the end. */
     order.attempt.epoch = 5;
     start(engine, &order);
     struct heard heard = hear_all(engine, &order.attempt, 0);

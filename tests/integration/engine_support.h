@@ -167,7 +167,7 @@ static inline struct heard hear_all(struct engine *engine, const struct attempt 
     return heard;
 }
 
-/* An agent lives on for a moment behind its last record, and a killed one until the kernel has taken it away. */
+/* An agent lives on for a short time after its last record, and a killed one until the kernel has taken it away. */
 static inline void forget(struct engine *engine, const struct attempt *attempt)
 {
     struct error error = {0};

@@ -195,7 +195,7 @@ static int give_and_finalize(weft_context *context, int rank, void *argument)
     uint64_t began = clock_now();
     while (!finalizes(context))
         CHECK(clock_now() - began < PATIENCE * 1e9);
-    /* One of the others is late; who has come is stuck in an operation that rank 0 is through with. */
+    /* One of the others is late; those that have come are stuck in an operation that rank 0 is through with. */
     if (rank == weft_comm_size(world) - 1)
         sleep(3);
     if (rank == 1) {

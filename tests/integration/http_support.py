@@ -107,7 +107,7 @@ def status_of(answer):
 
 
 def sentence_of(answer):
-    """The sentence of an error; it has to be one."""
+    """The message of an error; there has to be one."""
     error = json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]
     assert error["status"] == status_of(answer), answer
     assert len(error["message"]) > 10, answer

@@ -246,7 +246,7 @@ static const struct route_parameter echo_parameters[] = {
     {.name = "text", .required = true, .meaning = "What to say."},
     {.name = "count", .type = ROUTE_INTEGER, .least = 1, .most = 100, .fallback = "3", .meaning = "How often."},
     {.name = "loud", .type = ROUTE_BOOL, .fallback = "false", .meaning = "Whether to shout."},
-    {.name = "colour", .type = ROUTE_CHOICE, .choices = colours, .meaning = "A colour."},
+    {.name = "colour", .type = ROUTE_CHOICE, .choices = colours, .meaning = "A color."},
     {0}};
 static const struct route_parameter thing_parameters[] = {{.name = "thing", .type = ROUTE_NAME, .meaning = "Its name."},
                                                           {0}};

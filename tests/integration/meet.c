@@ -4,7 +4,7 @@
  *
  *     --absent R   rank R goes away without rendezvous anybody
  *     --limit S    the time limit of the rendezvous (WEFT_RENDEZVOUS_LIMIT, or 20)
- *     --stay S     then connect the control plane and stay, until it fails: prints "learned SENTENCE" and exits with 5;
+ *     --stay S     then connect the control plane and stay, until it fails: prints "learned MESSAGE" and exits with 5;
  * or until S seconds have passed: says goodbye and exits with 0
  *     --liveness S the control plane's limit of silence
  *     --leave R    rank R says goodbye at once

@@ -59,7 +59,7 @@ static struct points points_of(struct engine *engine, const struct engine_order 
     "perl -e 'for ($i = 0; $i < %d; $i++) { printf(\"{\\\"step\\\": %%d, \\\"loss\\\": %%g, \\\"%s\\\": 1}\\n\", $i, " \
     "1 / ($i + 1)); %s }'"
 
-/* Blocks that end anywhere in a line come seldom, or one behind the other; alone, and by ranks. */
+/* Blocks that end anywhere in a line come seldom, or one after the other; alone, and by ranks. */
 static void points_come_in_blocks(void **state)
 {
     if (!getenv("WEFT"))
@@ -133,7 +133,7 @@ static void a_file_without_an_end_keeps_no_agent_busy(void **state)
     struct engine_order order =
         order_of("sparse", 1,
                  "echo '{\"near\": 1}' >>$WEFT_METRICS; sleep 1; truncate -s 4T $WEFT_METRICS; echo '{\"far\": 2}' "
-                 ">>$WEFT_METRICS; truncate -s +9K $WEFT_METRICS; echo '{\"behind\": 3}' >>$WEFT_METRICS; truncate -s "
+                 ">>$WEFT_METRICS; truncate -s +9K $WEFT_METRICS; echo '{\"last\": 3}' >>$WEFT_METRICS; truncate -s "
                  "8T $WEFT_METRICS; echo ready; sleep 600");
     struct heard heard = {0};
     start(engine, &order);
@@ -141,7 +141,7 @@ static void a_file_without_an_end_keeps_no_agent_busy(void **state)
     assert_int_equal(engine->stop(engine, &order.attempt, ENGINE_STOP, 0, NULL), WEFT_OK);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_ended));
     assert_int_equal(heard.cause, JOURNAL_STOPPED);
-    assert_string_equal(heard.metrics, "{\"near\": 1}|-1\n{\"far\": 2}|-1\n{\"behind\": 3}|-1\n");
+    assert_string_equal(heard.metrics, "{\"near\": 1}|-1\n{\"far\": 2}|-1\n{\"last\": 3}|-1\n");
     engine->close(engine);
 }
 

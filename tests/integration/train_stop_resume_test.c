@@ -2,7 +2,7 @@
 /*
  * A run that is stopped again and again, between a step and the evaluation after it, before the last evaluation among
  * others, ends as one that nobody stopped: the same evaluations, each once, the same early stop, the same best and last
- * checkpoint, bit for bit. One rank alone is told to stop.
+ * checkpoint, bit for bit. One rank alone gets the request to stop.
  */
 #include "training/checkpoint/checkpoint.h"
 #include "training/train/loop/trainer.h"
@@ -111,7 +111,7 @@ static int body(weft_context *context, int rank, void *argument)
     return 0;
 }
 
-/* The lines that tell of evaluations. */
+/* The lines of evaluations. */
 static void find_evaluations(char *said, char *text, size_t size)
 {
     char *rest = NULL;

@@ -44,7 +44,7 @@ static void make_gradient(uint64_t micro_batch, int tensor, const float *values,
         gradient[e] = (float)(random_uniform(micro_batch * TENSORS + (uint64_t)tensor, e) - 0.5) + 0.01f * values[e];
 }
 
-/* What all ranks of one run are told. */
+/* What all ranks of one run get. */
 struct plan {
     weft_optimizer optimizer;
     int micro_batches, steps;

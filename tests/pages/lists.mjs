@@ -101,7 +101,7 @@ export async function keysOfList(page, platform) {
     await page.getByText("1 run selected").waitFor({ state: "hidden" });
 }
 
-/** Nothing is called live before it is there; an answer that does not come is told, and asked for again. */
+/** Nothing is called live before it is there; a missing answer is reported, and asked for again. */
 export async function firstAnswer(page, platform) {
     const address = /\/api\/v1\/runs\?/;
     await page.route(address, async (route) => {
@@ -202,7 +202,7 @@ export async function signOut(page) {
     page.allowed = null;
 }
 
-/** Runs of one's own that do nothing are told on every page, for as long as they do nothing; those of others are not. */
+/** A user's own idle runs are shown on every page, for as long as they do nothing; those of others are not. */
 export async function idleRunsAreTold(page, platform, known) {
     const { user } = await platform.get("/server");
     const run = await platform.submit("speech", { name: "waits for input", command: ["true"], nodes: 4, slots: 4 });
@@ -285,7 +285,7 @@ export async function outOfUse(page, platform) {
     await platform.ask("POST", `/nodes/${host.host}/drain`, { reason: "" });
     await page.goto(`${platform.address}/cluster.html`);
     const figures = () => page.locator(".figures > div").allInnerTexts();
-    let read = {}; // all at one moment: they are drawn anew while the cluster changes
+    let read = {}; // all at one time: they are redrawn while the cluster changes
     await until("there is a figure for it", async () => {
         read = Object.fromEntries((await figures()).map((text) => text.split("\n").slice(0, 2)));
         return read["Out of use"] && / of \d/.test(read.Taken);

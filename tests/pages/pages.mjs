@@ -391,7 +391,7 @@ async function project(page, platform) {
     assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Role of chen");
 }
 
-/* ---- for every page: widths, colours, names ---------------------------------------------------------------------- */
+/* ---- for every page: widths, colors, names ---------------------------------------------------------------------- */
 
 async function everywhere(platform, known) {
     const places = [

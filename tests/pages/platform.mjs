@@ -75,7 +75,7 @@ export class Platform {
         return this.ask("GET", path);
     }
 
-    /** Submit a run as a user (undefined: whoever the server's own token is), and tell its number. */
+    /** Submit a run as a user (undefined: the user of the server's own token), and tell its number. */
     async submit(project, specification, token) {
         return (await this.ask("POST", `/projects/${project}/runs`, specification, token)).run;
     }

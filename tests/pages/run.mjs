@@ -24,7 +24,7 @@ function assertWhole(found) {
     found.forEach((number, index) => assert.equal(number, found[0] + index, `no line is left out, none comes twice: ${found}`));
 }
 
-/** Lines come by themselves, as long as somebody looks; whoever reads older ones is not disturbed. */
+/** Lines come by themselves, as long as the page is visible; a reader of older ones is not disturbed. */
 export async function liveLogs(page, platform) {
     const run = await platform.submit("speech", { name: "prints", command: printing });
     await platform.wait(run, "running");
@@ -60,7 +60,7 @@ export async function liveLogs(page, platform) {
     await hasMore(page, paused + 8);
     page.allowed = null;
 
-    // Four windows, of which a browser makes six connections at most.
+    // Four windows; a browser makes at most six connections.
     const others = await Promise.all([1, 2, 3].map(() => page.context().newPage()));
     for (const other of others) await other.goto(`${platform.address}/run.html?run=${run}#logs`);
     for (const window of [page, ...others]) {
@@ -234,7 +234,7 @@ export async function cancelledRun(page, platform, known) {
     assert.match(await page.locator(".facts div", { hasText: "Waited" }).locator("dd").textContent(), /^\d/);
 }
 
-/** No run of this number: a sentence, and a way back. */
+/** No run of this number: a message, and a way back. */
 export async function noRun(page, platform) {
     page.allowed = /404/;
     await page.goto(`${platform.address}/run.html?run=99999`);
@@ -330,7 +330,7 @@ export async function curvesSay(page, platform, known) {
     await page.getByRole("button", { name: "Steps", exact: true }).click();
     await platform.ask("POST", `/runs/${run}/stop`);
 
-    // A rank is hidden by the keyboard; the values of all others are told, wherever the pointer is.
+    // A rank is hidden by the keyboard; the values of all others are shown, wherever the pointer is.
     await page.goto(`${platform.address}/run.html?run=${known.training}`);
     const loss = curve("train/loss");
     await loss.getByRole("button", { name: /Every rank/ }).click();
@@ -347,7 +347,7 @@ export async function curvesSay(page, platform, known) {
     });
 }
 
-/** In a narrow window all of its nodes and checkpoints can be read, and each is told once how it ended. */
+/** In a narrow window all of its nodes and checkpoints can be read, and each has its outcome once. */
 export async function narrowParts(page, platform, known) {
     const cells = async (tab, most) => {
         await page.setViewportSize({ ...wide, width: most });

@@ -81,7 +81,7 @@ export function lookAround() {
         )
         .map((element) => element.outerHTML);
     const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    /* The luminance of colours laid one over the other. */
+    /* The luminance of colors laid one over the other. */
     const light = (colours) => {
         pen.clearRect(0, 0, 1, 1);
         for (const colour of colours) {

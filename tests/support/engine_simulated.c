@@ -153,7 +153,7 @@ static void want_end(struct engine_simulated *simulated, struct simulated_node *
         end_node(simulated, node);
 }
 
-/* What a node does by itself at its next moment. */
+/* What a node does by itself at its next event. */
 static uint64_t node_moment(const struct simulated_node *node)
 {
     uint64_t first = node->next < node->beat_at ? node->next : node->beat_at;
@@ -381,7 +381,7 @@ static weft_status simulated_stop(struct engine *engine, const struct attempt *a
                  how == ENGINE_KILL ? 0
                  : grace            ? grace
                                     : at->grace,
-                 how == ENGINE_CHECKPOINT ? "it was told to write a checkpoint and end" : "it was told to stop");
+                 how == ENGINE_CHECKPOINT ? "it had to write a checkpoint and end" : "it had to stop");
     return WEFT_OK;
 }
 

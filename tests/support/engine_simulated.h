@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The engine that runs nothing: attempts take virtual time, and hosts fail when they are told to. For tests of what
+ * The engine that runs nothing: attempts take virtual time, and hosts fail when the test says so. For tests of what
  * drives engines, and for traces. It reads no clock, no file and no network; the same calls give the same records.
  *
- * Each node is started `start_takes` after start(), runs for as long as its behaviour says, and ends. Nothing happens
+ * Each node is started `start_takes` after start(), runs for as long as its behavior says, and ends. Nothing happens
  * but in start(), stop() and engine_simulated_advance(). Unlike a real engine it refuses slots that another node still
  * holds: who hands them out twice is found here.
  *
@@ -46,11 +46,11 @@ struct engine_simulated_config {
 weft_status engine_simulated_open(const struct engine_simulated_config *config, struct engine **engine,
                                   struct error *error);
 
-/** The present moment; the next one at which something happens by itself, UINT64_MAX if nothing will. */
+/** The present time; the next time at which something happens by itself, UINT64_MAX if nothing will. */
 uint64_t engine_simulated_now(const struct engine *engine);
 uint64_t engine_simulated_next(const struct engine *engine);
 
-/** Let everything happen up to and at `moment`, in order of time; a moment that has passed changes nothing. */
+/** Let everything happen up to and at `moment`, in order of time; a time that has passed changes nothing. */
 void engine_simulated_advance(struct engine *engine, uint64_t moment);
 
 /**

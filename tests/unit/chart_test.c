@@ -109,7 +109,7 @@ static void smoothing_keeps_ends_means_and_gaps(void **state)
     const double values[] = {9, 1, 1, 4, 1, 1, NAN, 1, 1, 7};
     double smooth[10];
     assert_int_equal(curve_smooth(values, 10, 2, smooth, NULL), WEFT_OK);
-    assert_true(smooth[0] == 9 && smooth[9] == 7); /* the ends have no neighbours on both sides */
+    assert_true(smooth[0] == 9 && smooth[9] == 7); /* the ends have no neighbors on both sides */
     assert_true(isnan(smooth[6]));
     assert_true(smooth[3] > 1 && smooth[3] < 4);
     assert_int_equal(curve_smooth(values, 10, 0, smooth, NULL), WEFT_OK);

@@ -29,7 +29,7 @@ static struct {
     bool no_swap;       /* the file system cannot swap two names */
 } fault;
 
-/* What was done to files, a letter a call: write, fsync, rename. Neighbouring writes are one. */
+/* What was done to files, a letter a call: write, fsync, rename. Neighboring writes are one. */
 static char done[64];
 
 static void note(const char *name)

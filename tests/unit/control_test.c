@@ -255,7 +255,7 @@ static void run_by_hand(struct rank ranks[2], void *(*function)(void *rank))
     }
 }
 
-/* Strangers that hold connections to a rank open, silent or half-way through a greeting, keep its neighbours out no
+/* Strangers that hold connections to a rank open, silent or half-way through a greeting, keep its neighbors out no
  * more than those that speak another language. */
 static void half_open_connections_block_nobody(void **state)
 {
@@ -278,7 +278,7 @@ static void half_open_connections_block_nobody(void **state)
         close(strangers[i]);
 }
 
-/* A neighbour that has proved itself sends what is no frame, or a frame that is none of the control plane's. */
+/* A neighbor that has proved itself sends bytes that are no frame, or a frame that is not the control plane's. */
 static void a_malformed_frame_ends_the_connection_with_a_message(void **state)
 {
     static const uint32_t headers[][2] = {{UINT32_MAX, 1},        {0, 0},

@@ -67,7 +67,7 @@ static void who_cannot_pay_waits_until_enough_has_accrued(void **state)
     close_world(&world);
 }
 
-/* It starts when what is lacking has accrued, and not with the next minute; what is told counts down to that. */
+/* It starts when what is lacking has accrued, and not with the next minute; the forecast counts down to that. */
 static void the_moment_it_has_accrued_is_the_moment_it_starts(void **state)
 {
     struct world world;

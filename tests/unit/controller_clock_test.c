@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock is set back by hours: what was due in a moment is not due in hours. It is set forward: nobody pays for
+/* The clock is set back by hours: what was due soon is not due in hours. It is set forward: nobody pays for
  * hours that did not pass. */
 #include "controller_support.h"
 #include "platform/controller/internal/state.h"

@@ -40,7 +40,7 @@ static void a_class_has_a_longest_time(void **state)
     close_world(&world);
 }
 
-/* The time limit that a run shows, and how often it was told that this is less than it asked for. */
+/* The time limit that a run shows, and how often a remark said that this is less than it asked for. */
 static unsigned limit_told(struct world *world, int64_t run, int64_t shown)
 {
     struct registry_event *list;
@@ -227,7 +227,7 @@ static void a_class_that_is_not_there_is_refused(void **state)
     close_world(&world);
 }
 
-/* How often a run's owner was told something. */
+/* How often a run's owner got a remark. */
 static unsigned notes_of(struct world *world, int64_t run)
 {
     struct registry_event *list;
@@ -307,7 +307,7 @@ static void an_idle_run_is_marked_until_it_works_again(void **state)
     assert_int_equal(run_of(world.registry, run).idle_since, world.now);
     assert_int_equal(registry_idle_runs(world.registry, &idle_runs, NULL), WEFT_OK);
     assert_int_equal(idle_runs, 1);
-    /* Another controller knows of it, and tells nobody again. */
+    /* Another controller has it, and reports nothing again. */
     controller_close(world.controller);
     open_controller(&world);
     assert_int_equal(controller_flag_idle(world.controller, run, "used nothing", world.now + MINUTE, NULL), WEFT_OK);

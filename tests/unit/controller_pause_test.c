@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The re-run after a failure comes after a pause that grows; who has not failed has none. */
+/* The re-run after a failure comes after a backoff that grows; runs that have not failed have none. */
 #include "controller_support.h"
 #include "platform/controller/internal/state.h"
 
@@ -129,7 +129,7 @@ static void a_first_failure_of_the_platform_costs_no_pause(void **state)
     pass(&world, world.now + SECOND);
     assert_why(&world, run, "waits 1 s before it is tried again, because the platform has failed it 3 times, last: ");
     pass(&world, world.now + MINUTE);
-    assert_pauses(&world, run, pauses, 3, SECOND - 1); /* nobody tells of a host that fails */
+    assert_pauses(&world, run, pauses, 3, SECOND - 1); /* no remark blames a host */
     assert_int_equal(state_of(&world, run), RUN_RUNNING);
     close_world(&world);
 }

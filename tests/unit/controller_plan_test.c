@@ -87,7 +87,7 @@ static void it_is_made_once_for_a_state(void **state)
     assert_ptr_equal(plan_of(&world)->waiting, first);
     pass(&world, BEGIN + 5 * SECOND); /* steps in which nothing happens */
     assert_ptr_equal(plan_of(&world)->waiting, first);
-    /* One that has just come is in it before a pass has seen it, behind the others. */
+    /* One that has just come is in it before a pass has seen it, after the others. */
     runs[2] = give(&world, 1, 1, "", HOUR);
     const struct controller_plan *plan = plan_of(&world);
     assert_int_equal(plan->waiting_count, 2);

@@ -82,7 +82,7 @@ static void a_gang_that_may_spans_pods(void **state)
     close_world(&world);
 }
 
-/* A host has the slots that it has, not those of its neighbours. */
+/* A host has the slots that it has, not those of its neighbors. */
 static void hosts_of_a_pod_may_differ(void **state)
 {
     struct world world;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent that is stopped or stuck obeys nobody: whoever has to end, by a time limit or by a wish, ends nevertheless,
+ * An agent that is stopped or stuck obeys nobody: a run that has to end, by a time limit or by request, ends nevertheless,
  * and its slots are free again. One that need not end goes on, and says that nothing is heard of it.
  */
 #define WORLD_HEARTBEAT 10000
@@ -125,7 +125,7 @@ static void a_frozen_run_can_be_stopped(void **state)
     close_world(&world);
 }
 
-/* The next server knows of the wish, and not since when. */
+/* The next server has the request, but not its time. */
 static void a_frozen_run_can_be_stopped_across_a_restart(void **state)
 {
     struct world world;

@@ -33,7 +33,7 @@ static void ask(struct world *world, int64_t number, enum run_cause cause)
     run->place = CONTROLLED_IN_QUEUE;
 }
 
-/* Ask for the end of an attempt at `moment`, of a program that ends with `code` when it is told to; the controller may
+/* Ask for the end of an attempt at `moment`, of a program that ends with `code` when it is asked to; the controller may
  * die before it has told anybody. */
 static void ask_at(enum run_cause cause, enum moment moment, uint32_t code, bool dies)
 {

@@ -34,7 +34,7 @@ struct world {
     int64_t now, durations[RUNS];
     unsigned attempts[RUNS];
     uint32_t code[RUNS];
-    uint32_t stop_code; /**< of those that are told to end */
+    uint32_t stop_code; /**< of those that are asked to end */
 };
 
 static inline void behave(void *context, const struct attempt *attempt, uint32_t node,
@@ -152,7 +152,7 @@ static inline void pass(struct world *world, int64_t moment)
     world->now = moment;
 }
 
-/* Whether such a change is among the events of a run; none may tell of a slot that was given out twice. */
+/* Whether such a change is among the events of a run; none may be about a slot that was given out twice. */
 static inline bool has_event(struct world *world, int64_t run, enum run_cause cause)
 {
     struct registry_event *list;

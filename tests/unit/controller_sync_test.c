@@ -75,7 +75,7 @@ static void only_steps_of_consequence_are_synced(void **state)
     close_world(&world);
 }
 
-/* Records that were told, and the number of the last. */
+/* Records that were reported, and the number of the last. */
 struct told {
     int64_t records, last;
 };
@@ -117,7 +117,7 @@ static void what_is_of_no_consequence_is_noted_once_a_minute(void **state)
     controller_close(world.controller);
     open_controller(&world);
     pass(&world, BEGIN + 5 * MINUTE + 2 * SECOND);
-    assert_int_equal(told.records, told.last - noted); /* those behind what was noted, again, and those that are new */
+    assert_int_equal(told.records, told.last - noted); /* those after what was noted, again, and those that are new */
     assert_true(told.last >= last);
     pass(&world, BEGIN + 11 * MINUTE);
     assert_int_equal(dealt(&world, run), told.last); /* with its end */

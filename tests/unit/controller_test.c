@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The controller between a registry and a simulated engine, in virtual time: runs start, give way, end and are run
- * again; hosts fail; the controller itself dies at any moment and another one goes on.
+ * again; hosts fail; the controller itself dies at any time and another one goes on.
  */
 #include "base/random.h"
 #include "controller_support.h"

@@ -163,7 +163,7 @@ static void what_has_ended_unheard_is_lost_sooner(void **state)
     close_world(&world);
 }
 
-/* What is damaged is killed at once. Who waits for its slots, and a second attempt of its own, wait for that. */
+/* A damaged attempt is killed at once. Runs that wait for its slots, and a second attempt of its own, wait for that. */
 static void slots_are_nobody_s_before_it_is_dead(void **state)
 {
     static const weft_status statuses[] = {WEFT_ERROR_DATA, WEFT_ERROR_STATE};

@@ -168,7 +168,7 @@ static void slow_starts_and_stops_are_spread_over_steps(void **state)
     close_world(&world);
 }
 
-/* What cannot be started is tried again and again, and keeps none behind it from being started. */
+/* What cannot be started is tried again and again, and keeps none after it from being started. */
 static int64_t refused_below;
 
 static weft_status refuse_some(struct engine *engine, const struct engine_order *order, struct error *error)

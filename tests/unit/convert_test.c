@@ -52,7 +52,7 @@ static void every_half_is_its_number_and_comes_back(void **state)
         }
 }
 
-/* Between neighbours a < b: below the middle a, above it b, in the middle the even one. */
+/* Between neighbors a < b: below the middle a, above it b, in the middle the even one. */
 static void numbers_between_go_to_the_nearest(void **state)
 {
     for (size_t t = 0; t < 2; t++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log of a database is written back by a thread of its own: the writer waits for no sync, readers see whole
- * commits meanwhile, and what was acknowledged outlives a kill at any moment. */
+ * commits meanwhile, and what was acknowledged outlives a kill at any time. */
 #include "base/clock.h"
 #include "platform/store/database.h"
 #include "temporary.h"
@@ -78,7 +78,7 @@ static int64_t count(struct database *database)
     return rows;
 }
 
-/* How many there are without the log; -1: that cannot be told, as pages are being written. */
+/* How many there are without the log; -1: that is unknown, as pages are being written. */
 static int64_t count_written_back(const char *path)
 {
     char name[FILE_PATH_BYTES + 32];

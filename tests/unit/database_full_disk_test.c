@@ -202,7 +202,7 @@ static void a_directory_that_cannot_be_written(void **state)
     database_close(box);
 }
 
-/* Nobody else can take what is kept behind the log, and commits find room there. */
+/* Nobody else can take what is kept after the log, and commits find room there. */
 static void space_that_was_kept(void **state)
 {
     clear_disk();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that writes to a database is killed by SIGKILL at random moments: what it had been told is kept is there,
+ * A process that writes to a database is killed by SIGKILL at random times: what was acknowledged to it is there,
  * each transaction whole. Environment: WEFT_TEST_KILLS, how many moments (30; the long form takes 200).
  */
 #include "platform/store/database.h"
@@ -50,7 +50,7 @@ static weft_status add(struct database *book, enum database_durability durabilit
     return database_end(book, status, error);
 }
 
-/* Write until killed: single transactions of both kinds, and groups. Each is told when it is kept, not before. */
+/* Write until killed: single transactions of both kinds, and groups. Each is acknowledged when it is kept, not before. */
 static void write_on(const char *path, int tell)
 {
     struct database *book;
@@ -110,9 +110,9 @@ static void killed_at_random_moments(void **state)
         assert_int_equal(statement_integer(select, 1), 0);
         assert_int_equal(statement_end(select, NULL), WEFT_OK);
         assert_int_equal(rows % ROWS, 0);
-        /* All that was told is there, and of what was not told at most the last transaction or group. */
+        /* All that was acknowledged is there, and of the rest at most the last transaction or group. */
         if (rows / ROWS < told || rows / ROWS > told + MEMBERS)
-            fail_msg("%" PRId64 " transactions were told, %" PRId64 " are there", told, rows / ROWS);
+            fail_msg("%" PRId64 " transactions were acknowledged, %" PRId64 " are there", told, rows / ROWS);
         most = rows / ROWS - told > most ? rows / ROWS - told : most;
         told = rows / ROWS;
         database_close(book);

@@ -20,7 +20,7 @@
 
 static const char *const migrations[] = {
     "CREATE TABLE things (thing INTEGER PRIMARY KEY, name TEXT UNIQUE, weight REAL, bytes BLOB) STRICT;",
-    "ALTER TABLE things ADD COLUMN colour TEXT NOT NULL DEFAULT 'grey'; CREATE INDEX by_colour ON things (colour);",
+    "ALTER TABLE things ADD COLUMN color TEXT NOT NULL DEFAULT 'gray'; CREATE INDEX by_color ON things (color);",
 };
 static const struct database_schema first = {"a box of things", APPLICATION, migrations, 1};
 static const struct database_schema second = {"a box of things", APPLICATION, migrations, 2};
@@ -259,11 +259,11 @@ static void mistakes_of_callers_are_told(void **state)
 {
     struct database *box = open_box(new_path(), &first);
     struct error error = {0};
-    struct statement *wrong = database_prepare(box, "SELECT colour FROM things");
+    struct statement *wrong = database_prepare(box, "SELECT color FROM things");
     statement_bind_integer(wrong, 1);
     assert_false(statement_next(wrong));
     assert_int_not_equal(statement_end(wrong, &error), WEFT_OK);
-    assert_non_null(strstr(error.text, "colour"));
+    assert_non_null(strstr(error.text, "color"));
     error_clear(&error);
     assert_int_equal(statement_run(database_prepare(box, "SELECT 1; SELECT 2"), &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "not one statement"));
@@ -276,7 +276,7 @@ static void mistakes_of_callers_are_told(void **state)
     statement_bind_integer(many, 2);
     assert_int_not_equal(statement_run(many, &error), WEFT_OK);
     /* "Text" in double quotes is no text, and a text is no whole number. */
-    assert_int_not_equal(statement_run(database_prepare(box, "SELECT \"colour\" FROM things"), NULL), WEFT_OK);
+    assert_int_not_equal(statement_run(database_prepare(box, "SELECT \"color\" FROM things"), NULL), WEFT_OK);
     assert_int_equal(database_begin(box, DATABASE_DURABLE, NULL), WEFT_OK);
     struct statement *typed = database_prepare(box, "UPDATE things SET weight = ?");
     statement_bind_text(typed, "heavy");
@@ -394,15 +394,15 @@ static void an_older_schema_is_brought_up(void **state)
     assert_int_equal(add_whole(box, "old"), WEFT_OK);
     database_close(box);
     /* Not by migrations that fail: then all is as before. */
-    static const char *const failing[] = {"", "DELETE FROM things; ALTER TABLE things ADD COLUMN colour TEXT;",
+    static const char *const failing[] = {"", "DELETE FROM things; ALTER TABLE things ADD COLUMN color TEXT;",
                                           "nonsense"};
     static const struct database_schema broken = {"a box of things", APPLICATION, failing, 3};
     refused(path, &broken, WEFT_ERROR_SYSTEM, "cannot bring up the schema");
     box = open_box(path, &second);
-    struct statement *select = database_prepare(box, "SELECT name, colour FROM things");
+    struct statement *select = database_prepare(box, "SELECT name, color FROM things");
     assert_true(statement_next(select));
     assert_string_equal(statement_text(select, 0), "old");
-    assert_string_equal(statement_text(select, 1), "grey");
+    assert_string_equal(statement_text(select, 1), "gray");
     assert_int_equal(statement_end(select, NULL), WEFT_OK);
     database_close(box);
     refused(path, &first, WEFT_ERROR_DATA, "newer weft");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats of datasets are recognised, splits by name are found, and every bad file gets a message. */
+/* Formats of datasets are recognized, splits by name are found, and every bad file gets a message. */
 #include "temporary.h"
 #include "training/data/dataset.h"
 

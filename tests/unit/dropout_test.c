@@ -194,7 +194,7 @@ struct passes {
     float *gradients;
 };
 
-/* What micro-batches of `batch` sequences give, of which the first is sample `sample`: the mean over them. */
+/* The mean over micro-batches of `batch` sequences; the first sequence is sample `sample`. */
 static struct passes passes_of(const struct model_shape *shape, struct model_options options, uint64_t sample,
                                size_t *elements)
 {

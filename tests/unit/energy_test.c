@@ -102,7 +102,7 @@ static void unknown_energy_has_unknown_parts(void **state)
     assert_true(isnan(energy_divide(NAN, 10, NULL, NULL, 0)));
 }
 
-/* Whatever is measured: parts are none below zero, make the whole with the rest, and are in proportion. */
+/* Whatever is measured: no part is below zero, make the whole with the rest, and are in proportion. */
 static void parts_make_the_whole(void **state)
 {
     for (uint64_t draw = 0; draw < 20000; draw++) {

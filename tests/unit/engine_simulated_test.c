@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated engine: virtual time, ends as they are told, failures of hosts, and the rules of every engine. */
+/* The simulated engine: virtual time, ends as the test sets them, failures of hosts, and the rules of every engine. */
 #include "../support/engine_simulated.h"
 
 #include <setjmp.h>

@@ -161,7 +161,7 @@ static void *swap(void *argument)
     return NULL;
 }
 
-/* Whoever can change what is removed cannot have something else removed. */
+/* A user who can change the removed directory cannot have something else removed. */
 static void what_is_removed_leads_nowhere(void **state)
 {
     char name[64], outside[FILE_PATH_BYTES], tree[FILE_PATH_BYTES], link[FILE_PATH_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs as a stand-in for NVIDIA's library tells of them: ones that work, fail, and come back. */
+/* GPUs as a stand-in for NVIDIA's library reports them: ones that work, fail, and come back. */
 #include "observe/telemetry/gpu_metrics.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ static int unload_stand_in(void **state)
     gpu_metrics_close(metrics);
     const int users = script->users;
     dlclose(loaded);
-    return users; /* whoever has started the library has ended it */
+    return users; /* every user that started the library has ended it */
 }
 
 static void open_and_sample(void)

@@ -117,7 +117,7 @@ struct liar {
     _Atomic bool stop;
 };
 
-/* Other numbers at every moment, never those with which the status page was opened. */
+/* Other numbers at every time, never those with which the status page was opened. */
 static void *lie(void *argument)
 {
     struct liar *liar = argument;

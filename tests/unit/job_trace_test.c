@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces of jobs in both formats, as others write them. What is wrong is told with its line: cluster_simulation_test.
+/* Traces of jobs in both formats, as others write them. Faults are reported with their line: cluster_simulation_test.
  */
 #include "platform/scheduler/internal/trace.h"
 
@@ -56,7 +56,7 @@ static void the_standard_workload_format(void **state)
     trace_free(&trace);
 }
 
-/* What lies behind them cannot be read here. */
+/* What follows them cannot be read here. */
 static void the_last_line_ends_with_the_bytes(void **state)
 {
     static const char *const texts[] = {"\t", "submit_s,duration_s,num_gpus\n1,2,3\n  ", "; SWF\n1 0 1 3 4 1 1 4\n \t"};

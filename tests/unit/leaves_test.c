@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes share a leaf is told from what their pairs measured, and nothing is told from noise. */
+/* Which nodes share a leaf follows from what their pairs measured, and nothing follows from noise. */
 #include "base/random.h"
 #include "core/topology/leaves.h"
 

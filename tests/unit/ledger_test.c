@@ -103,7 +103,7 @@ static void what_has_accrued_is_shown_without_a_posting(void **state)
         assert_int_equal(added, budget.accruing);
         assert_int_equal(budget_of(database, "vision").accruing, 0);
     }
-    /* When there is so much more, it is there, and not a moment before. */
+    /* When there is so much more, it is there, and not earlier. */
     CHANGE(database, ledger_budget_put(database, "vision", 7 * MINUTE + 1, 1000 * MINUTE, true, 4 * 3600000, &error));
     assert_int_equal(ledger_funds_get(database, "vision", "ada", &funds, NULL), WEFT_OK);
     for (int64_t lacking = 1; lacking <= funds.room; lacking *= 3) {
@@ -184,7 +184,7 @@ static void a_run_is_held_settled_and_refunded(void **state)
     /* It does not: the pool pays, whole. */
     CHANGE(database, ledger_hold(database, second, 1, 60 * MINUTE, MINUTE, false, 6, &held, &error));
     assert_int_equal(held, 60 * MINUTE);
-    /* Neither does: whoever has most gives that. */
+    /* Neither does: the member with the largest share gives that. */
     CHANGE(database, ledger_hold(database, third, 1, 60 * MINUTE, MINUTE, false, 7, &held, &error));
     assert_int_equal(held, 10 * MINUTE);
     assert_int_equal(ledger_hold_end(held, 4, 1000), 1000 + 150000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock on a file: who has it is told; it ends with its process, and with children that had not begun yet. */
+/* A lock on a file: a refused process learns who has it; it ends with its process, and with children that had not begun yet. */
 #include "base/clock.h"
 #include "base/file/file.h"
 #include "base/file/lock.h"

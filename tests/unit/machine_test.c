@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(files_that_hold_no_machine),
     };
 #ifdef __SANITIZE_ADDRESS__
-    /* libpciaccess, behind hwloc's pci component, never frees what it found. */
+    /* libpciaccess, used by hwloc's pci component, never frees what it found. */
     setenv("HWLOC_COMPONENTS", "-pci", 1);
 #endif
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that are sampled at times of their own are one curve over time, in which each of them counts once. */
+/* Nodes that are each sampled by its own clock are one curve over time, in which each of them counts once. */
 #include "base/random.h"
 #include "platform/metrics/query/draw.h"
 #include "temporary.h"

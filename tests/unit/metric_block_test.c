@@ -30,7 +30,7 @@ static size_t there_and_back(const struct metric_point *points, size_t count)
     assert_int_equal(metric_block_read(bytes, size, "here", read, &found, NULL, NULL), WEFT_OK);
     assert_int_equal(found, count);
     assert_memory_equal(read, points, count * sizeof *points);
-    /* With something behind it. */
+    /* With something after it. */
     assert_int_equal(metric_block_read(bytes, sizeof bytes, "here", read, &found, &used, NULL), WEFT_OK);
     assert_int_equal(used, size);
     assert_int_equal(metric_block_read(bytes, size + 1, "here", read, &found, NULL, NULL), WEFT_ERROR_DATA);

@@ -278,7 +278,7 @@ static void progress_is_no_curve(void **state)
     assert_progress("{\"step\":3,\"loss\":2,\"progress\":3,\"of\":3,\"seconds_left\":null,\"a\":1}", 3, 3, -1);
     assert_int_equal(line.count, 2);
     assert_true(value("loss") == 2 && value("a") == 1);
-    /* Without a step its other numbers are none. */
+    /* Without a step its other numbers are not metrics. */
     assert_progress("{\"loss\":2,\"progress\":3,\"of\":4,\"seconds_left\":-3}", 3, 4, -1);
     assert_int_equal(line.count, 0);
     assert_progress("{\"progress\":3,\"of\":4,\"seconds_left\":1e300}", 3, 4, -1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of metrics: runs that went on, lines that were torn, and files that are none. */
+/* Files of metrics: runs that went on, lines that were torn, and files of other kinds. */
 #include "platform/metrics/read/metrics_file.h"
 
 #include "temporary.h"

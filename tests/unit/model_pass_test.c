@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract of forward, backward, evaluation and extension: what is told, overwritten, refused. */
+/* The contract of forward, backward, evaluation and extension: what is reported, overwritten, refused. */
 #include "training/model/model.h"
 #include "training/model/not_finite.h"
 #include "training/optimizer/optimizer.h"
@@ -133,7 +133,7 @@ struct told {
     struct fixture *fixture;
     size_t next; /* the range told last begins here */
     size_t calls;
-    float *copy; /* of what was told, at the time */
+    float *copy; /* of what was reported, at the time */
 };
 
 static void take_ready(void *context, size_t first, size_t count)
@@ -186,7 +186,7 @@ static void backward_overwrites_and_clears_the_gaps(void **state)
     fixture->device->release(fixture->device, other);
 }
 
-/* What is made anew is made of the same numbers: not a bit differs. */
+/* Recomputation uses the same numbers: not a bit differs. */
 static void recomputation_gives_the_same_gradients(void **state)
 {
     struct fixture *fixture = *state;

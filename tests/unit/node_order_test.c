@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent is told: orders, stops and fences come back as they were written, or are refused. */
+/* Orders to an agent: orders, stops and fences come back as they were written, or are refused. */
 #include "platform/agent/order.h"
 
 #include "temporary.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output on its way into the journal: a turn takes a bounded piece, and half a point is none. */
+/* Output on its way into the journal: a turn takes a bounded piece, and half a point is not read. */
 #include "platform/agent/output.h"
 
 #include "base/clock.h"
@@ -160,7 +160,7 @@ static void a_point_may_begin_with_blanks_and_lack_its_end(void **state)
             assert_string_equal(text, "");
             close_place(&place);
         }
-    /* What is none stays as it is. */
+    /* Text that is no secret stays as it is. */
     open_place(&place);
     print(&place, "  {\"loss\": 1}\n\n   \n {");
     close(place.write);

@@ -193,7 +193,7 @@ static void they_find_what_is_promised(void **state)
     free(text);
 }
 
-/* The directory of this executable is behind all others in PATH; without one, behind what is searched then. */
+/* The directory of this executable is after all others in PATH; without one, after what is searched then. */
 static void their_path_ends_with_this_program(void **state)
 {
     char *command[] = {"/usr/bin/env", NULL}, *text = malloc(1 << 20), own[FILE_PATH_BYTES],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * For tests: a library with the functions of NVML that are used (observe/telemetry/internal/nvml.h), which answer as they are told. A test
- * loads it, finds `nvml_script` in it, writes there what shall be answered, and gives its path to who is tested.
+ * For tests: a library with the functions of NVML that are used (observe/telemetry/internal/nvml.h), which answer as a script says. A test
+ * loads it, finds `nvml_script` in it, writes the answers there, and gives its path to the code under test.
  */
 #ifndef WEFT_TESTS_NVML_STAND_IN_H
 #define WEFT_TESTS_NVML_STAND_IN_H

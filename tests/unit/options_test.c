@@ -33,7 +33,7 @@ static const struct cli_option options[] = {
 static struct cli_rest rest;
 static struct error error;
 
-/* Parse the words, which end with NULL, anew. */
+/* Parse the words, which end with NULL, again. */
 static weft_status parse(bool takes_program, char **words)
 {
     int count = 0;

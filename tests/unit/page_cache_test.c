@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of pages: what it holds is what is in the files, whoever writes; and what it holds is not read again. */
+/* The cache of pages: it holds what is in the files, also after others write; and pages that it holds are not read again. */
 #include "platform/store/internal/page_cache_internal.h"
 
 #include "base/random.h"
@@ -61,7 +61,7 @@ static struct page_cache *new_cache(size_t bytes)
 
 /* ---- blocks ---- */
 
-/* A file in memory, of which the cache is told, and whose every byte it is asked for. */
+/* A file in memory that the cache opens, and whose every byte is read through it. */
 struct model {
     struct cached_file *file;
     unsigned char bytes[FILE_BYTES];
@@ -71,7 +71,7 @@ struct model {
 
 static void write_model(struct model *model, struct random *random)
 {
-    /* Sometimes behind the end, so that there are zeros between. */
+    /* Sometimes after the end, so that there are zeros between. */
     const size_t most = model->size + (below(random, 20) ? 1 : 2 * CACHE_BLOCK);
     const size_t offset = below(random, most < FILE_BYTES ? most : FILE_BYTES);
     size_t size = below(random, 3) ? below(random, 200) + 1 : below(random, 3 * CACHE_BLOCK) + 1;

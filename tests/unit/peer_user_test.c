@@ -37,7 +37,7 @@ static int listen_here(sa_family_t family, struct sockaddr_storage *address, soc
     return listening;
 }
 
-/* Connect as `user` from a child that stays until it is told; what peer_user() says of the connection. */
+/* Connect as `user` from a child that stays until it may end; what peer_user() says of the connection. */
 static bool ask(int listening, const struct sockaddr_storage *address, socklen_t size, uid_t user, uid_t *found)
 {
     int stay[2];

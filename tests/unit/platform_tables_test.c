@@ -301,7 +301,7 @@ static void options_take_the_place_of_the_same_options(void **state)
                  WORDS("weft", "train", "--steps=-5", "--rate=0.1", "--json", "text.txt", "-v", "more"));
     check_change(parent, WORDS("--steps", "-5"),
                  WORDS("weft", "train", "--steps", "-5", "--rate=0.1", "--json", "text.txt", "-v"));
-    /* The last of several; what stands behind "--" belongs to another program, whose options are found too. */
+    /* The last of several; what follows "--" belongs to another program, whose options are found too. */
     check_change(WORDS("weft", "run", "-n", "2", "--", "a", "-n", "3"), WORDS("-n", "4"),
                  WORDS("weft", "run", "-n", "2", "--", "a", "-n", "4"));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Public weights in memory: every bit of f32 comes back, zeros' signs among them; halves are widened; gaps are 0;
+/* Public weights in memory: every bit of f32 comes back, zeros' signs among them; halves are converted; gaps are 0;
  * nothing is written unless all is right; what is infinite or NaN is refused. tests/integration/public_weights_test has
  * the files that people find. */
 #include "training/train/state/pretrained.h"

@@ -60,7 +60,7 @@ static void end(int number)
 {
     char name[32];
     snprintf(name, sizeof name, "proc/%d/stat", number);
-    tree_put(root, name, "%s", ""); /* whoever has it open reads nothing any more, as from the kernel */
+    tree_put(root, name, "%s", ""); /* a reader that has it open gets nothing any more, as from the kernel */
     snprintf(name, sizeof name, "proc/%d", number);
     tree_remove(root, name);
 }
@@ -173,7 +173,7 @@ static void show(struct made made[MOST])
     }
 }
 
-/* Whoever renews it, and however old it is: in the end the sums are those of one that lists the machine each time. */
+/* However it is renewed, and however old it is: in the end the sums are those of one that lists the machine each time. */
 static void what_is_found_by_a_shared_table_is_what_is_found_alone(void **state)
 {
     for (uint64_t history = 0; history < 12; history++) {
@@ -358,7 +358,7 @@ static void a_damaged_table_is_replaced(void **state)
     free(bytes);
 }
 
-/* With a checksum that is right: whoever made it. */
+/* With a right checksum, from any writer. */
 static void a_table_that_nobody_should_believe_is_replaced(void **state)
 {
     struct {

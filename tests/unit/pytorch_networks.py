@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A GPT and a Llama in PyTorch, as small as tests want them, written from their formulas: for model_pytorch.py and
-training_pytorch.py. Weights and tokens come from the streams of base/random.h, written anew here."""
+training_pytorch.py. Weights and tokens come from the streams of base/random.h, written again here."""
 import math
 
 import torch

@@ -92,7 +92,7 @@ static void journals_that_are_gone_are_not_told_of(void **state)
     assert_int_equal(told, 2);
 }
 
-/* The one query of each discarding must not grow with the history: it goes by the index of those few that are heirs. */
+/* The one query of each discarding must not grow with the history: it goes by the index of those few that are dependents. */
 static void heirs_are_found_by_their_index(void **state)
 {
     struct database *database = *state;

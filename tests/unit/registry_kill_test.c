@@ -33,7 +33,7 @@ static void need(weft_status status, const struct error *error)
     }
 }
 
-/* A few submits with one sync; each is told when that has gone well. */
+/* A few submits with one sync; each is acknowledged when that has gone well. */
 static void submit_some(struct database *database, const struct run_specification *specification, uint64_t draw,
                         int tell)
 {
@@ -128,7 +128,7 @@ static void check_runs(struct database *database)
     }
 }
 
-/* What a control plane does when it comes back: attempts whose processes nobody knows of are lost. */
+/* What a control plane does when it comes back: attempts whose processes are unknown are lost. */
 static void tidy_up(struct database *database)
 {
     struct registry_run *live_runs;

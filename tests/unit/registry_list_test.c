@@ -186,7 +186,7 @@ static void set_cause(const char *table, int64_t run, const char *cause)
     CHANGE(database, statement_run(update, &error));
 }
 
-/* Such as a row of a newer version: it is told, and nothing is handed out. */
+/* Such as a row of a newer version: it is reported, and nothing is handed out. */
 static void what_is_not_known_is_told(void **state)
 {
     struct registry_run *page = NULL;

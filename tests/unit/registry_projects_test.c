@@ -230,7 +230,7 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
     assert_true(events[0].from == REGISTRY_HOST_UP && events[0].to == REGISTRY_HOST_CORDONED);
     assert_string_equal(events[1].detail, "no disk?[2J");
     free(events);
-    /* Drained once is enough; after a person has resumed it the count begins anew. */
+    /* Drained once is enough; after a person has resumed it the count starts again. */
     CHANGE(database, registry_host_fail(database, "n1", "no disk", 3, 1000, 1310, &cordoned, &error));
     assert_false(cordoned);
     CHANGE(database, registry_host_resume(database, "n1", "root", 1320, &error));

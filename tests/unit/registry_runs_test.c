@@ -145,7 +145,7 @@ static void orphans_of_an_old_attempt_change_nothing(void **state)
     assert_true(outcome.to == RUN_REQUEUED && outcome.cause == RUN_CAUSE_NODE_LOST);
     assert_int_equal(run_on(database, run, 30), 2);
     struct registry_run before = run_of(database, run), after;
-    /* The first attempt was alive after all: its agent tells of everything again and again. */
+    /* The first attempt was alive after all: its agent reports everything again and again. */
     for (int i = 0; i < 3; i++) {
         assert_int_equal(node_start(database, run, 1, 0, 40).verdict, REGISTRY_STALE);
         assert_int_equal(node_end(database, run, 1, 0, RUN_EXIT_COMPLETED, 41).verdict, REGISTRY_STALE);
@@ -166,7 +166,7 @@ static void orphans_of_an_old_attempt_change_nothing(void **state)
     }
     assert_int_equal(stale, 6); /* started, completed, two orders, and two of no attempt */
     free(events);
-    /* The present one is told of twice, and after its end: no effect. */
+    /* The present one is reported twice, and after its end: no effect. */
     assert_int_equal(node_end(database, run, 2, 0, RUN_EXIT_COMPLETED, 50).to, RUN_SUCCEEDED);
     outcome = node_end(database, run, 2, 0, RUN_EXIT_FAILED, 51);
     assert_true(outcome.verdict == REGISTRY_DONE && outcome.to == RUN_SUCCEEDED && !outcome.attempt_ended);
@@ -267,7 +267,7 @@ static void stopping(void **state)
     assert_string_equal(events[count - 1].detail, "is idle");
     free(events);
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no run 99", registry_run_note(database, 99, "", "", 1, &error));
-    /* Changes that are none by themselves. */
+    /* Updates that change nothing. */
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no change by itself",
            registry_run_change(database, run, 1, RUN_CAUSE_COMPLETED, "", "", 1, &outcome, &error));
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no run 99",
@@ -311,7 +311,7 @@ static void a_key_makes_one_run(void **state)
     assert_true(!again && third != run);
     CHANGE(database, registry_run_submit(database, &first, NULL, 4, &third, &again, &error));
     assert_true(!again && third != run);
-    /* What was made then is told also when it could not be made now. */
+    /* The run that was made then is returned even if it could not be made now. */
     CHANGE(database, registry_project_close(database, "vision", 5, &error));
     CHANGE(database, registry_run_submit(database, &first, &key, 5, &same, &again, &error));
     assert_true(again && same == run);

@@ -71,7 +71,7 @@ static void who_goes_away_from_a_node_may_come_again(void **state)
     dead.client.local_ranks = 3;
     dead.client.stop = eventfd(0, EFD_CLOEXEC);
     pthread_create(&dead.thread, NULL, come, &dead);
-    usleep(2300000); /* longer than ranks of a node wait for one another: the server has been told of it */
+    usleep(2300000); /* longer than ranks of a node wait for one another: the server has learned of it */
     eventfd_write(dead.client.stop, 1);
     assert_int_equal(guest_end(&dead), WEFT_ERROR_STATE);
     close(dead.client.stop);
@@ -90,7 +90,7 @@ static void a_node_that_is_none_meets_at_the_server(void **state)
     struct rendezvous_point place;
     struct joiner joined[3];
     place_open(&place, 3, 20, false);
-    guest_start(&joined[0], &place, 0, 3, "right", 4); /* it knows of no node */
+    guest_start(&joined[0], &place, 0, 3, "right", 4); /* it has no node */
     guest_start_in_node(&joined[1], &place, 1, 3, 3, 4);
     guest_start_in_node(&joined[2], &place, 2, 3, 3, 4);
     expect_all(joined, 3);
@@ -116,7 +116,7 @@ static void find_near_name(char *name, size_t room)
     assert_true(*name);
 }
 
-/* What comes to a rank's own listener and is none of the job. */
+/* Connections to a rank's own listener that are not of the job. */
 static void strangers_in_a_node_disturb_nothing(void **state)
 {
     static const char *const words[] = {"GET / HTTP/1.1\r\n\r\n", "WEFT\r\n\x1a\n", "", "\x16\x03"};
@@ -200,7 +200,7 @@ static void contradictions_in_a_node_fail_the_round_for_all(void **state)
     }
 }
 
-/* A leader that proves itself and then goes: those who came through it are told. */
+/* A leader that proves itself and then goes: the ranks that came through it learn that. */
 static void the_end_of_who_is_above_is_told(void **state)
 {
     struct rendezvous_point place;
@@ -218,7 +218,7 @@ static void the_end_of_who_is_above_is_told(void **state)
     assert_int_equal(guest_end(&joined[1]), WEFT_ERROR_PEER);
     assert_non_null(
         strstr(joined[1].error.text, "through which rank 1 meets the others ended before all 3 ranks had met"));
-    for (uint32_t rank = 0; rank < 3; rank++) /* and all may come anew */
+    for (uint32_t rank = 0; rank < 3; rank++) /* and all may come again */
         guest_start_in_node(&joined[rank], &place, rank, 3, 2, 20);
     expect_all(joined, 3);
     place_close(&place, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who does not belong to the rendezvous: strangers, wrong secrets, other versions, what was recorded and what is no endpoint info
- * are told in messages, at both ends, and disturb no more than they must.
+ * are reported by messages at both ends, and disturb no more than they must.
  */
 #include "rendezvous_joiners.h"
 

@@ -238,7 +238,7 @@ static void a_pipe_never_holds_up_the_program(void **state)
     const int reading = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reading >= 0);
     reporter = open_reporter(path);
-    /* Nobody takes anything out: it fills, and that is told, once. */
+    /* Nobody reads: it fills, and that is reported once. */
     int failures = 0;
     for (int64_t i = 0; i < 20000; i++)
         if (weft_report(reporter, "loss", i, 1) != WEFT_OK) {

@@ -199,7 +199,7 @@ static void directories_hold_the_snapshot(void **state)
     /* Two empty directories are nothing to wait for. */
     assert_int_equal(run_directories_make(directories, &plain, &made, work, checkpoints, &error), WEFT_OK);
     assert_true(made);
-    /* What a crash has left is made anew. */
+    /* What a crash has left is made again. */
     put("runs/2/work.partial/half", "x", 0);
     if (make(directories, &with, &error) != WEFT_OK)
         fail_msg("%s", error.text);

@@ -97,7 +97,7 @@ static void members_differ(void **state)
     assert_true(brief < anybody && anybody < lengthy);
     NEAR(history_remaining(history, (struct history_kind){2, 3, 4}, 0), anybody, 1e-9); /* never seen */
     NEAR(history_remaining(history, (struct history_kind){2, 5, 4}, 0), anybody, 0.3);  /* has just begun */
-    /* Of another size one knows of all what the project has. */
+    /* For another size, the project's history of all sizes counts. */
     NEAR(history_remaining(history, (struct history_kind){2, 1, 64}, 0),
          history_remaining(history, (struct history_kind){9, 0, 64}, 0), 1e-9);
     history_free(history);
@@ -114,7 +114,7 @@ static void what_still_runs_counts(void **state)
     history_renew_end(history);
     assert_true(history_remaining(history, (struct history_kind){0, 0, 8}, 3600) > 10 * before);
     double once = history_remaining(history, (struct history_kind){0, 0, 8}, 3600);
-    history_renew_begin(history); /* they are told anew each time, not added up */
+    history_renew_begin(history); /* they are counted again each time, not added up */
     for (unsigned i = 0; i < 50; i++)
         assert_int_equal(history_renew_running(history, (struct history_kind){0, 0, 8}, 400000, NULL), WEFT_OK);
     history_renew_end(history);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of journals become points of metrics: under which rank, attempt, time and name; and each exactly once, where
- * transactions of the registry are undone, the platform is killed at any moment, or the disk of the metrics is full.
+ * transactions of the registry are undone, the platform is killed at any time, or the disk of the metrics is full.
  */
 #include "base/clock.h"
 #include "base/random.h"
@@ -442,7 +442,7 @@ static void a_store_that_was_lost_is_made_again(void **state)
     assert_int_equal(unlink(path), 0);
     open_metrics(&world);
     write_many(&world, 300, 10);
-    deal(&world, 0, 100, true); /* told while it is behind: its turn comes */
+    deal(&world, 0, 100, true); /* reported while it lags: its turn comes */
     assert_int_equal(count_points(&world, "a", 0), 0);
     tick_all(&world);
     while (deal(&world, 1, 100, true) > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which runs are seen to do nothing, from what is measured on their nodes, and that each verdict is told once. */
+/* Which runs are seen to do nothing, from what is measured on their nodes, and that each verdict is reported once. */
 #include "platform/metrics/run_use.h"
 #include "registry_support.h"
 
@@ -40,7 +40,7 @@ static void measure(int64_t run, int64_t epoch, uint32_t node, int64_t seconds, 
     run_use_measured(use, run, epoch, node, (uint64_t)(BEGIN + seconds) * 1000000, &line);
 }
 
-/* The same line from `from` to `to`, every five seconds; whether anything was told, and then `told`. */
+/* The same line from `from` to `to`, every five seconds; whether anything was reported, and then `told`. */
 static bool go_on(int64_t run, int64_t epoch, uint32_t node, int64_t from, int64_t to, const char *text,
                   struct run_use_told *told)
 {
@@ -159,7 +159,7 @@ static void a_run_that_has_ended_is_watched_no_more(void **state)
     run_use_end(use, run, 0);     /* an attempt before */
     assert_true(go_on(run, 1, 0, 1000, 9000, IDLE, &told));
     run_use_end(use, run, 1);
-    measure(run, 1, 0, 9000, AT_WORK); /* read late: it would be told that it is fine again */
+    measure(run, 1, 0, 9000, AT_WORK); /* read late: it would be reported as fine again */
     assert_false(run_use_next(use, &told));
 }
 
@@ -207,7 +207,7 @@ static void the_clock_goes_on_where_another_watch_began_it(void **state)
     assert_int_equal(told.verdict, USAGE_ZOMBIE);
     assert_false(go_on(works, 1, 0, 3900, 4300, IDLE, &told));
     assert_true(go_on(gpus, 1, 0, 3900, 4300, "{\"step\":1,\"system/gpu/0/used\":0,\"system/gpu/1/used\":0}", &told));
-    /* It was told of already, and is when it works again. */
+    /* It was reported already, and is again when it works. */
     assert_false(go_on(flagged, 1, 0, 5000, 5100, IDLE, &told));
     char message[RUN_USE_SENTENCE_BYTES];
     assert_true(run_use_say(use, flagged, 1, message));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drawing tokens: the distribution, its filters up to their edges, and logits that are none. */
+/* Drawing tokens: the distribution, its filters up to their edges, and logits that are not numbers. */
 #include "training/model/sample.h"
 
 #include "tensor_support.h"
@@ -70,7 +70,7 @@ static size_t allow(const double *logits, size_t count, const struct sample_opti
     return kept;
 }
 
-/* Whatever the logits, ties among them, and the filters: what is drawn is allowed, and all of it is drawn at times. */
+/* Whatever the logits, ties among them, and filters: each drawn token is allowed, and each allowed one is drawn. */
 static void filters_keep_what_they_are_defined_to_keep(void **state)
 {
     size_t all_drawn = 0;
@@ -92,8 +92,8 @@ static void filters_keep_what_they_are_defined_to_keep(void **state)
         for (uint64_t i = 0; i < 1000; i++) {
             const int32_t token = draw(logits, count, &options, i);
             if (!allowed[token])
-                fail_msg("round %d: token %d of %zu, of which %zu are kept by top_k %zu, top_p %g", (int)round,
-                         (int)token, count, kept, options.top_k, options.top_p);
+                fail_msg("round %d: token %d of %zu, with %zu kept by top_k %zu, top_p %g", (int)round, (int)token,
+                         count, kept, options.top_k, options.top_p);
             found += !drawn[token];
             drawn[token] = true;
         }
@@ -160,7 +160,7 @@ static void a_draw_is_a_function_of_seed_and_number(void **state)
     assert_true(by_number > 80 && by_seed > 80);
 }
 
-/* ---- logits that are none ---- */
+/* ---- logits that are not numbers ---- */
 
 static void logits_that_are_not_numbers_are_told(void **state)
 {

@@ -13,7 +13,7 @@
 
 static char output[65536], errors[4096];
 
-/* Run a command line of words between blanks; returns its exit code. */
+/* Run a command line of words separated by spaces; returns its exit code. */
 static int run(const char *line)
 {
     char words[512], *argv[32];

@@ -234,7 +234,7 @@ static void try_race(struct schedule **schedules, const struct schedule_shape *s
 }
 
 /*
- * Whether two neighbours of a lane commute: to exchange them is to write the same schedule down in another way. They move
+ * Whether two neighbors of a lane commute: to exchange them is to write the same schedule down in another way. They move
  * data of this rank's own step by step (no messages, nothing that is waited for), the second waits for nothing, nobody
  * waits for the point between them, and neither writes what the other reads or writes (the verifier has seen no
  * difference in data, and both schedules are free of races; here it is enough that they write different places).
@@ -398,7 +398,7 @@ static void every_mutant_is_refused_or_the_same_schedule(void **state)
              survivors = tally.reordered + tally.others;
     printf("%llu sets of schedules (%llu more are equal to one of them), %llu mutants\n",
            (unsigned long long)tally.shapes, (unsigned long long)tally.repeated, (unsigned long long)tally.mutants);
-    printf("  no mutations: %llu the same schedule, %llu that only wait for more, %llu with neighbours that commute\n",
+    printf("  no mutations: %llu the same schedule, %llu that only wait for more, %llu with neighbors that commute\n",
            (unsigned long long)tally.same, (unsigned long long)tally.refined, (unsigned long long)tally.commuted);
     printf("  %llu mutations: %llu refused, %llu survive (%.2f %%): %llu in another legal order, %llu by other data\n",
            (unsigned long long)real, (unsigned long long)tally.refused, (unsigned long long)survivors,

@@ -168,7 +168,7 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
         {"ranks       any", "", "says no 'ranks'"},
         {"segment     64K", "segment 5000", "multiple of 4096"},
         {"segment     64K", "segment 64K in 3 slots", "the number of slots is 3"},
-        {"segment     64K", "colour red", "'colour red' is no word of a header"},
+        {"segment     64K", "color red", "'color red' is no word of a header"},
         {"rank *", "rank 1", "says nothing of rank 0 of 4"},
         {"rank *", "rank 0..4", "a section is for ranks 0 to 4; there are 4"},
         {"  lane 1\n", "", "steps belong to a lane"},

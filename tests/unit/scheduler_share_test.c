@@ -189,7 +189,7 @@ static void too_few_slots_are_told_before_those_that_are_kept(void **state)
     scheduler_free(scheduler);
 }
 
-/* Runs of the queue are expected one behind another, as the first ones of it take what is there. */
+/* Runs of the queue are expected one after another, as the first ones of it take what is there. */
 static void who_waits_is_expected_after_who_waits_before(void **state)
 {
     static const uint32_t slots[] = {8};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler's rules, whatever comes: gangs, Pods, ages, slots; who goes first; no two runs that preempt each
+/* The scheduler's rules, whatever comes: gangs, Pods, ages, slots; order; no two runs that preempt each
  * other. */
 #include "base/random.h"
 #include "platform/scheduler/outlook.h"
@@ -407,7 +407,7 @@ static void a_run_is_tried_elsewhere(void **state)
     scheduler_free(scheduler);
 }
 
-/* With runs of other projects: who asks for priority goes before their own project's runs alone; who has less of the
+/* With runs of other projects: priority orders runs within a project only; the user with less of the
  * cluster goes first. */
 static void projects_stand_by_their_share(void **state)
 {
@@ -433,7 +433,7 @@ static void projects_stand_by_their_share(void **state)
     scheduler_free(scheduler);
 }
 
-/* What began at a moment that is yet to come, by a clock that has been set back: it goes no sooner for that. */
+/* A run that began in the future, by a clock that has been set back: it goes no sooner for that. */
 static void a_clock_that_is_set_back_puts_nobody_first(void **state)
 {
     struct scheduler *scheduler = cluster(1, 1, 8);
@@ -449,7 +449,7 @@ static void a_clock_that_is_set_back_puts_nobody_first(void **state)
     scheduler_free(scheduler);
 }
 
-/* And one that is told of it: two that take turns by what they have had go on to do so. */
+/* And with their use: two that take turns by what they have had go on to do so. */
 static void nobody_has_waited_less_for_a_clock_that_is_set(void **state)
 {
     struct scheduler *scheduler = cluster(1, 1, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages through shared memory: order within a channel, independence between channels, contents at every size and
- * kind of buffer, mismatches told to both sides, cancelling. Each behaviour as processes, and as threads in three ways.
+ * kind of buffer, mismatches told to both sides, cancelling. Each behavior as processes, and as threads in three ways.
  */
 #include "shm_ranks.h"
 

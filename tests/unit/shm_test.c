@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of one machine share memory: they find each other, share memory, wake each other; strangers and absentees are told
+/* Ranks of one machine share memory: they find each other, share memory, wake each other; strangers and absentees are reported
  * apart. */
 #include "shm_ranks.h"
 
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Every rank writes into a place of its own heap and into its neighbour's, and all see it. */
+/* Every rank writes into a place of its own heap and into its neighbor's, and all see it. */
 static void share_memory(struct rank *rank)
 {
     void *place = NULL;
@@ -55,7 +55,7 @@ static bool counter_reached(struct rank *rank, const void *what)
     return atomic_load(&rank->status_page->words[rank->number]) >= *(const uint64_t *)what;
 }
 
-/* A token goes round; whoever waits for it sleeps at once. A lost wake-up would last 30 s and fail the test. */
+/* A token goes round; ranks that wait for it sleep at once. A lost wake-up would last 30 s and fail the test. */
 static void pass_token_asleep(struct rank *rank)
 {
     uint32_t next = (rank->number + 1) % rank->count;

@@ -82,7 +82,7 @@ static void what_runs_name_stays(void **state)
     assert_false(has(&directories, "vision", other.id));
     assert_false(has(&directories, "speech", one.id)); /* that another project's run names it is not enough */
     assert_false(has(&directories, "nobody", other.id));
-    /* Trouble in one store is told, and keeps no other from being looked after. */
+    /* Trouble in one store is reported, and the others are still looked after. */
     take(&directories, "speech", tree, &other);
     grow_old(snapshots);
     char path[FILE_PATH_BYTES];

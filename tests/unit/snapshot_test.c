@@ -54,7 +54,7 @@ static void make_tree(void)
     char path[1024];
     put("train.py", "print(1)\n");
     put("a/deep/file", "deep");
-    put("a-b", "sorts behind what is in a");
+    put("a-b", "sorts after what is in a");
     put("a/empty", "");
     put("name with\nnewline", "x");
     put("run.sh", "#!/bin/sh\n");
@@ -186,7 +186,7 @@ static void leaves_itself_out(void **state)
     assert_int_equal(second.files, 1);
 }
 
-/* Killed at any moment, it has made a snapshot whole or none; and the next one is not disturbed. */
+/* Killed at any time, it has made a snapshot whole or none; and the next one is not disturbed. */
 static void is_made_whole_or_not_at_all(void **state)
 {
     char name[64], content[64], list[1024];

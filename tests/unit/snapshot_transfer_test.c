@@ -172,7 +172,7 @@ static void strangers_are_refused(void **state)
     snapshot_pack_put(&pack, sha256_text(digest, hash), 4);
     buffer_put(&pack, "good", 4);
     size_t whole = buffer_size(&pack);
-    /* One that is not what its hash says, behind one that is: none is taken. */
+    /* An object that does not match its hash, after one that does: neither is taken. */
     snapshot_pack_put(&pack, hash, 3);
     buffer_put(&pack, "bad", 3);
     assert_int_equal(snapshot_receive_objects(far, buffer_begin(&pack), buffer_size(&pack), &count, &error),
@@ -256,7 +256,7 @@ static void what_nobody_names_goes(void **state)
     char out[800];
     snprintf(out, sizeof out, "%s/out", directory);
     assert_int_equal(snapshot_check_out(far, second.id, out, NULL), WEFT_OK);
-    /* What an upload in progress was told is there stays for it. */
+    /* Objects reported as present to an upload in progress stay for it. */
     assert_int_equal(send_snapshot(first.id), 1);
     grow_old(far);
     char path[FILE_PATH_BYTES], *list;
@@ -272,7 +272,7 @@ static void what_nobody_names_goes(void **state)
     assert_int_equal(snapshot_collect(far, half_an_hour_ago(), NULL, NULL, &collected, &error), WEFT_OK);
     assert_true(snapshot_is_there(far, first.id));
     assert_int_equal(snapshot_check_out(far, first.id, temporary_path(directory, "out2"), NULL), WEFT_OK);
-    /* And so does what an upload that has not come to its end was told: its snapshot is not there yet. */
+    /* And so do those of an upload that has not ended: its snapshot is not there yet. */
     temporary_file(tree, "b", "only the third one has this", 27);
     struct snapshot third = take();
     grow_old(far);

@@ -19,7 +19,7 @@
 
 /* ---- the rendezvous ---- */
 
-/* What it costs: the server, whoever of the ranks has most to do, and the longest chain of messages. */
+/* What it costs: the server, the busiest rank, and the longest chain of messages. */
 struct cost {
     uint32_t server, busiest, chain;
     uint64_t server_bytes, busiest_bytes;
@@ -160,7 +160,7 @@ static struct cost simulate(uint32_t ranks, uint32_t per_node)
     return cost;
 }
 
-/* Where each rank is told by a launcher's store whom to go to: of each child a greeting and endpoint infos, then the table. */
+/* If a launcher's store tells each rank where to go: of each child a greeting and endpoint infos, then the table. */
 static uint32_t simulate_gathering(uint32_t ranks)
 {
     uint32_t *up = calloc(ranks, sizeof *up), *down = calloc(ranks, sizeof *down), chain = 0;

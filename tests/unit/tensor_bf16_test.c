@@ -51,7 +51,7 @@ static void expect_rounded(const struct pair *pair, size_t count, const char *wh
     free(rounded);
 }
 
-/* Halfway cases go to the even neighbour; infinities stay; what is not a number stays that. */
+/* Halfway cases go to the even neighbor; infinities stay; what is not a number stays that. */
 static void rounding_is_to_nearest_even(void **state)
 {
     static const struct {

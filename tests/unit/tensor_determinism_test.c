@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Same kernel, same shape, same values: the same bits, wherever arrays lie, however ranges are cut, whoever else
+ * Same kernel, same shape, same values: the same bits, wherever arrays lie, however ranges are cut, whatever else
  * computes at the same time.
  */
 #include "training/tensor/adamw.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening devices, their memory, and how a failure of a kernel is told. */
+/* Opening devices, their memory, and how a failure of a kernel is reported. */
 #include "tensor_support.h"
 
 #include <limits.h>

@@ -81,7 +81,7 @@ static const struct model_shape shapes[] = {
 };
 #define LAYERS_MOST 8
 
-/* What is told of layers must be forward from the first to the last, then backward, never one within another. */
+/* Reports of layers must be forward from the first to the last, then backward, never one within another. */
 struct watcher {
     size_t layers, told;
     bool within;

@@ -23,7 +23,7 @@ static struct {
     struct events_scalar scalar;
 } scalars[SCALARS_MOST];
 static size_t count;
-static size_t refuse_at; /* scalars that are taken; then memory is said to have run out */
+static size_t refuse_at; /* scalars that are taken; then memory runs out */
 
 static weft_status take(void *state, const struct events_scalar *scalar, struct error *error)
 {
@@ -169,7 +169,7 @@ static void a_growing_file_is_read_as_it_grows(void **state)
     free(bytes);
 }
 
-/* Any byte of a record in the middle: only that record is lost, and that is told. */
+/* Any byte of a record in the middle: only that record is lost, with a message. */
 static void damage_is_told_and_passed_by(void **state)
 {
     size_t size, begin = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text read from its file comes in the pieces that it has in memory; one that is truncated meanwhile is told. */
+/* A text read from its file comes in the pieces that it has in memory; a truncation meanwhile is reported. */
 #include "training/data/text_reader.h"
 
 #include "base/random.h"

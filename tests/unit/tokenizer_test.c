@@ -83,7 +83,7 @@ static void text_is_split_as_the_pattern_says(void **state)
     SPLIT("a \n", "a| \n");
     SPLIT("caf\u00e9 \u4e16\u754c\u0663\u0664 \u00bd", "caf\u00e9| \u4e16\u754c|\u0663\u0664| \u00bd");
     SPLIT("x\u2003\u3000y\xc2\x85z", "x|\u2003|\u3000|y|\xc2\x85|z"); /* Unicode's white space */
-    SPLIT("x\u180ey\ufeffz", "x|\u180e|y|\ufeff|z");                  /* and what is none */
+    SPLIT("x\u180ey\ufeffz", "x|\u180e|y|\ufeff|z");                  /* and what is not white space */
 }
 
 static void bytes_that_are_no_utf8_are_signs(void **state)

@@ -74,7 +74,7 @@ export function day(time) {
     return time === null || time === undefined ? "–" : yearFormat.format(time);
 }
 
-/** A time, with all there is to know of it under the pointer. */
+/** A time, with all details under the pointer. */
 export function moment(time, withSeconds = false) {
     if (time === null || time === undefined) return make("span.soft", {}, "–");
     return make(

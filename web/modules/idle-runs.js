@@ -31,7 +31,7 @@ export function idleRuns(user) {
         idle = new Map(runs.filter(isIdle).map((run) => [run.run, run]));
         draw();
     };
-    const tryToAsk = () => ask().catch(() => {}); // the page itself tells of a server that is away
+    const tryToAsk = () => ask().catch(() => {}); // the page itself reports a server that is away
     live.on("run", (run) => run.owner === user && note(run));
     live.on("again", tryToAsk);
     tryToAsk();

@@ -18,7 +18,7 @@ export function stop(run) {
         content: [make("p.soft", {}, text)],
         act: async () => {
             await post(`/runs/${run.run}/stop`);
-            tell(`Run ${run.run} has been told to stop.`);
+            tell(`Run ${run.run} is being stopped.`);
         },
     });
 }

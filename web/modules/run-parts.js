@@ -95,7 +95,7 @@ function attemptCard(run, attempt) {
     );
 }
 
-/* How it ended, without what is said of the whole attempt. */
+/* How it ended, without the text about the whole attempt. */
 function ending(node, attempt) {
     if (node.exit === null) return attempt.ended === null ? (node.started === null ? "not started yet" : "running") : "";
     const how = node.signal

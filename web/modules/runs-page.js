@@ -279,7 +279,7 @@ function drawOwners(items) {
         );
 }
 
-/* What is said where there are no rows. */
+/* The text shown without rows. */
 function drawOutcome(isEmpty, filtered) {
     const said = list.failure
         ? refused(list.failure, () => list.load(filter))

@@ -15,7 +15,7 @@ export function serverBanners(about) {
             fill(banner, why ? sentence(why) : "");
             banner.hidden = !why;
         });
-    const ask = () => get("/server").then(show, () => {}); // the page itself tells of a server that is away
+    const ask = () => get("/server").then(show, () => {}); // the page itself reports a server that is away
     live.on("again", ask);
     live.on("queue", () => banners.every((banner) => banner.hidden) || ask());
     live.everySoOften(15, ask);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of a run: each has a tone (style.css) and a sign, so that it can be told without colors.
+// The states of a run: each has a tone (style.css) and a sign, so that it can be seen without colors.
 import { make } from "./dom.js";
 
 const states = {
