@@ -70,7 +70,7 @@ static void print_prices(FILE *output, const struct tuner_prices *prices, const 
                                      : "not priced",
                 seconds > 0 ? time_text(seconds, found, sizeof found) : "-");
         if (price->refusal)
-            fprintf(output, "  no candidate: %s", price->refusal);
+            fprintf(output, "  not considered: %s", price->refusal);
         else if (price->algorithm == choice)
             fprintf(output, "  chosen: %s", prices->reason);
         fputc('\n', output);

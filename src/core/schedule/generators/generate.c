@@ -391,7 +391,7 @@ const char *algorithm_only_on_request(const struct algorithm *algorithm, const s
     }
     return uneven && (levels || algorithm->canonical == canonical_if_aligned)
                ? NULL
-               : "its sums are not in the canonical order: only on request";
+               : "its sums are not in the canonical order; it runs only if named";
 }
 
 /* One rank: its input is everything there is. */
