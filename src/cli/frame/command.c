@@ -9,7 +9,7 @@
 #define EXIT_FAILED  1
 #define EXIT_MISUSED 2
 #define NAMES_MOST   64  /* most entries in one table of commands */
-#define MANY_WORDS   100 /* a command that takes so many has any number of them in mind */
+#define MANY_WORDS   100 /* a command that takes this many is meant to take any number */
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/frame/commands.def"
@@ -86,30 +86,59 @@ static weft_status find_nested(const struct command *const *table, size_t count,
     return WEFT_OK;
 }
 
+/* Count the words of "RUN [NAME ...]" before the first bracket, or all of them. */
+static size_t count_words(const char *words, bool optional)
+{
+    size_t count = 0;
+    for (const char *at = words ? words : ""; *at && (optional || *at != '['); at += strspn(at, " ")) {
+        count += strncmp(at, "...", 3) != 0;
+        at += strcspn(at, " ");
+    }
+    return count;
+}
+
+size_t command_words_needed(const struct command *command)
+{
+    return count_words(command->words, false);
+}
+
+size_t command_words_allowed(const struct command *command)
+{
+    return command->most_words ? command->most_words : count_words(command->words, true);
+}
+
+weft_status command_misused(struct command_call *call, weft_status status)
+{
+    if (status != WEFT_OK)
+        call->exit_code = EXIT_MISUSED;
+    return status;
+}
+
 static weft_status command_check_words(const struct command_call *call, struct error *error)
 {
     const struct command *command = call->command;
-    if (call->word_count < command->least_words)
+    const size_t allowed = command_words_allowed(command);
+    if (call->word_count < command_words_needed(command))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' needs %s; '%s --help' tells more", call->name,
                          command->words, call->name);
     const char *names[NAMES_MOST];
     size_t known = 0;
     for (; known < command->subcommand_count && known < NAMES_MOST; known++)
         names[known] = command->subcommands[known]->name;
-    const char *nearest = call->word_count > command->most_words ? text_nearest(call->words[0], names, known) : NULL;
+    const char *nearest = call->word_count > allowed ? text_nearest(call->words[0], names, known) : NULL;
     if (nearest)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s %s' is no command; did you mean '%s %s'?", call->name,
                          call->words[0], call->name, nearest);
-    if (call->word_count > command->most_words && command->most_words >= MANY_WORDS)
+    if (call->word_count > allowed && allowed >= MANY_WORDS)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' takes at most %zu at once, but was given %zu", call->name,
-                         (size_t)command->most_words, call->word_count);
-    if (call->word_count > command->most_words)
+                         allowed, call->word_count);
+    if (call->word_count > allowed)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' does not know what to do with '%s'; '%s --help' tells more",
-                         call->name, call->words[command->most_words], call->name);
+                         call->name, call->words[allowed], call->name);
     return WEFT_OK;
 }
 
-/* Options and words of a command that takes words and a program: the program is what stands behind "--". */
+/* Options and words of a command that takes words and a program: the program follows "--". */
 static weft_status parse_before_program(const struct command_call *call, int argc, char **argv, struct cli_rest *rest,
                                         struct error *error)
 {
@@ -129,7 +158,7 @@ static weft_status command_parse(const struct command_call *call, int argc, char
                                  struct error *error)
 {
     const struct command *command = call->command;
-    if (command->takes_program && command->most_words > 0)
+    if (command->takes_program && command->words)
         return parse_before_program(call, argc, argv, rest, error);
     return cli_options_parse(call->name, command->options, command->option_count, command->takes_program, argc, argv,
                              rest, error);

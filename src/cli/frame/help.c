@@ -52,7 +52,7 @@ void help_usage(FILE *output, const char *name, const struct command *command)
     if (command->words)
         fprintf(output, " %s", command->words);
     if (command->takes_program)
-        fprintf(output, command->most_words ? " [-- PROGRAM [ARGUMENTS]]" : " [--] PROGRAM [ARGUMENTS]");
+        fprintf(output, command->words ? " [-- PROGRAM [ARGUMENTS]]" : " [--] PROGRAM [ARGUMENTS]");
 }
 
 /* "-n, --ranks N" */
@@ -212,8 +212,7 @@ const struct command command_help = {
     .summary = "tell what commands there are and what each takes",
     .words = "[COMMAND ...]",
     .most_words = 4,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .examples = "  weft help run\n  weft help checkpoint hash\n  weft help --man | man -l -\n",
     .run = help_run,
 };

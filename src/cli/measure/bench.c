@@ -308,13 +308,9 @@ const struct command command_bench = {
         "Two more words show how ranks wait. overlap: an all-reduce is started, the caller computes for --compute "
         "seconds without calling Weft, then waits; total is all of it, wait the end alone. waiting: all ranks wait for "
         "rank 0, which comes late; what that costs in processor time.",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
     .words = "COLLECTIVE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .examples = "  weft bench allreduce -n 4 --min 4 --max 64M\n"
                 "  weft bench allgather -n 2 --sweep\n"
                 "  weft bench alltoall -n 2 --type bf16 --json\n"

@@ -185,7 +185,6 @@ const struct command command_bench_train = {
         "in registers), and the most memory that a rank used.",
     .examples = "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = bench_train_run,
 };

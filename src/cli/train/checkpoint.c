@@ -44,8 +44,6 @@ static const struct command command_checkpoint_hash = {
     "tensors lie in, nor on how many ranks wrote them. Equal hashes mean equal bits.",
     .examples = "  weft checkpoint hash runs/first\n  weft checkpoint hash runs/first/step-00000200\n",
     .words = "DIR",
-    .least_words = 1,
-    .most_words = 1,
     .run = run_hash,
 };
 
@@ -192,10 +190,7 @@ static const struct command command_checkpoint_show = {
     .description = DIR_DESCRIPTION " The exit code is 1 if anything is damaged or missing.",
     .examples = "  weft checkpoint show runs/first\n  weft checkpoint show --json runs/first/step-00000200\n",
     .words = "DIR",
-    .least_words = 1,
-    .most_words = 1,
-    .options = show_options,
-    .option_count = sizeof show_options / sizeof *show_options,
+    COMMAND_OPTIONS(show_options),
     .run = train_checkpoint_run_show,
 };
 
@@ -222,8 +217,6 @@ static const struct command command_checkpoint_list = {
     .summary = "print the steps of a run that have a checkpoint, oldest first",
     .examples = "  weft checkpoint list runs/first\n",
     .words = "DIR",
-    .least_words = 1,
-    .most_words = 1,
     .run = train_checkpoint_run_list,
 };
 
@@ -265,10 +258,7 @@ static const struct command command_checkpoint_export = {
     .examples = "weft checkpoint export runs/first --output first-f32\n"
                 "weft checkpoint export runs/first/best --output first-bf16 --type bf16\n",
     .words = "DIR",
-    .least_words = 1,
-    .most_words = 1,
-    .options = export_options,
-    .option_count = sizeof export_options / sizeof *export_options,
+    COMMAND_OPTIONS(export_options),
     .run = run_export,
 };
 
@@ -283,6 +273,5 @@ const struct command command_checkpoint = {
     .name = "checkpoint",
     .group = COMMAND_TRAIN,
     .summary = "verify, show, compare and export checkpoints",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
 };

@@ -12,6 +12,5 @@ const struct command command_data = {
     .name = "data",
     .group = COMMAND_TRAIN,
     .summary = "make tokenizers and token shards from texts",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
 };

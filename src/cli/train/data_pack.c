@@ -75,9 +75,7 @@ const struct command command_data_pack = {
     .examples = "weft data pack data/bible.txt --tokenizer data/gpt2 --output data/bible-gpt2\n"
                 "weft data pack corpus/ --tokenizer tokenizers/mine --output data/corpus --held-out 0.01\n",
     .words = "TEXT...",
-    .least_words = 1,
     .most_words = DATA_TEXTS_MOST,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = data_pack_run,
 };

@@ -129,9 +129,6 @@ const struct command command_data_show = {
         "PATH is what weft train --data takes: a directory of shards, as weft data pack writes it, or a file.",
     .examples = "weft data show data/bible-gpt2\n",
     .words = "PATH",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = data_show_run,
 };

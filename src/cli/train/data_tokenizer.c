@@ -111,9 +111,7 @@ const struct command command_data_tokenizer = {
         "with the lower left token, then with the lower right one.",
     .examples = "weft data tokenizer data/bible.txt --vocabulary 8192 --output data/bible-8192\n",
     .words = "TEXT...",
-    .least_words = 1,
     .most_words = DATA_TEXTS_MOST,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = data_tokenizer_run,
 };

@@ -158,7 +158,6 @@ const struct command command_eval = {
         "them, with the same --micro-batch and --kernels.",
     .examples = "weft eval --data data/bible.txt --checkpoint runs/first\n"
                 "weft run -n 4 -- weft eval --data shards --from gpt2 --json\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = eval_run,
 };

@@ -266,9 +266,6 @@ const struct command command_generate = {
                 "weft generate gpt2 --prompt - --tokens 100 --top-p 0.9 --stop \"The end\" <story.txt\n"
                 "weft generate runs/first --prompt Behold --samples 3 --seed 7 --json\n",
     .words = "CHECKPOINT",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = train_generate_run,
 };

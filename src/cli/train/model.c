@@ -230,10 +230,7 @@ static const struct command command_model_show = {
     .examples = "weft model show gpt2 --short\nweft model show mlp-micro --batch 4\n"
                 "weft model show ./model.yaml --json\n",
     .words = "NAME",
-    .least_words = 1,
-    .most_words = 1,
-    .options = show_options,
-    .option_count = sizeof show_options / sizeof *show_options,
+    COMMAND_OPTIONS(show_options),
     .run = train_model_run_show,
 };
 
@@ -278,8 +275,7 @@ static const struct command command_model_list = {
     .name = "list",
     .summary = "show the networks that have names, and how many parameters they have",
     .examples = "weft model list\n",
-    .options = list_options,
-    .option_count = sizeof list_options / sizeof *list_options,
+    COMMAND_OPTIONS(list_options),
     .run = train_model_run_list,
 };
 
@@ -292,6 +288,5 @@ const struct command command_model = {
     .name = "model",
     .group = COMMAND_UNDERSTAND,
     .summary = "show networks: sizes, layers, parameters, costs",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
 };

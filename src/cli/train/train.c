@@ -312,7 +312,6 @@ const struct command command_train = {
                 "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"
                 "weft train --data data/bible.txt --steps 400 --resume /tmp/run1\n"
                 "weft train --data shards --from gpt2 --freeze 'wte,wpe,h.0-5' --learning-rate 1e-4\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = train_run,
 };

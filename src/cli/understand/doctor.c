@@ -122,7 +122,6 @@ const struct command command_doctor = {
         "works and weft is there, versions, clocks, and whether each host can connect to each other one, at which "
         "addresses. A firewall shows as a host that cannot be connected to.",
     .examples = "weft doctor\nweft doctor -n 8 --quiet\nweft doctor --hosts hosta,hostb\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = understand_doctor_run,
 };

@@ -217,9 +217,6 @@ const struct command command_explain = {
                 "weft explain allreduce 64M --cluster share/clusters/dgx-h100.json --ranks 64\n"
                 "weft run --hosts hosta:2,hostb:2 -- weft explain allgather 1M\n",
     .words = "COLLECTIVE [BYTES]",
-    .least_words = 1,
-    .most_words = 2,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = explain_run,
 };

@@ -193,8 +193,6 @@ const struct command command_inspect = {
         "(in no operation), moving, waiting, stopped, silent, or gone.",
     .examples = "weft inspect\nweft inspect 20260131-142503-1234 --last 5\nweft inspect 4711 --json\n",
     .words = "[JOB]",
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = inspect_run,
 };

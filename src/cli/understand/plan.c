@@ -148,7 +148,6 @@ const struct command command_plan = {
         "here, communication is simulated with the plans that would run, on measured links where there are "
         "measurements.",
     .examples = "weft plan --model gpt --ranks 4\nweft plan --model gpt2 --nodes 4 --ranks 8 --batch 64\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = understand_plan_run,
 };

@@ -107,7 +107,6 @@ const struct command command_profile = {
         "Under several ranks, rank 0's time is shown.",
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft profile --model llama --precision bf16 --all\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = understand_profile_run,
 };

@@ -110,10 +110,7 @@ static const struct command command_show = {
                 "weft schedule show allreduce --ranks 8 --algorithm ring\n"
                 "weft schedule show allreduce --ranks 8 --nodes 2 --algorithm two-level --bytes 4M --rank 3\n",
     .words = "COLLECTIVE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = show_options,
-    .option_count = sizeof show_options / sizeof *show_options,
+    COMMAND_OPTIONS(show_options),
     .run = understand_schedule_run_show,
 };
 
@@ -227,9 +224,7 @@ static const struct command command_verify = {
     .examples = "weft schedule verify allreduce --ranks 2..8\n"
                 "weft schedule verify --all --ranks 1..64\n",
     .words = "[COLLECTIVE]",
-    .most_words = 1,
-    .options = verify_options,
-    .option_count = sizeof verify_options / sizeof *verify_options,
+    COMMAND_OPTIONS(verify_options),
     .run = run_verify,
 };
 
@@ -239,6 +234,5 @@ const struct command command_schedule = {
     .name = "schedule",
     .group = COMMAND_UNDERSTAND,
     .summary = "show, prove and load the schedules that collectives run",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
 };

@@ -159,9 +159,6 @@ const struct command command_schedule_load = {
                 "weft schedule load ring.weft --ranks 8 --nodes 4 --bandwidth 12.5 --latency 3\n"
                 "weft schedule load ring.weft --ranks 8 --rank 3\n",
     .words = "FILE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = schedule_load_run,
 };

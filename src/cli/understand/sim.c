@@ -188,8 +188,7 @@ static const struct command command_cluster = {
     .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --preemptible 50% --limits default\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = run_cluster,
 };
 
@@ -199,6 +198,5 @@ const struct command command_sim = {
     .name = "sim",
     .group = COMMAND_UNDERSTAND,
     .summary = "what would happen: a cluster's scheduler on a trace of jobs",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
 };

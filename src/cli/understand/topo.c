@@ -334,8 +334,7 @@ const struct command command_topo = {
     .name = "topo",
     .group = COMMAND_MEASURE,
     .summary = "show what this machine has: cores, caches, memory, limits, networks, accelerators, links",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .examples = "  weft topo\n  weft topo --json > machine.json\n  weft topo --file machine.json --short\n"
                 "  weft topo --cluster share/clusters/dgx-h100.json\n",
     .run = topo_run,

@@ -155,10 +155,7 @@ static const struct command command_show = {
         "The file itself opens in Perfetto (ui.perfetto.dev) or chrome://tracing.",
     .examples = "weft run -n 4 --trace timeline.json -- ./program\nweft trace show timeline.json\n",
     .words = "FILE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = understand_trace_show,
 };
 
@@ -168,6 +165,5 @@ const struct command command_trace = {
     .name = "trace",
     .group = COMMAND_UNDERSTAND,
     .summary = "sum up a timeline that --trace or WEFT_TRACE has written",
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_SUBCOMMANDS(subcommands),
 };

@@ -97,7 +97,6 @@ const struct command command_audit = {
         "which project, what (as the interface names it), of what, and the status of the answer, which is 4xx where it "
         "was refused. For administrators.",
     .examples = "weft audit\nweft audit --user anna -n 100\nweft audit --project vision --json > audit.jsonl\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = admin_audit_run,
 };

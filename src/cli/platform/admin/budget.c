@@ -442,10 +442,7 @@ static const struct command set = {
         "What is not given stays as it is. Until it has a budget, a project is not limited. For administrators.",
     .examples = "weft budget set vision --rate 8x24h --cap 8x7d\n",
     .words = "PROJECT",
-    .least_words = 1,
-    .most_words = 1,
-    .options = set_options,
-    .option_count = sizeof set_options / sizeof *set_options,
+    COMMAND_OPTIONS(set_options),
     .run = admin_budget_run_set,
 };
 
@@ -455,10 +452,7 @@ static const struct command grant = {
     .description = "It may go beyond the cap. An amount below 0, behind \"--\", takes away. For administrators.",
     .examples = "weft budget grant vision 8x12h --detail 'the conference'\nweft budget grant vision -- -600\n",
     .words = "PROJECT AMOUNT",
-    .least_words = 2,
-    .most_words = 2,
-    .options = grant_options,
-    .option_count = sizeof grant_options / sizeof *grant_options,
+    COMMAND_OPTIONS(grant_options),
     .run = run_grant,
 };
 
@@ -468,10 +462,7 @@ static const struct command transfer = {
     .description = "For managers of the project.",
     .examples = "weft budget transfer vision 20h --to anna\nweft budget transfer vision 600 --from anna --to bert\n",
     .words = "PROJECT AMOUNT",
-    .least_words = 2,
-    .most_words = 2,
-    .options = transfer_options,
-    .option_count = sizeof transfer_options / sizeof *transfer_options,
+    COMMAND_OPTIONS(transfer_options),
     .run = run_transfer,
 };
 
@@ -487,10 +478,7 @@ static const struct command refund = {
                    "the run's ended attempts were charged, to whoever paid, once. For administrators.",
     .examples = "weft budget refund 12 --detail 'a bad disk'\n",
     .words = "RUN",
-    .least_words = 1,
-    .most_words = 1,
-    .options = refund_options,
-    .option_count = sizeof refund_options / sizeof *refund_options,
+    COMMAND_OPTIONS(refund_options),
     .run = run_refund,
 };
 
@@ -509,10 +497,7 @@ const struct command command_budget = {
                 "ledger.csv\nweft budget set vision --rate 8x24h --cap 8x7d\n"
                 "weft budget transfer vision 20h --to anna\n",
     .words = "[PROJECT]",
-    .most_words = 1,
-    .options = show_options,
-    .option_count = sizeof show_options / sizeof *show_options,
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_OPTIONS(show_options),
+    COMMAND_SUBCOMMANDS(subcommands),
     .run = admin_budget_run_show,
 };

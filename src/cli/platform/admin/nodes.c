@@ -242,10 +242,7 @@ static const struct command drain = {
     .description = "What runs there may end, or give way where it can. For administrators.",
     .examples = "weft nodes drain host-3 --reason 'a fan is loud'\n",
     .words = "NODE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = drain_options,
-    .option_count = sizeof drain_options / sizeof *drain_options,
+    COMMAND_OPTIONS(drain_options),
     .run = run_drain,
 };
 
@@ -255,10 +252,7 @@ static const struct command resume = {
     .description = "One that was drained, or that the platform has cordoned because it failed repeatedly. For "
                    "administrators.",
     .words = "NODE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = run_resume,
 };
 
@@ -268,8 +262,6 @@ static const struct command remove_node = {
     .description = "One that the server was started without is kept as lost until then. When it is there again, it is "
                    "known again. For administrators.",
     .words = "NODE",
-    .least_words = 1,
-    .most_words = 1,
     .run = admin_nodes_run_remove,
 };
 
@@ -277,10 +269,7 @@ static const struct command events = {
     .name = "events",
     .summary = "list what has happened to a node",
     .words = "NODE",
-    .least_words = 1,
-    .most_words = 1,
-    .options = event_options,
-    .option_count = sizeof event_options / sizeof *event_options,
+    COMMAND_OPTIONS(event_options),
     .run = run_events,
 };
 
@@ -295,9 +284,7 @@ const struct command command_nodes = {
         "order of these letters), a full stop a free slot. No run starts on a node that is drained (by an "
         "administrator), cordoned (by the platform, as runs failed there again and again) or lost (it is not there).",
     .examples = "weft nodes\nweft nodes drain host-3 --reason 'a fan is loud'\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_OPTIONS(options),
+    COMMAND_SUBCOMMANDS(subcommands),
     .run = admin_nodes_list,
 };

@@ -154,7 +154,6 @@ const struct command command_pods = {
         "run that fits could start at once: on the slots that are free on one host, or on all hosts that are wholly "
         "free. Nothing is free on a host that is drained or cordoned.",
     .examples = "weft pods\nweft pods --json\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = pods_run,
 };

@@ -248,10 +248,7 @@ static const struct command make = {
     .description = "A name has 1 to 63 small letters, digits, '-', '_' and '.'. For administrators.",
     .examples = "weft project make vision --title 'Segmentation of street scenes'\n",
     .words = "PROJECT",
-    .least_words = 1,
-    .most_words = 1,
-    .options = make_options,
-    .option_count = sizeof make_options / sizeof *make_options,
+    COMMAND_OPTIONS(make_options),
     .run = admin_project_run_make,
 };
 
@@ -265,10 +262,7 @@ static const struct command close_project = {
     .description = "Its runs go on, also those that wait, and all that is known of it stays. 'weft project reopen' "
                    "undoes it. For administrators.",
     .words = "PROJECT",
-    .least_words = 1,
-    .most_words = 1,
-    .options = close_options,
-    .option_count = sizeof close_options / sizeof *close_options,
+    COMMAND_OPTIONS(close_options),
     .run = run_close,
 };
 
@@ -277,10 +271,7 @@ static const struct command reopen = {
     .summary = "take runs into a closed project again",
     .description = "For administrators.",
     .words = "PROJECT",
-    .least_words = 1,
-    .most_words = 1,
-    .options = close_options,
-    .option_count = sizeof close_options / sizeof *close_options,
+    COMMAND_OPTIONS(close_options),
     .run = run_reopen,
 };
 
@@ -290,10 +281,7 @@ static const struct command add = {
     .description = "For managers of the project.",
     .examples = "weft project add vision anna --role manager\n",
     .words = "PROJECT USER",
-    .least_words = 2,
-    .most_words = 2,
-    .options = add_options,
-    .option_count = sizeof add_options / sizeof *add_options,
+    COMMAND_OPTIONS(add_options),
     .run = run_add,
 };
 
@@ -302,8 +290,6 @@ static const struct command remove_member = {
     .summary = "take a user's role in a project away",
     .description = "What they have run stays. For managers of the project.",
     .words = "PROJECT USER",
-    .least_words = 2,
-    .most_words = 2,
     .run = admin_project_run_remove,
 };
 
@@ -315,10 +301,7 @@ const struct command command_project = {
     .summary = "list projects, or the members of one; make and close them, take users in",
     .examples = "weft project\nweft project vision\nweft project make vision\nweft project add vision anna\n",
     .words = "[PROJECT]",
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_OPTIONS(options),
+    COMMAND_SUBCOMMANDS(subcommands),
     .run = admin_project_run_show,
 };

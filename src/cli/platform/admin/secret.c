@@ -170,10 +170,10 @@ static const struct cli_option set_options[] = {
     PROJECT_OPTION, CLI_TEXT("file", 'f', "FILE", &chosen.file, NULL, "read the value from FILE, not standard input")};
 static const struct cli_option remove_options[] = {PROJECT_OPTION};
 
-#define OPTIONS(list) .options = list, .option_count = sizeof list / sizeof *list
-
-static const struct command list_secrets = {
-    .name = "list", .summary = "list the names of secrets", OPTIONS(list_options), .run = admin_secret_run_list};
+static const struct command list_secrets = {.name = "list",
+                                            .summary = "list the names of secrets",
+                                            COMMAND_OPTIONS(list_options),
+                                            .run = admin_secret_run_list};
 
 static const struct command set = {
     .name = "set",
@@ -182,17 +182,13 @@ static const struct command set = {
                    "newline is removed. It must have 8 to 65536 bytes. Secrets of a project are set by its managers.",
     .examples = "weft secret set HF_TOKEN\nweft secret set WANDB_API_KEY --project vision --file key.txt\n",
     .words = "NAME",
-    .least_words = 1,
-    .most_words = 1,
-    OPTIONS(set_options),
+    COMMAND_OPTIONS(set_options),
     .run = admin_secret_run_set};
 
 static const struct command remove_secret = {.name = "remove",
                                              .summary = "remove a secret",
                                              .words = "NAME",
-                                             .least_words = 1,
-                                             .most_words = 1,
-                                             OPTIONS(remove_options),
+                                             COMMAND_OPTIONS(remove_options),
                                              .run = admin_secret_run_remove};
 
 static const struct command *const subcommands[] = {&list_secrets, &remove_secret, &set};
@@ -206,8 +202,7 @@ const struct command command_secret = {
         "name is used, or else the project's. The server keeps values encrypted and never shows them; in what "
         "a run prints, a value becomes [secret NAME].",
     .examples = "weft secret set HF_TOKEN\nweft submit --secret HF_TOKEN -- python3 train.py\nweft secret list\n",
-    OPTIONS(list_options),
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_OPTIONS(list_options),
+    COMMAND_SUBCOMMANDS(subcommands),
     .run = admin_secret_run_list,
 };

@@ -287,7 +287,6 @@ const struct command command_serve = {
         "their slots. This needs control groups that the server can write to: as root, or as a systemd service with "
         "Delegate=yes. At start-up it prints whether it can.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = serve_run,
 };

@@ -212,8 +212,7 @@ static const struct command make = {
     .examples = "weft token make --note laptop\n"
                 "weft token make --user anna --ends 90d\n"
                 "weft token make --project vision --most viewer --note dashboard\n",
-    .options = make_options,
-    .option_count = sizeof make_options / sizeof *make_options,
+    COMMAND_OPTIONS(make_options),
     .run = token_run_make,
 };
 
@@ -223,8 +222,6 @@ static const struct command revoke = {
     .description = "TOKEN is its id, as weft token lists it, or the token itself.",
     .examples = "weft token revoke 0123456789ab\n",
     .words = "TOKEN",
-    .least_words = 1,
-    .most_words = 1,
     .run = run_revoke,
 };
 
@@ -248,9 +245,7 @@ const struct command command_token = {
         "A token tells the server who asks, where it listens for others than this machine's users. The server "
         "keeps a hash of it.",
     .examples = "weft token\nweft token make --note laptop\nweft token save\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_OPTIONS(options),
+    COMMAND_SUBCOMMANDS(subcommands),
     .run = token_run_list,
 };

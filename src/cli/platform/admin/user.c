@@ -147,10 +147,7 @@ static const struct command make = {
         "Who was disabled is not any more. 'weft token make --user NAME' gives them a token. For administrators.",
     .examples = "weft user make anna\nweft user make ben --account ben\nweft token make --user anna\n",
     .words = "USER",
-    .least_words = 1,
-    .most_words = 1,
-    .options = make_options,
-    .option_count = sizeof make_options / sizeof *make_options,
+    COMMAND_OPTIONS(make_options),
     .run = admin_user_run_make,
 };
 
@@ -164,10 +161,7 @@ static const struct command account = {
         "all runs are processes of its own user. For administrators.",
     .examples = "weft user account anna anna\nweft user account anna --none\n",
     .words = "USER [ACCOUNT]",
-    .least_words = 1,
-    .most_words = 2,
-    .options = account_options,
-    .option_count = sizeof account_options / sizeof *account_options,
+    COMMAND_OPTIONS(account_options),
     .run = run_account,
 };
 
@@ -176,8 +170,6 @@ static const struct command disable = {
     .summary = "let nobody act as a user any more",
     .description = "For administrators.",
     .words = "USER",
-    .least_words = 1,
-    .most_words = 1,
     .run = run_disable,
 };
 
@@ -188,9 +180,7 @@ const struct command command_user = {
     .group = COMMAND_PLATFORM,
     .summary = "list who may use the platform; make and disable users; give them accounts",
     .examples = "weft user\nweft user make anna\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .subcommands = subcommands,
-    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    COMMAND_OPTIONS(options),
+    COMMAND_SUBCOMMANDS(subcommands),
     .run = admin_user_run_list,
 };

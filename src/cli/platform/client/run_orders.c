@@ -79,10 +79,8 @@ const struct command command_stop = {
         "is not over has it. weft resume goes on from the checkpoint as a new run.",
     .examples = "weft stop 12\nweft stop 12 13 baseline\n",
     .words = "RUN ...",
-    .least_words = 1,
     .most_words = 1000,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = run_orders_stop_run,
 };
 
@@ -108,9 +106,7 @@ const struct command command_discard = {
         "it.",
     .examples = "weft discard 12\nweft discard 12 13 baseline\n",
     .words = "RUN ...",
-    .least_words = 1,
     .most_words = 1000,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = run_orders_discard_run,
 };

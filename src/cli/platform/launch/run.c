@@ -224,7 +224,6 @@ const struct command command_run = {
                 "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
                 "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",
     .takes_program = true,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = launch_run_run,
 };

@@ -130,9 +130,6 @@ const struct command command_diff = {
         "with - are of the first run, lines with + of the second.",
     .examples = "weft diff 12 13\nweft diff baseline 13 --json\n",
     .words = "RUN RUN",
-    .least_words = 2,
-    .most_words = 2,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = diff_run,
 };

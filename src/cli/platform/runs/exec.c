@@ -38,10 +38,7 @@ const struct command command_exec = {
     .examples = "weft exec 12/node-1 -- nvidia-smi\nweft exec 12 -- sh -c 'ls -l $WEFT_CHECKPOINT_DIR'\n"
                 "weft exec --terminal 12 -- top\n",
     .words = "RUN[/node-N]",
-    .least_words = 1,
-    .most_words = 1,
     .takes_program = true,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = runs_exec_run,
 };

@@ -59,10 +59,7 @@ const struct command command_fork = {
                 "weft fork 12 --checkpoint newest --time 12h -- --steps 20000\n"
                 "weft fork baseline --name other-seed --env SEED=2\n",
     .words = "RUN",
-    .least_words = 1,
-    .most_words = 1,
     .takes_program = true,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = runs_fork_run,
 };

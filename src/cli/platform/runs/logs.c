@@ -252,9 +252,6 @@ const struct command command_logs = {
         "A node is written RUN/node-N, N from 0 on. Of each node the newest 256 MiB are kept.",
     .examples = "weft logs 12\nweft logs -f 12\nweft logs 12/node-1 --rank 3 --last 100\nweft logs 12 --search error\n",
     .words = "RUN[/node-N]",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = logs_run,
 };

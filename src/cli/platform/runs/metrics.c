@@ -464,9 +464,7 @@ const struct command command_metrics = {
                 "weft metrics 12 train/loss lr --svg run.svg\n"
                 "weft metrics 12 train/loss --csv > loss.csv\n",
     .words = "RUN [NAME...]",
-    .least_words = 1,
     .most_words = 1 + NAMES_MOST,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = metrics_run,
 };

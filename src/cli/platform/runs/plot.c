@@ -122,9 +122,7 @@ const struct command command_plot = {
                 "weft plot runs/first --output first.svg\n"
                 "weft plot runs/first runs/second --log\n",
     .words = "RUN...",
-    .least_words = 1,
     .most_words = RUN_CHART_MOST,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = plot_run,
 };

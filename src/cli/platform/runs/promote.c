@@ -67,10 +67,7 @@ const struct command command_promote = {
                    "Without --name it is called as RUN is, with -planned behind.",
     .examples = "weft submit -p vision --interactive\nweft promote 12 --time 12h -- weft train --steps 20000\n",
     .words = "RUN",
-    .least_words = 1,
-    .most_words = 1,
     .takes_program = true,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = runs_promote_run,
 };

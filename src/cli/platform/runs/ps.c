@@ -353,7 +353,6 @@ const struct command command_ps = {
                 "runs.csv\nweft ps 12\nweft ps --local --json\n",
     .words = "[RUN ...]",
     .most_words = 100,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = ps_run,
 };

@@ -293,7 +293,6 @@ const struct command command_queue = {
         "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted and "
         "wait, running runs continue, and nothing starts until an administrator runs 'weft queue --resume'.",
     .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = runs_queue_run,
 };

@@ -56,9 +56,6 @@ const struct command command_resume = {
         "preempted needs nobody: it goes on by itself. While the new run waits or runs, RUN is not resumed again.",
     .examples = "weft resume 12\nweft resume 12 --no-preemptible\n",
     .words = "RUN",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = resume_run,
 };

@@ -119,7 +119,6 @@ const struct command command_runs = {
     .group = COMMAND_TRAIN,
     .summary = "list what was run and how it ended",
     .examples = "weft runs\nweft runs --last 5 --json\n",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = runs_run,
 };

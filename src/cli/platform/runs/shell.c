@@ -30,9 +30,6 @@ const struct command command_shell = {
         "A node is written RUN/node-N, N from 0 on; a RUN alone means its first node.",
     .examples = "weft shell 12\nweft shell 12/node-1\n",
     .words = "RUN[/node-N]",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = shell_run,
 };

@@ -141,7 +141,6 @@ const struct command command_submit = {
                 "run=$(weft submit -q -p vision -- ./measure)\n"
                 "weft submit -p vision --interactive --time 1h\n",
     .takes_program = true,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = runs_submit_run,
 };

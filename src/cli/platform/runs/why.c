@@ -140,9 +140,6 @@ const struct command command_why = {
     .description = "With --events, everything that has happened to it: each change of its state with its cause, and "
                    "who has caused it where that was a person.",
     .words = "RUN",
-    .least_words = 1,
-    .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    COMMAND_OPTIONS(options),
     .run = why_run,
 };
