@@ -28,9 +28,10 @@
 
 struct table_column {
     const char *title;
-    bool right;     /**< numbers stand at the right */
-    unsigned least; /**< may be cut to so many characters; 0: never */
-    bool wraps;     /**< of the last one: what is too long goes on below, in place of being cut */
+    bool right;       /**< numbers stand at the right */
+    unsigned least;   /**< may be cut to so many characters; 0: never */
+    bool wraps;       /**< the last one only: long text continues on the next line instead of being cut */
+    const char *cell; /**< template of its cells (cli/platform/client/cells.h); NULL if the caller fills them */
 };
 
 struct table {

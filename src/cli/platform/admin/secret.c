@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft secret`: values that runs get as variables and that nobody can read back. */
-#include "base/file/file.h"
-#include "cli/frame/command.h"
-#include "cli/platform/client/client.h"
+/* `weft secret`: values that runs get as environment variables and that nobody can read back. */
+#include "cli/platform/admin/request.h"
 #include "platform/registry/secret_store.h"
 
 #include <sodium.h>
@@ -11,56 +9,26 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define EXIT_MISUSED 2
-
 static struct {
     bool json;
     const char *project, *file;
 } chosen;
 
-static void path_begin(struct platform_path *path, const char *name)
+static void secret_print_names(const struct command_call *call, const cJSON *reply)
 {
-    platform_path_begin(path, chosen.project ? "projects" : "secrets");
-    if (chosen.project) {
-        platform_path_part(path, chosen.project);
-        platform_path_part(path, "secrets");
-    }
-    if (name)
-        platform_path_part(path, name);
-}
-
-/* ---- list ---- */
-
-static weft_status admin_secret_run_list(struct command_call *call, struct error *error)
-{
-    struct platform platform;
-    struct platform_path path;
-    cJSON *reply = NULL;
     const cJSON *name;
-    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    path_begin(&path, NULL);
-    status = platform_get(&platform, &path, &reply, error);
-    platform_close(&platform);
-    if (status == WEFT_OK && chosen.json)
-        platform_print_json(reply, call->output);
-    else if (status == WEFT_OK) {
-        cJSON_ArrayForEach(name, field(reply, "secrets")) fprintf(call->output, "%s\n", cJSON_GetStringValue(name));
-        if (!cJSON_GetArraySize(field(reply, "secrets")))
-            fprintf(call->output, "there are no secrets yet: 'weft secret set NAME' keeps one\n");
+    cJSON_ArrayForEach(name, field(reply, "secrets"))
+    {
+        fprintf(call->output, "%s\n", cJSON_GetStringValue(name));
     }
-    cJSON_Delete(reply);
-    return status;
+    if (!cJSON_GetArraySize(field(reply, "secrets")))
+        fprintf(call->output, "there are no secrets yet: 'weft secret set NAME' keeps one\n");
 }
 
-/* ---- set ---- */
-
-static weft_status admin_secret_check_name(struct command_call *call, struct error *error)
+static weft_status secret_check_name(struct command_call *call, struct error *error)
 {
     if (secret_name_is_valid(call->words[0]))
         return WEFT_OK;
-    call->exit_code = EXIT_MISUSED;
     return error_set(
         error, WEFT_ERROR_ARGUMENT,
         "'%.80s' cannot name a secret: use at most %d letters, digits and _, not beginning with a digit, as "
@@ -68,8 +36,10 @@ static weft_status admin_secret_check_name(struct command_call *call, struct err
         call->words[0], SECRET_NAME_BYTES - 1);
 }
 
-/* What is typed is not shown. */
-static size_t admin_secret_read_value(const char *name, FILE *input, char *value, size_t size)
+/* ---- set ---- */
+
+/* The terminal does not show what is typed. */
+static size_t secret_read_value(const char *name, FILE *input, char *value, size_t size)
 {
     struct termios before, hidden;
     const bool terminal = isatty(fileno(input)) && tcgetattr(fileno(input), &before) == 0;
@@ -91,37 +61,17 @@ static size_t admin_secret_read_value(const char *name, FILE *input, char *value
     return count;
 }
 
-static weft_status send_value(const char *name, const char *value, struct error *error)
-{
-    struct platform platform;
-    struct platform_path path;
-    struct json_writer body;
-    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    json_begin(&body, JSON_LINE);
-    json_open_object(&body, NULL);
-    json_put_text(&body, "value", value);
-    json_close(&body);
-    path_begin(&path, name);
-    status = platform_send(&platform, "PUT", &path, &body, NULL, NULL, error);
-    json_end(&body);
-    platform_close(&platform);
-    return status;
-}
-
-static weft_status admin_secret_run_set(struct command_call *call, struct error *error)
+static weft_status secret_write_value(struct command_call *call, struct platform *platform, struct json_writer *body,
+                                      struct error *error)
 {
     const size_t room = SECRET_MOST + 3;
     const char *name = call->words[0];
-    weft_status status = admin_secret_check_name(call, error);
-    if (status != WEFT_OK)
-        return status;
+    weft_status status = WEFT_OK;
     FILE *input = chosen.file ? fopen(chosen.file, "re") : stdin;
     if (!input)
         return error_system(error, "cannot read '%s'", chosen.file);
     char *value = calloc(1, room);
-    const size_t size = value ? admin_secret_read_value(name, input, value, room) : 0;
+    const size_t size = value ? secret_read_value(name, input, value, room) : 0;
     if (!value)
         status = error_memory(error, room, "a secret");
     else if (size < SECRET_LEAST || size > SECRET_MOST || strlen(value) != size)
@@ -130,32 +80,12 @@ static weft_status admin_secret_run_set(struct command_call *call, struct error 
                       name, SECRET_LEAST, SECRET_MOST, size > SECRET_MOST ? "it has more than" : "it has",
                       size > SECRET_MOST ? (size_t)SECRET_MOST : size);
     else
-        status = send_value(name, value, error);
-    if (status == WEFT_OK)
-        fprintf(call->output, "%s is kept%s%s; runs get it with --secret %s\n", name,
-                chosen.project ? " for project " : "", chosen.project ? chosen.project : "", name);
+        json_put_text(body, "value", value);
     if (value)
         sodium_memzero(value, room);
     free(value);
     if (chosen.file)
         fclose(input);
-    return status;
-}
-
-static weft_status admin_secret_run_remove(struct command_call *call, struct error *error)
-{
-    struct platform platform;
-    struct platform_path path;
-    weft_status status = admin_secret_check_name(call, error);
-    if (status == WEFT_OK)
-        status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    path_begin(&path, call->words[0]);
-    status = platform_send(&platform, "DELETE", &path, NULL, NULL, NULL, error);
-    platform_close(&platform);
-    if (status == WEFT_OK)
-        fprintf(call->output, "%s is removed\n", call->words[0]);
     return status;
 }
 
@@ -170,10 +100,14 @@ static const struct cli_option set_options[] = {
     PROJECT_OPTION, CLI_TEXT("file", 'f', "FILE", &chosen.file, NULL, "read the value from FILE, not standard input")};
 static const struct cli_option remove_options[] = {PROJECT_OPTION};
 
+static const struct admin_request list_request = {
+    .path = "secrets", .project_path = "projects/{--project}/secrets", .print = secret_print_names};
+
 static const struct command list_secrets = {.name = "list",
                                             .summary = "list the names of secrets",
                                             COMMAND_OPTIONS(list_options),
-                                            .run = admin_secret_run_list};
+                                            .run = admin_request_run,
+                                            .details = &list_request};
 
 static const struct command set = {
     .name = "set",
@@ -183,13 +117,28 @@ static const struct command set = {
     .examples = "weft secret set HF_TOKEN\nweft secret set WANDB_API_KEY --project vision --file key.txt\n",
     .words = "NAME",
     COMMAND_OPTIONS(set_options),
-    .run = admin_secret_run_set};
+    .run = admin_request_run,
+    .details = &(const struct admin_request){.method = "PUT",
+                                             .path = "secrets/{0}",
+                                             .project_path = "projects/{--project}/secrets/{0}",
+                                             .check = secret_check_name,
+                                             .write = secret_write_value,
+                                             .done = "{0} is kept[ for project {--project}]; runs get it with "
+                                                     "--secret {0}"},
+};
 
-static const struct command remove_secret = {.name = "remove",
-                                             .summary = "remove a secret",
-                                             .words = "NAME",
-                                             COMMAND_OPTIONS(remove_options),
-                                             .run = admin_secret_run_remove};
+static const struct command remove_secret = {
+    .name = "remove",
+    .summary = "remove a secret",
+    .words = "NAME",
+    COMMAND_OPTIONS(remove_options),
+    .run = admin_request_run,
+    .details = &(const struct admin_request){.method = "DELETE",
+                                             .path = "secrets/{0}",
+                                             .project_path = "projects/{--project}/secrets/{0}",
+                                             .check = secret_check_name,
+                                             .done = "{0} is removed"},
+};
 
 static const struct command *const subcommands[] = {&list_secrets, &remove_secret, &set};
 
@@ -199,10 +148,11 @@ const struct command command_secret = {
     .summary = "keep secrets for runs: tokens and passwords that no one can read back",
     .description =
         "A run gets a secret as an environment variable: 'weft submit --secret NAME'. Your own secret of that "
-        "name is used, or else the project's. The server keeps values encrypted and never shows them; in what "
-        "a run prints, a value becomes [secret NAME].",
+        "name is used, or else the project's. The server keeps values encrypted and never shows them; in a run's "
+        "output, a value is replaced by [secret NAME].",
     .examples = "weft secret set HF_TOKEN\nweft submit --secret HF_TOKEN -- python3 train.py\nweft secret list\n",
     COMMAND_OPTIONS(list_options),
     COMMAND_SUBCOMMANDS(subcommands),
-    .run = admin_secret_run_list,
+    .run = admin_request_run,
+    .details = &list_request,
 };

@@ -1,176 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft user`: who may use the platform. */
-#include "cli/frame/command.h"
-#include "cli/frame/moments.h"
-#include "cli/frame/table.h"
-#include "cli/platform/client/client.h"
-#include "platform/registry/name.h"
-
-#include <string.h>
-
-#define EXIT_MISUSED 2
+/* `weft user` and `weft audit`: who may use the platform, and who did what. */
+#include "cli/platform/admin/request.h"
 
 static struct {
     bool json, administrator, none;
-    const char *account;
+    const char *account, *user, *project;
+    int64_t entries;
 } chosen;
 
-static const struct cli_option options[] = {
-    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each"),
-};
+/* ---- users ---- */
 
-static const struct table_column columns[] = {{.title = "user", .least = 8},
-                                              {.title = "administrator"},
-                                              {.title = "account"},
-                                              {.title = "made"},
-                                              {.title = "state"}};
+static const struct table_column user_columns[] = {{.title = "user", .least = 8, .cell = "{user}"},
+                                                   {.title = "administrator", .cell = "[{administrator}|no]"},
+                                                   {.title = "account", .cell = "{account}"},
+                                                   {.title = "made", .cell = "{created:ago}"},
+                                                   {.title = "state", .cell = "[{disabled?}disabled]"}};
 
-static weft_status admin_user_run_list(struct command_call *call, struct error *error)
+static weft_status user_check_account(struct command_call *call, struct error *error)
 {
-    struct platform platform;
-    struct platform_path path;
-    struct table table;
-    cJSON *reply = NULL;
-    const cJSON *user;
-    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    platform_path_begin(&path, "users");
-    status = platform_get(&platform, &path, &reply, error);
-    platform_close(&platform);
-    if (status != WEFT_OK)
-        return status;
-    table_begin(&table, columns, sizeof columns / sizeof *columns);
-    cJSON_ArrayForEach(user, field(reply, "users"))
-    {
-        char ago[MOMENT_BYTES];
-        if (chosen.json) {
-            platform_print_json(user, call->output);
-            continue;
-        }
-        table_put(&table, "%s", field_text(user, "user"));
-        table_put(&table, "%s", field_true(user, "administrator") ? "yes" : "no");
-        table_put(&table, "%s", field_text(user, "account"));
-        table_put(&table, "%s", moment_ago(field_integer(user, "created"), moment_now(), ago));
-        table_put(&table, "%s", field_true(user, "disabled") ? "disabled" : "");
-    }
-    if (!chosen.json)
-        status = table_print(&table, call->output, error);
-    table_end(&table);
-    cJSON_Delete(reply);
-    return status;
+    const char *account = cells_given(call, "1");
+    if (chosen.none != (account && *account))
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT, "name the account that the runs of %s belong to, or give --none",
+                     call->words[0]);
 }
 
-/* Send `body`, which is ended, about the user whom the first word names; NULL: the user is disabled. */
-static weft_status admin_user_change(struct command_call *call, struct json_writer *body, struct error *error)
+static weft_status user_write_account(struct command_call *call, struct platform *platform, struct json_writer *body,
+                                      struct error *error)
 {
-    struct platform platform;
-    struct platform_path path;
-    weft_status status = platform_name_check(call->words[0], "the user", error);
-    if (status != WEFT_OK)
-        call->exit_code = EXIT_MISUSED;
-    else
-        status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status == WEFT_OK) {
-        platform_path_begin(&path, "users");
-        platform_path_part(&path, call->words[0]);
-        status = platform_send(&platform, body ? "PUT" : "DELETE", &path, body, NULL, NULL, error);
-        platform_close(&platform);
-    }
-    if (body)
-        json_end(body);
-    return status;
-}
-
-static weft_status admin_user_run_make(struct command_call *call, struct error *error)
-{
-    struct json_writer body;
-    json_begin(&body, JSON_LINE);
-    json_open_object(&body, NULL);
-    json_put_bool(&body, "administrator", chosen.administrator);
-    if (chosen.account)
-        json_put_text(&body, "account", chosen.account);
-    json_close(&body);
-    weft_status status = admin_user_change(call, &body, error);
-    if (status == WEFT_OK)
-        fprintf(call->output, "%s is a user%s%s%s\n", call->words[0],
-                chosen.administrator ? ", and an administrator" : "", chosen.account ? ", with the account " : "",
-                chosen.account ? chosen.account : "");
-    return status;
-}
-
-static weft_status run_account(struct command_call *call, struct error *error)
-{
-    struct json_writer body;
-    const char *account = call->word_count > 1 ? call->words[1] : "";
-    if (chosen.none == (*account != '\0')) {
-        call->exit_code = EXIT_MISUSED;
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "say which account the runs of %s belong to from now on, or --none", call->words[0]);
-    }
-    json_begin(&body, JSON_LINE);
-    json_open_object(&body, NULL);
-    json_put_text(&body, "account", account);
-    json_close(&body);
-    weft_status status = admin_user_change(call, &body, error);
-    if (status == WEFT_OK && *account)
-        fprintf(call->output, "%s's runs belong to the account %s from now on\n", call->words[0], account);
-    else if (status == WEFT_OK)
-        fprintf(call->output, "%s has no account any more\n", call->words[0]);
-    return status;
-}
-
-static weft_status run_disable(struct command_call *call, struct error *error)
-{
-    weft_status status = admin_user_change(call, NULL, error);
-    if (status == WEFT_OK)
-        fprintf(call->output, "%s may do nothing any more; what they did is kept\n", call->words[0]);
-    return status;
+    const char *account = cells_given(call, "1");
+    json_put_text(body, "account", account ? account : "");
+    return WEFT_OK;
 }
 
 static const struct cli_option make_options[] = {
     CLI_FLAG("administrator", 0, &chosen.administrator,
-             "may do everything: users, projects, budgets, nodes; without it, somebody who was one is none any more"),
+             "may do everything: users, projects, budgets, nodes; without it, an administrator is demoted"),
     CLI_TEXT("account", 0, "ACCOUNT", &chosen.account, NULL,
-             "their runs' processes and files belong to this account of the machine: needed where the server runs as "
+             "account of the machine that runs their processes and owns their files; needed if the server runs as "
              "root"),
-};
-
-static const struct cli_option account_options[] = {
-    CLI_FLAG("none", 0, &chosen.none, "they have none any more, and can submit nothing where the server runs as root"),
 };
 
 static const struct command make = {
     .name = "make",
     .summary = "make a user, or change whether they are an administrator",
-    .description =
-        "Who was disabled is not any more. 'weft token make --user NAME' gives them a token. For administrators.",
+    .description = "A disabled user is enabled again. 'weft token make --user NAME' makes a token for them. For "
+                   "administrators.",
     .examples = "weft user make anna\nweft user make ben --account ben\nweft token make --user anna\n",
     .words = "USER",
     COMMAND_OPTIONS(make_options),
-    .run = admin_user_run_make,
+    .run = admin_request_run,
+    .details =
+        &(const struct admin_request){
+            .method = "PUT",
+            .path = "users/{0}",
+            .names = {"the user"},
+            ADMIN_FIELDS({"administrator", "--administrator", ADMIN_BOOL}, {"account", "--account", ADMIN_TEXT}),
+            .done = "{0} is a user[{--administrator?}, and an administrator][, with the account {--account}]"},
+};
+
+static const struct cli_option account_options[] = {
+    CLI_FLAG("none", 0, &chosen.none, "remove their account; they cannot submit runs if the server runs as root"),
 };
 
 static const struct command account = {
     .name = "account",
-    .summary = "say which account of the machine the runs of a user belong to",
+    .summary = "set the account of the machine that a user's runs belong to",
     .description =
-        "Where the server runs as root, the processes and files of every run belong to the account of its owner, and "
-        "who has none can submit nothing; root can be nobody's. Two users with one account are not kept apart by the "
-        "machine. Runs that have begun stay with the account that they have. Where the server does not run as root, "
-        "all runs are processes of its own user. For administrators.",
+        "If the server runs as root, the processes and files of each run belong to the account of its owner. Users "
+        "without an account cannot submit runs, and root cannot be anybody's account. The machine does not protect two "
+        "users with the same account from each other. Runs that have started keep their account. If the server does "
+        "not run as root, all runs are processes of its own user. For administrators.",
     .examples = "weft user account anna anna\nweft user account anna --none\n",
     .words = "USER [ACCOUNT]",
     COMMAND_OPTIONS(account_options),
-    .run = run_account,
+    .run = admin_request_run,
+    .details = &(const struct admin_request){.method = "PUT",
+                                             .path = "users/{0}",
+                                             .names = {"the user"},
+                                             .check = user_check_account,
+                                             .write = user_write_account,
+                                             .done = "{0}['s runs belong to the account {1} from now on| has no "
+                                                     "account any more]"},
 };
 
 static const struct command disable = {
     .name = "disable",
-    .summary = "let nobody act as a user any more",
-    .description = "For administrators.",
+    .summary = "refuse a user from now on",
+    .description = "Their runs and records stay. For administrators.",
     .words = "USER",
-    .run = run_disable,
+    .run = admin_request_run,
+    .details = &(const struct admin_request){.method = "DELETE",
+                                             .path = "users/{0}",
+                                             .names = {"the user"},
+                                             .done = "{0} may do nothing any more; what they did is kept"},
+};
+
+static const struct cli_option options[] = {
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each"),
 };
 
 static const struct command *const subcommands[] = {&account, &disable, &make};
@@ -178,9 +105,53 @@ static const struct command *const subcommands[] = {&account, &disable, &make};
 const struct command command_user = {
     .name = "user",
     .group = COMMAND_PLATFORM,
-    .summary = "list who may use the platform; make and disable users; give them accounts",
+    .summary = "list who may use the platform; make and disable users, set their accounts",
     .examples = "weft user\nweft user make anna\n",
     COMMAND_OPTIONS(options),
     COMMAND_SUBCOMMANDS(subcommands),
-    .run = admin_user_run_list,
+    .run = admin_request_run,
+    .details = &(const struct admin_request){.path = "users", .items = "users", ADMIN_COLUMNS(user_columns)},
+};
+
+/* ---- the audit log ---- */
+
+static const struct cli_option audit_options[] = {
+    CLI_INTEGER("number", 'n', "N", &chosen.entries, NULL, 1, 1e15, "number of entries, newest first",
+                .default_text = "20; all with --json"),
+    CLI_TEXT("user", 'u', "USER", &chosen.user, NULL, "only actions of this user"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only actions that concern this project"),
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each entry"),
+};
+
+static const struct table_column audit_columns[] = {{.title = "when", .cell = "{time:ago}"},
+                                                    {.title = "user", .least = 6, .cell = "{user}"},
+                                                    {.title = "from", .least = 9, .cell = "{address}"},
+                                                    {.title = "project", .least = 7, .cell = "{project}"},
+                                                    {.title = "what", .least = 10, .cell = "{what}"},
+                                                    {.title = "of", .least = 8, .cell = "{target}"},
+                                                    {.title = "status", .right = true, .cell = "{status}"}};
+
+static const char *const audit_queries[] = {"user", "project", NULL};
+
+const struct command command_audit = {
+    .name = "audit",
+    .group = COMMAND_PLATFORM,
+    .summary = "show who did what on the platform",
+    .description =
+        "Lists changes and refused requests, newest first: when, by whom, from which address, in which project, the "
+        "action (as the HTTP interface names it), its target, and the HTTP status of the reply, which is 4xx for a "
+        "refusal. For administrators.",
+    .examples = "weft audit\nweft audit --user anna -n 100\nweft audit --project vision --json > audit.jsonl\n",
+    COMMAND_OPTIONS(audit_options),
+    .run = admin_request_run,
+    .details = &(const struct admin_request){.path = "audit",
+                                             .queries = audit_queries,
+                                             ADMIN_COLUMNS(audit_columns),
+                                             .empty = "nothing [{--user?}of that kind was done|{--project?}of that "
+                                                      "kind was done|was done yet]",
+                                             .pages = &platform_list_audit,
+                                             .noun = "entries",
+                                             .more = "--number N shows more",
+                                             .limit = &chosen.entries,
+                                             .shown = 20},
 };
