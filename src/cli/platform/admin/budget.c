@@ -259,15 +259,10 @@ static const struct command set = {
     .examples = "weft budget set vision --rate 8x24h --cap 8x7d\n",
     .words = "PROJECT",
     COMMAND_OPTIONS(set_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "PUT",
-                                             .path = "projects/{0}/budget",
-                                             ADMIN_FIELDS({"rate_per_day", "--rate", ADMIN_AMOUNT},
-                                                          {"cap", "--cap", ADMIN_AMOUNT}),
-                                             .check = budget_check_set,
-                                             .write = budget_write_rest,
-                                             .unknown = platform_project_unknown,
-                                             .print = budget_print_changed},
+    ADMIN_REQUEST(.method = "PUT", .path = "projects/{0}/budget",
+                  ADMIN_FIELDS({"rate_per_day", "--rate", ADMIN_AMOUNT}, {"cap", "--cap", ADMIN_AMOUNT}),
+                  .check = budget_check_set, .write = budget_write_rest, .unknown = platform_project_unknown,
+                  .print = budget_print_changed),
 };
 
 static const struct cli_option grant_options[] = {
@@ -282,13 +277,9 @@ static const struct command grant = {
     .examples = "weft budget grant vision 8x12h --detail 'the conference'\nweft budget grant vision -- -600\n",
     .words = "PROJECT AMOUNT",
     COMMAND_OPTIONS(grant_options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){.method = "POST",
-                                      .path = "projects/{0}/grants",
-                                      ADMIN_FIELDS({"amount", "1", ADMIN_CHANGE}, {"detail", "--detail", ADMIN_TEXT}),
-                                      .unknown = platform_project_unknown,
-                                      .print = budget_print_changed},
+    ADMIN_REQUEST(.method = "POST", .path = "projects/{0}/grants",
+                  ADMIN_FIELDS({"amount", "1", ADMIN_CHANGE}, {"detail", "--detail", ADMIN_TEXT}),
+                  .unknown = platform_project_unknown, .print = budget_print_changed),
 };
 
 static const struct cli_option transfer_options[] = {
@@ -305,15 +296,10 @@ static const struct command transfer = {
     .examples = "weft budget transfer vision 20h --to anna\nweft budget transfer vision 600 --from anna --to bert\n",
     .words = "PROJECT AMOUNT",
     COMMAND_OPTIONS(transfer_options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){.method = "POST",
-                                      .path = "projects/{0}/transfers",
-                                      ADMIN_FIELDS({"amount", "1", ADMIN_AMOUNT}, {"from", "--from", ADMIN_TEXT},
-                                                   {"to", "--to", ADMIN_TEXT}, {"detail", "--detail", ADMIN_TEXT}),
-                                      .check = budget_check_transfer,
-                                      .unknown = platform_project_unknown,
-                                      .print = budget_print_changed},
+    ADMIN_REQUEST(.method = "POST", .path = "projects/{0}/transfers",
+                  ADMIN_FIELDS({"amount", "1", ADMIN_AMOUNT}, {"from", "--from", ADMIN_TEXT},
+                               {"to", "--to", ADMIN_TEXT}, {"detail", "--detail", ADMIN_TEXT}),
+                  .check = budget_check_transfer, .unknown = platform_project_unknown, .print = budget_print_changed),
 };
 
 static weft_status budget_unknown_run(struct platform *platform, const char *number, struct error *error)
@@ -334,14 +320,9 @@ static const struct command refund = {
     .examples = "weft budget refund 12 --detail 'a bad disk'\n",
     .words = "RUN",
     COMMAND_OPTIONS(refund_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "POST",
-                                             .path = "runs/{0}/refund",
-                                             .names_run = true,
-                                             ADMIN_FIELDS({"detail", "--detail", ADMIN_TEXT}),
-                                             .unknown = budget_unknown_run,
-                                             .done = "run {0}: {refunded:amount} slot-minutes are given back to "
-                                                     "project {project}"},
+    ADMIN_REQUEST(.method = "POST", .path = "runs/{0}/refund", .names_run = true,
+                  ADMIN_FIELDS({"detail", "--detail", ADMIN_TEXT}), .unknown = budget_unknown_run,
+                  .done = "run {0}: {refunded:amount} slot-minutes are given back to project {project}"),
 };
 
 static const struct cli_option show_options[] = {

@@ -84,13 +84,9 @@ static const struct command drain = {
     .examples = "weft nodes drain host-3 --reason 'a fan is loud'\n",
     .words = "NODE",
     COMMAND_OPTIONS(drain_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "POST",
-                                             .path = "nodes/{0}/drain",
-                                             ADMIN_FIELDS({"reason", "--reason", ADMIN_TEXT}),
-                                             .unknown = nodes_unknown,
-                                             .done = "{0} is drained: no run starts on it; 'weft nodes resume' takes "
-                                                     "it back"},
+    ADMIN_REQUEST(.method = "POST", .path = "nodes/{0}/drain", ADMIN_FIELDS({"reason", "--reason", ADMIN_TEXT}),
+                  .unknown = nodes_unknown,
+                  .done = "{0} is drained: no run starts on it; 'weft nodes resume' takes it back"),
 };
 
 static const struct command resume = {
@@ -100,10 +96,8 @@ static const struct command resume = {
                    "administrators.",
     .words = "NODE",
     COMMAND_OPTIONS(options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){
-            .method = "POST", .path = "nodes/{0}/resume", .unknown = nodes_unknown, .done = "{0} is in use again"},
+    ADMIN_REQUEST(.method = "POST", .path = "nodes/{0}/resume", .unknown = nodes_unknown,
+                  .done = "{0} is in use again"),
 };
 
 static const struct command remove_node = {
@@ -112,10 +106,7 @@ static const struct command remove_node = {
     .description = "A node that was missing when the server started is kept as lost until it is removed. If it comes "
                    "back, it is known again. For administrators.",
     .words = "NODE",
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){
-            .method = "DELETE", .path = "nodes/{0}", .unknown = nodes_unknown, .done = "{0} is forgotten"},
+    ADMIN_REQUEST(.method = "DELETE", .path = "nodes/{0}", .unknown = nodes_unknown, .done = "{0} is forgotten"),
 };
 
 static const struct table_column event_columns[] = {
@@ -137,16 +128,9 @@ static const struct command events = {
     .summary = "list what has happened to a node",
     .words = "NODE",
     COMMAND_OPTIONS(event_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.path = "nodes/{0}/events",
-                                             .unknown = nodes_unknown,
-                                             ADMIN_COLUMNS(event_columns),
-                                             .empty = "nothing has happened to {0} yet",
-                                             .pages = &platform_list_host_events,
-                                             .noun = "events",
-                                             .more = "--all shows all, --limit N more or fewer",
-                                             .limit = &chosen.limit,
-                                             .shown = 50},
+    ADMIN_REQUEST(.path = "nodes/{0}/events", .unknown = nodes_unknown, ADMIN_COLUMNS(event_columns),
+                  .empty = "nothing has happened to {0} yet", .pages = &platform_list_host_events, .noun = "events",
+                  .more = "--all shows all, --limit N more or fewer", .limit = &chosen.limit, .shown = 50),
 };
 
 static const struct command *const subcommands[] = {&drain, &events, &remove_node, &resume};
@@ -163,8 +147,7 @@ const struct command command_nodes = {
     .examples = "weft nodes\nweft nodes drain host-3 --reason 'a fan is loud'\n",
     COMMAND_OPTIONS(options),
     COMMAND_SUBCOMMANDS(subcommands),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.path = "cluster", .arrange = nodes_arrange, ADMIN_COLUMNS(node_columns)},
+    ADMIN_REQUEST(.path = "cluster", .arrange = nodes_arrange, ADMIN_COLUMNS(node_columns)),
 };
 
 /* ---- Pods ---- */
@@ -259,8 +242,5 @@ const struct command command_pods = {
         "or cordoned have no free slots.",
     .examples = "weft pods\nweft pods --json\n",
     COMMAND_OPTIONS(pod_options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){
-            .path = "cluster", .arrange = pods_arrange, ADMIN_COLUMNS(pod_columns), .print = pods_print_totals},
+    ADMIN_REQUEST(.path = "cluster", .arrange = pods_arrange, ADMIN_COLUMNS(pod_columns), .print = pods_print_totals),
 };

@@ -45,13 +45,9 @@ static const struct command make = {
     .examples = "weft project make vision --title 'Segmentation of street scenes'\n",
     .words = "PROJECT",
     COMMAND_OPTIONS(make_options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){.method = "POST",
-                                      .path = "projects",
-                                      .names = {"the project"},
-                                      ADMIN_FIELDS({"project", "0", ADMIN_TEXT}, {"title", "--title", ADMIN_TEXT}),
-                                      .done = "project {0} is made, and you are its manager"},
+    ADMIN_REQUEST(.method = "POST", .path = "projects", .names = {"the project"},
+                  ADMIN_FIELDS({"project", "0", ADMIN_TEXT}, {"title", "--title", ADMIN_TEXT}),
+                  .done = "project {0} is made, and you are its manager"),
 };
 
 static const struct cli_option close_options[] = {
@@ -65,12 +61,9 @@ static const struct command close_project = {
                    "undoes it. For administrators.",
     .words = "PROJECT",
     COMMAND_OPTIONS(close_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "POST",
-                                             .path = "projects/{0}/close",
-                                             .names = {"the project"},
-                                             .unknown = platform_project_unknown,
-                                             .done = "project {0} takes no more runs; those that it has go on"},
+    ADMIN_REQUEST(.method = "POST", .path = "projects/{0}/close", .names = {"the project"},
+                  .unknown = platform_project_unknown,
+                  .done = "project {0} takes no more runs; those that it has go on"),
 };
 
 static const struct command reopen = {
@@ -79,12 +72,8 @@ static const struct command reopen = {
     .description = "For administrators.",
     .words = "PROJECT",
     COMMAND_OPTIONS(close_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "POST",
-                                             .path = "projects/{0}/reopen",
-                                             .names = {"the project"},
-                                             .unknown = platform_project_unknown,
-                                             .done = "project {0} takes runs again"},
+    ADMIN_REQUEST(.method = "POST", .path = "projects/{0}/reopen", .names = {"the project"},
+                  .unknown = platform_project_unknown, .done = "project {0} takes runs again"),
 };
 
 static const struct cli_option add_options[] = {
@@ -99,13 +88,9 @@ static const struct command add = {
     .examples = "weft project add vision anna --role manager\n",
     .words = "PROJECT USER",
     COMMAND_OPTIONS(add_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "PUT",
-                                             .path = "projects/{0}/members/{1}",
-                                             .names = {"the project", "the user"},
-                                             .unknown = platform_project_unknown,
-                                             ADMIN_FIELDS({"role", "--role", ADMIN_TEXT}),
-                                             .done = "{1} is a {--role} of project {0}"},
+    ADMIN_REQUEST(.method = "PUT", .path = "projects/{0}/members/{1}", .names = {"the project", "the user"},
+                  .unknown = platform_project_unknown, ADMIN_FIELDS({"role", "--role", ADMIN_TEXT}),
+                  .done = "{1} is a {--role} of project {0}"),
 };
 
 static const struct command remove_member = {
@@ -113,12 +98,8 @@ static const struct command remove_member = {
     .summary = "remove a user from a project",
     .description = "Their runs stay. For managers of the project.",
     .words = "PROJECT USER",
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "DELETE",
-                                             .path = "projects/{0}/members/{1}",
-                                             .names = {"the project", "the user"},
-                                             .unknown = platform_project_unknown,
-                                             .done = "{1} is in project {0} no more"},
+    ADMIN_REQUEST(.method = "DELETE", .path = "projects/{0}/members/{1}", .names = {"the project", "the user"},
+                  .unknown = platform_project_unknown, .done = "{1} is in project {0} no more"),
 };
 
 static const struct cli_option options[] = {

@@ -2,15 +2,17 @@
 /**
  * Commands that list, show or change something on the server, described by tables.
  *
- * A command points .details at a struct admin_request and .run at admin_request_run(), which reads it: it checks the
- * words, asks the server, and prints the reply as JSON if the command has --json and it was given, else as a table or
- * message. Paths, cells and messages are templates (cli/platform/client/cells.h).
+ * A command's ADMIN_REQUEST() describes the request: it checks the words, asks the server, and prints the reply as JSON
+ * if the command has --json and it was given, else as a table or message. Paths, cells and messages are templates
+ * (cli/platform/client/cells.h).
  *
  *     static const struct command close_project = {
- *         .name = "close", .summary = "take no more runs into a project", .words = "PROJECT", COMMAND_OPTIONS(options),
- *         .run = admin_request_run,
- *         .details = &(const struct admin_request){.method = "POST", .path = "projects/{0}/close",
- *                                                  .done = "project {0} takes no more runs"}};
+ *         .name = "close",
+ *         .summary = "accept no more runs in a project",
+ *         .words = "PROJECT",
+ *         COMMAND_OPTIONS(options),
+ *         ADMIN_REQUEST(.method = "POST", .path = "projects/{0}/close", .done = "project {0} takes no more runs"),
+ *     };
  */
 #ifndef WEFT_CLI_PLATFORM_ADMIN_REQUEST_H
 #define WEFT_CLI_PLATFORM_ADMIN_REQUEST_H
@@ -75,6 +77,13 @@ struct admin_request {
         {                                                                                                              \
             0                                                                                                          \
         }                                                                                                              \
+    }
+
+/** The `run` and `details` of a command, with the members of its struct admin_request. */
+#define ADMIN_REQUEST(...)                                                                                             \
+    .run = admin_request_run, .details = &(const struct admin_request)                                                 \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
     }
 
 /** A command's `run`: do what its `details` describe. */

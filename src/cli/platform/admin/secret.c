@@ -117,14 +117,9 @@ static const struct command set = {
     .examples = "weft secret set HF_TOKEN\nweft secret set WANDB_API_KEY --project vision --file key.txt\n",
     .words = "NAME",
     COMMAND_OPTIONS(set_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "PUT",
-                                             .path = "secrets/{0}",
-                                             .project_path = "projects/{--project}/secrets/{0}",
-                                             .check = secret_check_name,
-                                             .write = secret_write_value,
-                                             .done = "{0} is kept[ for project {--project}]; runs get it with "
-                                                     "--secret {0}"},
+    ADMIN_REQUEST(.method = "PUT", .path = "secrets/{0}", .project_path = "projects/{--project}/secrets/{0}",
+                  .check = secret_check_name, .write = secret_write_value,
+                  .done = "{0} is kept[ for project {--project}]; runs get it with --secret {0}"),
 };
 
 static const struct command remove_secret = {
@@ -132,12 +127,8 @@ static const struct command remove_secret = {
     .summary = "remove a secret",
     .words = "NAME",
     COMMAND_OPTIONS(remove_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "DELETE",
-                                             .path = "secrets/{0}",
-                                             .project_path = "projects/{--project}/secrets/{0}",
-                                             .check = secret_check_name,
-                                             .done = "{0} is removed"},
+    ADMIN_REQUEST(.method = "DELETE", .path = "secrets/{0}", .project_path = "projects/{--project}/secrets/{0}",
+                  .check = secret_check_name, .done = "{0} is removed"),
 };
 
 static const struct command *const subcommands[] = {&list_secrets, &remove_secret, &set};

@@ -64,7 +64,7 @@ static weft_status token_save_run(struct command_call *call, struct error *error
         return error_set(error, WEFT_ERROR_DATA, "no token came on standard input");
     line[strcspn(line, " \t\r\n")] = '\0';
     if (strncmp(line, "weft_", 5) != 0 || strlen(line) >= TOKEN_TEXT_BYTES || !text_is_printable(line, false))
-        return error_set(error, WEFT_ERROR_DATA, "standard input holds no token, which begins with weft_");
+        return error_set(error, WEFT_ERROR_DATA, "standard input is no token: it must begin with weft_");
     status = token_file_write(path, line, error);
     if (status == WEFT_OK)
         fprintf(call->output, "the token is in %s, for you alone to read\n", path);
@@ -99,15 +99,11 @@ static const struct command make = {
                 "weft token make --user anna --ends 90d\n"
                 "weft token make --project vision --most viewer --note dashboard\n",
     COMMAND_OPTIONS(make_options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){.method = "POST",
-                                      .path = "tokens",
-                                      ADMIN_FIELDS({"user", "--user", ADMIN_TEXT}, {"project", "--project", ADMIN_TEXT},
-                                                   {"most", "--most", ADMIN_TEXT}, {"note", "--note", ADMIN_TEXT},
-                                                   {"administrator", "--administrator", ADMIN_FLAG},
-                                                   {"days", "--ends", ADMIN_DAYS}),
-                                      .print = token_print_made},
+    ADMIN_REQUEST(.method = "POST", .path = "tokens",
+                  ADMIN_FIELDS({"user", "--user", ADMIN_TEXT}, {"project", "--project", ADMIN_TEXT},
+                               {"most", "--most", ADMIN_TEXT}, {"note", "--note", ADMIN_TEXT},
+                               {"administrator", "--administrator", ADMIN_FLAG}, {"days", "--ends", ADMIN_DAYS}),
+                  .print = token_print_made),
 };
 
 static const struct command revoke = {
@@ -116,10 +112,7 @@ static const struct command revoke = {
     .description = "TOKEN is its id, as weft token lists it, or the token itself.",
     .examples = "weft token revoke 0123456789ab\n",
     .words = "TOKEN",
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){
-            .method = "DELETE", .path = "tokens/{0}", .check = token_find_id, .done = "token {0} is revoked"},
+    ADMIN_REQUEST(.method = "DELETE", .path = "tokens/{0}", .check = token_find_id, .done = "token {0} is revoked"),
 };
 
 static const struct command save = {
@@ -144,10 +137,6 @@ const struct command command_token = {
     .examples = "weft token\nweft token make --note laptop\nweft token save\n",
     COMMAND_OPTIONS(options),
     COMMAND_SUBCOMMANDS(subcommands),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.path = "tokens",
-                                             .items = "tokens",
-                                             ADMIN_COLUMNS(columns),
-                                             .hides = token_hides,
-                                             .empty = "no token is in use"},
+    ADMIN_REQUEST(.path = "tokens", .items = "tokens", ADMIN_COLUMNS(columns), .hides = token_hides,
+                  .empty = "no token is in use"),
 };

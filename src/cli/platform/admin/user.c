@@ -21,7 +21,7 @@ static weft_status user_check_account(struct command_call *call, struct error *e
     const char *account = cells_given(call, "1");
     if (chosen.none != (account && *account))
         return WEFT_OK;
-    return error_set(error, WEFT_ERROR_ARGUMENT, "name the account that the runs of %s belong to, or give --none",
+    return error_set(error, WEFT_ERROR_ARGUMENT, "say which account the runs of %s belong to, or --none",
                      call->words[0]);
 }
 
@@ -49,14 +49,9 @@ static const struct command make = {
     .examples = "weft user make anna\nweft user make ben --account ben\nweft token make --user anna\n",
     .words = "USER",
     COMMAND_OPTIONS(make_options),
-    .run = admin_request_run,
-    .details =
-        &(const struct admin_request){
-            .method = "PUT",
-            .path = "users/{0}",
-            .names = {"the user"},
-            ADMIN_FIELDS({"administrator", "--administrator", ADMIN_BOOL}, {"account", "--account", ADMIN_TEXT}),
-            .done = "{0} is a user[{--administrator?}, and an administrator][, with the account {--account}]"},
+    ADMIN_REQUEST(.method = "PUT", .path = "users/{0}", .names = {"the user"},
+                  ADMIN_FIELDS({"administrator", "--administrator", ADMIN_BOOL}, {"account", "--account", ADMIN_TEXT}),
+                  .done = "{0} is a user[{--administrator?}, and an administrator][, with the account {--account}]"),
 };
 
 static const struct cli_option account_options[] = {
@@ -74,14 +69,9 @@ static const struct command account = {
     .examples = "weft user account anna anna\nweft user account anna --none\n",
     .words = "USER [ACCOUNT]",
     COMMAND_OPTIONS(account_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "PUT",
-                                             .path = "users/{0}",
-                                             .names = {"the user"},
-                                             .check = user_check_account,
-                                             .write = user_write_account,
-                                             .done = "{0}['s runs belong to the account {1} from now on| has no "
-                                                     "account any more]"},
+    ADMIN_REQUEST(.method = "PUT", .path = "users/{0}", .names = {"the user"}, .check = user_check_account,
+                  .write = user_write_account,
+                  .done = "{0}['s runs belong to the account {1} from now on| has no account any more]"),
 };
 
 static const struct command disable = {
@@ -89,11 +79,8 @@ static const struct command disable = {
     .summary = "refuse a user from now on",
     .description = "Their runs and records stay. For administrators.",
     .words = "USER",
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.method = "DELETE",
-                                             .path = "users/{0}",
-                                             .names = {"the user"},
-                                             .done = "{0} may do nothing any more; what they did is kept"},
+    ADMIN_REQUEST(.method = "DELETE", .path = "users/{0}", .names = {"the user"},
+                  .done = "{0} may do nothing any more; what they did is kept"),
 };
 
 static const struct cli_option options[] = {
@@ -109,8 +96,7 @@ const struct command command_user = {
     .examples = "weft user\nweft user make anna\n",
     COMMAND_OPTIONS(options),
     COMMAND_SUBCOMMANDS(subcommands),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.path = "users", .items = "users", ADMIN_COLUMNS(user_columns)},
+    ADMIN_REQUEST(.path = "users", .items = "users", ADMIN_COLUMNS(user_columns)),
 };
 
 /* ---- the audit log ---- */
@@ -143,15 +129,8 @@ const struct command command_audit = {
         "refusal. For administrators.",
     .examples = "weft audit\nweft audit --user anna -n 100\nweft audit --project vision --json > audit.jsonl\n",
     COMMAND_OPTIONS(audit_options),
-    .run = admin_request_run,
-    .details = &(const struct admin_request){.path = "audit",
-                                             .queries = audit_queries,
-                                             ADMIN_COLUMNS(audit_columns),
-                                             .empty = "nothing [{--user?}of that kind was done|{--project?}of that "
-                                                      "kind was done|was done yet]",
-                                             .pages = &platform_list_audit,
-                                             .noun = "entries",
-                                             .more = "--number N shows more",
-                                             .limit = &chosen.entries,
-                                             .shown = 20},
+    ADMIN_REQUEST(.path = "audit", .queries = audit_queries, ADMIN_COLUMNS(audit_columns),
+                  .empty = "nothing [{--user?}of that kind was done|{--project?}of that kind was done|was done yet]",
+                  .pages = &platform_list_audit, .noun = "entries", .more = "--number N shows more",
+                  .limit = &chosen.entries, .shown = 20),
 };
