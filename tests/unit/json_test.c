@@ -264,9 +264,31 @@ static void a_writer_starts_again_in_the_same_memory(void **state)
     json_end(&writer);
 }
 
+/* The type of each value chooses how it is written. */
+static void fields_are_written_by_their_type(void **state)
+{
+    struct json_writer line;
+    const char *nothing = NULL;
+    json_begin(&line, JSON_LINE);
+    json_put_object(&line, NULL, JSON_FIELD("text", "a"), JSON_FIELD("none", nothing), JSON_FIELD("flag", (bool)true),
+                    JSON_FIELD("below", -3), JSON_FIELD("large", (uint64_t)JSON_EXACT + 1), JSON_FIELD("share", 0.5));
+    assert_string_equal(json_text(&line), "{\"text\":\"a\",\"none\":null,\"flag\":true,\"below\":-3,"
+                                          "\"large\":\"9007199254740993\",\"share\":0.5}");
+    json_end(&line);
+    FILE *output = tmpfile();
+    char read[64] = "";
+    assert_int_equal(json_print_fields(output, NULL, JSON_FIELD("step", (size_t)12), JSON_FIELD("loss", 3.25F)),
+                     WEFT_OK);
+    rewind(output);
+    assert_non_null(fgets(read, sizeof read, output));
+    assert_string_equal(read, "{\"step\":12,\"loss\":3.25}\n");
+    fclose(output);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_are_written_by_their_type),
         cmocka_unit_test(integers_of_a_tree_stay_integers),
         cmocka_unit_test(a_line),
         cmocka_unit_test(an_indented_text),

@@ -123,6 +123,79 @@ void json_put_number(struct json_writer *writer, const char *key, double value);
 /** A number up to JSON_EXACT, above it a string of digits, so that every reader gets all the bits. */
 void json_put_unsigned(struct json_writer *writer, const char *key, uint64_t value);
 
+/** A key and a value, for the functions below: JSON_FIELD("steps", 12). The type of the value chooses what is written, as
+ * the functions above write it: texts, bools, signed and unsigned integers, and floating-point numbers. */
+#define JSON_FIELD(key, value)                                                                                         \
+    _Generic((value), char *                                                                                           \
+             : json_field_text, const char *                                                                           \
+             : json_field_text, bool                                                                                   \
+             : json_field_bool, float                                                                                  \
+             : json_field_number, double                                                                               \
+             : json_field_number, unsigned                                                                             \
+             : json_field_unsigned, unsigned long                                                                      \
+             : json_field_unsigned, unsigned long long                                                                 \
+             : json_field_unsigned, default                                                                            \
+             : json_field_integer)(key, value)
+
+/** Write several fields: json_put_fields(&writer, JSON_FIELD("step", step), JSON_FIELD("loss", loss)). */
+#define json_put_fields(writer, ...) json_put_field_list(writer, JSON_FIELD_LIST(__VA_ARGS__))
+
+/** Write them as an object. */
+#define json_put_object(writer, key, ...)                                                                              \
+    (json_open_object(writer, key), json_put_fields(writer, __VA_ARGS__), json_close(writer))
+
+/** Print them as a line: an object and a newline. Errors: as of json_print(). */
+#define json_print_fields(output, error, ...) json_print_field_list(output, error, JSON_FIELD_LIST(__VA_ARGS__))
+
+struct json_field {
+    const char *key;
+    enum json_field_kind {
+        JSON_FIELD_TEXT,
+        JSON_FIELD_BOOL,
+        JSON_FIELD_INTEGER,
+        JSON_FIELD_UNSIGNED,
+        JSON_FIELD_NUMBER
+    } kind;
+    union {
+        const char *text;
+        bool flag;
+        int64_t integer;
+        uint64_t natural;
+        double number;
+    };
+};
+
+#define JSON_FIELD_LIST(...)                                                                                           \
+    (const struct json_field[]){__VA_ARGS__}, ARRAY_SIZE(((const struct json_field[]){__VA_ARGS__}))
+
+static inline struct json_field json_field_text(const char *key, const char *value)
+{
+    return (struct json_field){.key = key, .kind = JSON_FIELD_TEXT, .text = value};
+}
+
+static inline struct json_field json_field_bool(const char *key, bool value)
+{
+    return (struct json_field){.key = key, .kind = JSON_FIELD_BOOL, .flag = value};
+}
+
+static inline struct json_field json_field_integer(const char *key, int64_t value)
+{
+    return (struct json_field){.key = key, .kind = JSON_FIELD_INTEGER, .integer = value};
+}
+
+static inline struct json_field json_field_unsigned(const char *key, uint64_t value)
+{
+    return (struct json_field){.key = key, .kind = JSON_FIELD_UNSIGNED, .natural = value};
+}
+
+static inline struct json_field json_field_number(const char *key, double value)
+{
+    return (struct json_field){.key = key, .kind = JSON_FIELD_NUMBER, .number = value};
+}
+
+void json_put_field_list(struct json_writer *writer, const struct json_field *fields, size_t count);
+weft_status json_print_field_list(FILE *output, struct error *error, const struct json_field *fields, size_t count);
+
 /** A cJSON tree, whole; NULL becomes null. */
 void json_put_tree(struct json_writer *writer, const char *key, const cJSON *tree);
 

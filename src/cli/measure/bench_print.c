@@ -52,28 +52,20 @@ static weft_status print_json_line(FILE *output, const struct bench_case *what, 
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "collective", what->collective->name);
-    json_put_integer(&writer, "ranks", weft_comm_size(what->comm));
-    json_put_integer(&writer, "nodes", weft_comm_nodes(what->comm));
-    json_put_text(&writer, "buffers", buffers_name(what));
-    json_put_bool(&writer, "in_place", in_place);
-    json_put_unsigned(&writer, "bytes", result->bytes);
-    json_put_unsigned(&writer, "count", result->count);
-    json_put_text(&writer, "type", row->type);
-    json_put_text(&writer, "op", row->op);
-    json_put_text(&writer, "algorithm", row->algorithm);
-    json_put_number(&writer, "time_us", result->seconds * 1e6);
-    json_put_number(&writer, "algbw_gbps", result->algorithm_bandwidth * 1e-9);
-    json_put_number(&writer, "busbw_gbps", result->bus_bandwidth * 1e-9);
-    json_put_number(&writer, "cpu_us", result->cpu_seconds * 1e6);
+    json_put_fields(
+        &writer, JSON_FIELD("collective", what->collective->name), JSON_FIELD("ranks", weft_comm_size(what->comm)),
+        JSON_FIELD("nodes", weft_comm_nodes(what->comm)), JSON_FIELD("buffers", buffers_name(what)),
+        JSON_FIELD("in_place", in_place), JSON_FIELD("bytes", result->bytes), JSON_FIELD("count", result->count),
+        JSON_FIELD("type", row->type), JSON_FIELD("op", row->op), JSON_FIELD("algorithm", row->algorithm),
+        JSON_FIELD("time_us", result->seconds * 1e6), JSON_FIELD("algbw_gbps", result->algorithm_bandwidth * 1e-9),
+        JSON_FIELD("busbw_gbps", result->bus_bandwidth * 1e-9), JSON_FIELD("cpu_us", result->cpu_seconds * 1e6));
     if (weft_comm_nodes(what->comm) > 1) {
-        json_put_number(&writer, "network_bytes", result->network.payload_most);
-        json_put_number(&writer, "network_bytes_least", result->network.payload_least);
-        json_put_number(&writer, "wire_bytes", result->network.wire_most);
-        json_put_number(&writer, "wire_bytes_least", result->network.wire_least);
+        json_put_fields(&writer, JSON_FIELD("network_bytes", result->network.payload_most),
+                        JSON_FIELD("network_bytes_least", result->network.payload_least),
+                        JSON_FIELD("wire_bytes", result->network.wire_most),
+                        JSON_FIELD("wire_bytes_least", result->network.wire_least));
     }
-    json_put_unsigned(&writer, "calls", result->calls);
-    json_put_unsigned(&writer, "errors", result->errors);
+    json_put_fields(&writer, JSON_FIELD("calls", result->calls), JSON_FIELD("errors", result->errors));
     json_close(&writer);
     weft_status status = json_print(&writer, output, error);
     json_end(&writer);

@@ -110,18 +110,10 @@ static weft_status print_overlap(const struct bench_progress *what, size_t bytes
                 median->compute * 1e6, median->total * 1e6, median->wait * 1e6);
         return WEFT_OK;
     }
-    struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_unsigned(&writer, "bytes", bytes);
-    json_put_number(&writer, "blocking_us", median->blocking * 1e6);
-    json_put_number(&writer, "compute_us", median->compute * 1e6);
-    json_put_number(&writer, "total_us", median->total * 1e6);
-    json_put_number(&writer, "wait_us", median->wait * 1e6);
-    json_close(&writer);
-    weft_status status = json_print(&writer, what->output, error);
-    json_end(&writer);
-    return status;
+    return json_print_fields(what->output, error, JSON_FIELD("bytes", bytes),
+                             JSON_FIELD("blocking_us", median->blocking * 1e6),
+                             JSON_FIELD("compute_us", median->compute * 1e6),
+                             JSON_FIELD("total_us", median->total * 1e6), JSON_FIELD("wait_us", median->wait * 1e6));
 }
 
 static weft_status overlap_size(const struct bench_progress *what, float *input, float *output, size_t bytes,
@@ -210,16 +202,8 @@ static weft_status bench_progress_print_waiting(const struct bench_progress *wha
         fprintf(what->output, "%12s %18.2f %18.2f\n", in, first * 1e3, share * 100);
         return WEFT_OK;
     }
-    struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_text(&writer, "waits_in", in);
-    json_put_number(&writer, "first_cpu_ms", first * 1e3);
-    json_put_number(&writer, "core_percent", share * 100);
-    json_close(&writer);
-    weft_status status = json_print(&writer, what->output, error);
-    json_end(&writer);
-    return status;
+    return json_print_fields(what->output, error, JSON_FIELD("waits_in", in), JSON_FIELD("first_cpu_ms", first * 1e3),
+                             JSON_FIELD("core_percent", share * 100));
 }
 
 weft_status bench_waiting(const struct bench_progress *what, struct error *error)

@@ -112,16 +112,13 @@ static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "collective", sweep->what->collective->name);
-    json_put_integer(&writer, "ranks", sweep->figures.place.ranks);
-    json_put_integer(&writer, "nodes", sweep->figures.place.nodes);
-    json_put_text(&writer, "buffers", sweep->what->registered ? "registered" : "ordinary");
-    json_put_bool(&writer, "in_place", sweep->in_place);
-    json_put_unsigned(&writer, "bytes", bytes);
-    json_put_text(&writer, "algorithm", candidate->name);
-    json_put_bool(&writer, "chosen", chosen);
-    json_put_number(&writer, "predicted_us", candidate->predicted * 1e6);
-    json_put_number(&writer, "time_us", candidate->figure * 1e6);
+    json_put_fields(&writer, JSON_FIELD("collective", sweep->what->collective->name),
+                    JSON_FIELD("ranks", sweep->figures.place.ranks), JSON_FIELD("nodes", sweep->figures.place.nodes),
+                    JSON_FIELD("buffers", sweep->what->registered ? "registered" : "ordinary"),
+                    JSON_FIELD("in_place", sweep->in_place), JSON_FIELD("bytes", bytes),
+                    JSON_FIELD("algorithm", candidate->name), JSON_FIELD("chosen", chosen),
+                    JSON_FIELD("predicted_us", candidate->predicted * 1e6),
+                    JSON_FIELD("time_us", candidate->figure * 1e6));
     json_open_array(&writer, "rounds_us");
     for (uint32_t round = 0; round < sweep->rounds; round++)
         json_put_number(&writer, NULL, candidate->seconds[round] * 1e6);

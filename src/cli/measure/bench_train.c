@@ -68,28 +68,15 @@ struct figures {
 
 static weft_status bench_train_print_json(FILE *output, const struct figures *figures, struct error *error)
 {
-    struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_text(&writer, "model", chosen.measure.model);
-    json_put_integer(&writer, "ranks", figures->ranks);
-    json_put_integer(&writer, "threads", chosen.measure.threads);
-    json_put_text(&writer, "precision", chosen.measure.precision);
-    json_put_integer(&writer, "zero", chosen.measure.zero);
-    json_put_integer(&writer, "batch", chosen.measure.batch);
-    json_put_integer(&writer, "sequence", chosen.measure.sequence);
-    json_put_integer(&writer, "steps", chosen.measure.steps);
-    json_put_number(&writer, "step_ms", figures->step_seconds * 1e3);
-    json_put_number(&writer, "tokens_per_s", figures->tokens_per_second);
-    json_put_number(&writer, "model_flops_utilisation", figures->utilisation);
-    json_put_number(&writer, "peak_flops", figures->peak_flops);
-    json_put_unsigned(&writer, "peak_memory_bytes", figures->peak_memory_bytes);
-    json_put_unsigned(&writer, "predicted_memory_bytes", figures->predicted_memory_bytes);
-    json_put_text(&writer, "kernels", figures->kernels);
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
-    return status;
+    return json_print_fields(
+        output, error, JSON_FIELD("model", chosen.measure.model), JSON_FIELD("ranks", figures->ranks),
+        JSON_FIELD("threads", chosen.measure.threads), JSON_FIELD("precision", chosen.measure.precision),
+        JSON_FIELD("zero", chosen.measure.zero), JSON_FIELD("batch", chosen.measure.batch),
+        JSON_FIELD("sequence", chosen.measure.sequence), JSON_FIELD("steps", chosen.measure.steps),
+        JSON_FIELD("step_ms", figures->step_seconds * 1e3), JSON_FIELD("tokens_per_s", figures->tokens_per_second),
+        JSON_FIELD("model_flops_utilisation", figures->utilisation), JSON_FIELD("peak_flops", figures->peak_flops),
+        JSON_FIELD("peak_memory_bytes", figures->peak_memory_bytes),
+        JSON_FIELD("predicted_memory_bytes", figures->predicted_memory_bytes), JSON_FIELD("kernels", figures->kernels));
 }
 
 static weft_status print_figures(FILE *output, const struct figures *figures, struct error *error)

@@ -133,17 +133,13 @@ void sweep_record_load(struct sweep_record *sweep)
 static void sweep_record_write_record(const struct sweep_record *sweep, struct json_writer *writer)
 {
     json_open_object(writer, NULL);
-    json_put_text(writer, "collective", sweep->place.collective);
-    json_put_integer(writer, "ranks", sweep->place.ranks);
-    json_put_integer(writer, "nodes", sweep->place.nodes);
-    json_put_text(writer, "kind", sweep->place.kind);
+    json_put_fields(writer, JSON_FIELD("collective", sweep->place.collective), JSON_FIELD("ranks", sweep->place.ranks),
+                    JSON_FIELD("nodes", sweep->place.nodes), JSON_FIELD("kind", sweep->place.kind));
     json_open_array(writer, "figures");
     for (size_t i = 0; i < sweep->count; i++) {
-        json_open_object(writer, NULL);
-        json_put_unsigned(writer, "block_bytes", sweep->figures[i].block_bytes);
-        json_put_text(writer, "algorithm", sweep->figures[i].algorithm);
-        json_put_number(writer, "seconds", sweep->figures[i].seconds);
-        json_close(writer);
+        json_put_object(writer, NULL, JSON_FIELD("block_bytes", sweep->figures[i].block_bytes),
+                        JSON_FIELD("algorithm", sweep->figures[i].algorithm),
+                        JSON_FIELD("seconds", sweep->figures[i].seconds));
     }
     json_close(writer);
     json_close(writer);

@@ -63,18 +63,13 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
         struct json_writer writer;
         json_begin(&writer, JSON_LINE);
         json_open_object(&writer, NULL);
-        json_put_number(&writer, "loss", result->loss);
-        json_put_number(&writer, "perplexity", exp(result->loss));
+        json_put_fields(&writer, JSON_FIELD("loss", result->loss), JSON_FIELD("perplexity", exp(result->loss)));
         if (has_bytes)
             json_put_number(&writer, "bits_per_byte", bits);
-        json_put_unsigned(&writer, "sequences", result->sequences);
-        json_put_unsigned(&writer, "tokens", result->tokens);
-        json_put_unsigned(&writer, "step", pretrained_step(weights));
-        json_put_unsigned(&writer, "parameters", result->weights);
-        json_put_integer(&writer, "ranks", ranks);
-        json_put_text(&writer, "kernels", result->kernels);
-        json_put_number(&writer, "load_seconds", result->load_seconds);
-        json_put_number(&writer, "seconds", result->seconds);
+        json_put_fields(&writer, JSON_FIELD("sequences", result->sequences), JSON_FIELD("tokens", result->tokens),
+                        JSON_FIELD("step", pretrained_step(weights)), JSON_FIELD("parameters", result->weights),
+                        JSON_FIELD("ranks", ranks), JSON_FIELD("kernels", result->kernels),
+                        JSON_FIELD("load_seconds", result->load_seconds), JSON_FIELD("seconds", result->seconds));
         json_close(&writer);
         weft_status status = json_print(&writer, output, error);
         json_end(&writer);

@@ -98,23 +98,14 @@ static weft_status train_generate_print_json(FILE *output, int64_t number, const
                                              const struct continuation_result *result, const char *text,
                                              struct error *error)
 {
-    struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_integer(&writer, "sample", number);
-    json_put_text(&writer, "text", text);
-    json_put_text(&writer, "end", continuation_end_names[result->end]);
-    json_put_unsigned(&writer, "prompt_tokens", continuation_prompt_tokens(continuation));
-    json_put_unsigned(&writer, "tokens", result->tokens);
-    json_put_unsigned(&writer, "forgotten_tokens", result->forgotten);
-    json_put_number(&writer, "prompt_seconds", result->read_seconds);
-    json_put_number(&writer, "seconds", result->write_seconds);
-    json_put_number(&writer, "tokens_per_second",
-                    train_generate_rate_of(result->tokens ? result->tokens - 1 : 0, result->write_seconds));
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
-    return status;
+    return json_print_fields(
+        output, error, JSON_FIELD("sample", number), JSON_FIELD("text", text),
+        JSON_FIELD("end", continuation_end_names[result->end]),
+        JSON_FIELD("prompt_tokens", continuation_prompt_tokens(continuation)), JSON_FIELD("tokens", result->tokens),
+        JSON_FIELD("forgotten_tokens", result->forgotten), JSON_FIELD("prompt_seconds", result->read_seconds),
+        JSON_FIELD("seconds", result->write_seconds),
+        JSON_FIELD("tokens_per_second",
+                   train_generate_rate_of(result->tokens ? result->tokens - 1 : 0, result->write_seconds)));
 }
 
 /* A sample as JSON: its text is collected first. */

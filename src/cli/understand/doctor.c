@@ -33,16 +33,8 @@ static const struct cli_option options[] = {
 
 static void understand_doctor_print_json(const struct doctor_finding *finding, FILE *out)
 {
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_text(&line, "host", finding->host);
-    json_put_text(&line, "check", finding->check);
-    json_put_text(&line, "level", doctor_level_name(finding->level));
-    json_put_text(&line, "text", finding->text);
-    json_close(&line);
-    json_print(&line, out, NULL);
-    json_end(&line);
+    json_print_fields(out, NULL, JSON_FIELD("host", finding->host), JSON_FIELD("check", finding->check),
+                      JSON_FIELD("level", doctor_level_name(finding->level)), JSON_FIELD("text", finding->text));
 }
 
 static void understand_doctor_print(const struct doctor_report *report, FILE *out)

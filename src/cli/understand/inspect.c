@@ -27,16 +27,13 @@ static void inspect_put_operation(struct json_writer *text, const char *key,
 {
     static const char *const phases[] = {"queued", "running", "blocking", "done"};
     json_open_object(text, key);
-    json_put_text(text, "operation", operation->text);
-    json_put_integer(text, "communicator", operation->communicator);
-    json_put_bool(text, "message", operation->is_message);
-    json_put_unsigned(text, "sequence", operation->sequence);
-    json_put_unsigned(text, "bytes", operation->bytes);
-    json_put_text(text, "phase", phases[operation->phase]);
-    json_put_number(text, "begun_ago", (double)-operation->started * 1e-9);
+    json_put_fields(text, JSON_FIELD("operation", operation->text), JSON_FIELD("communicator", operation->communicator),
+                    JSON_FIELD("message", operation->is_message), JSON_FIELD("sequence", operation->sequence),
+                    JSON_FIELD("bytes", operation->bytes), JSON_FIELD("phase", phases[operation->phase]),
+                    JSON_FIELD("begun_ago", (double)-operation->started * 1e-9));
     if (operation->awaited != INSPECTION_NOBODY) {
-        json_put_integer(text, "awaits", operation->awaited);
-        json_put_number(text, "waited", (double)-operation->since * 1e-9);
+        json_put_fields(text, JSON_FIELD("awaits", operation->awaited),
+                        JSON_FIELD("waited", (double)-operation->since * 1e-9));
     }
     json_close(text);
 }
@@ -45,24 +42,18 @@ static void inspect_put_rank(struct json_writer *text, const struct inspected_ra
 {
     char state[2] = {rank->main_thread, '\0'};
     json_open_object(text, NULL);
-    json_put_integer(text, "rank", rank->rank);
-    json_put_text(text, "host", rank->host);
-    json_put_integer(text, "process", rank->process);
-    json_put_text(text, "state", inspected_state_name(rank->state));
-    json_put_text(text, "main_thread", *state ? state : NULL);
-    json_put_text(text, "sleeps_in", *rank->where ? rank->where : NULL);
-    json_put_unsigned(text, "operations_begun", rank->count);
-    json_put_number(text, "clock_uncertainty", rank->uncertainty);
+    json_put_fields(text, JSON_FIELD("rank", rank->rank), JSON_FIELD("host", rank->host),
+                    JSON_FIELD("process", rank->process), JSON_FIELD("state", inspected_state_name(rank->state)),
+                    JSON_FIELD("main_thread", *state ? state : NULL),
+                    JSON_FIELD("sleeps_in", *rank->where ? rank->where : NULL),
+                    JSON_FIELD("operations_begun", rank->count), JSON_FIELD("clock_uncertainty", rank->uncertainty));
     if (rank->current)
         inspect_put_operation(text, "current", rank->current);
     if (rank->last)
         inspect_put_operation(text, "last", rank->last);
-    json_open_object(text, "skew");
-    json_put_integer(text, "operations", rank->skew.operations);
-    json_put_integer(text, "last_of_all", rank->skew.last);
-    json_put_number(text, "mean", rank->skew.mean);
-    json_put_number(text, "most", rank->skew.most);
-    json_close(text);
+    json_put_object(text, "skew", JSON_FIELD("operations", rank->skew.operations),
+                    JSON_FIELD("last_of_all", rank->skew.last), JSON_FIELD("mean", rank->skew.mean),
+                    JSON_FIELD("most", rank->skew.most));
     json_open_array(text, "operations");
     for (uint32_t i = 0; i < rank->operation_count; i++)
         inspect_put_operation(text, NULL, &rank->operations[i]);
@@ -75,17 +66,13 @@ static weft_status inspect_print_json(const struct inspected_job *job, FILE *out
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
     json_open_object(&text, NULL);
-    json_put_text(&text, "job", job->name);
-    json_put_text(&text, "launcher", job->launcher);
-    json_put_text(&text, "user", job->user);
-    json_put_text(&text, "command", job->command);
-    json_put_integer(&text, "started", job->started);
-    json_put_integer(&text, "waiting", job->waiting);
-    json_put_number(&text, "waited", job->waited);
+    json_put_fields(&text, JSON_FIELD("job", job->name), JSON_FIELD("launcher", job->launcher),
+                    JSON_FIELD("user", job->user), JSON_FIELD("command", job->command),
+                    JSON_FIELD("started", job->started), JSON_FIELD("waiting", job->waiting),
+                    JSON_FIELD("waited", job->waited));
     if (job->straggler != INSPECTION_NOBODY && !job->cycle)
         json_put_integer(&text, "straggler", job->straggler);
-    json_put_bool(&text, "cycle", job->cycle);
-    json_put_text(&text, "verdict", job->verdict);
+    json_put_fields(&text, JSON_FIELD("cycle", job->cycle), JSON_FIELD("verdict", job->verdict));
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < job->rank_count; r++)
         inspect_put_rank(&text, &job->ranks[r]);

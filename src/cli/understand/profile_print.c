@@ -214,13 +214,9 @@ static void put_kernels(struct json_writer *writer, const char *key, const struc
     for (size_t k = 0; k < PROFILED_KERNELS; k++) {
         if (!counts[k].calls)
             continue;
-        json_open_object(writer, NULL);
-        json_put_text(writer, "name", profiled_names[k]);
-        json_put_unsigned(writer, "calls", counts[k].calls);
-        json_put_number(writer, "seconds", counts[k].seconds);
-        json_put_number(writer, "flops", counts[k].flops);
-        json_put_number(writer, "bytes", counts[k].bytes);
-        json_close(writer);
+        json_put_object(writer, NULL, JSON_FIELD("name", profiled_names[k]), JSON_FIELD("calls", counts[k].calls),
+                        JSON_FIELD("seconds", counts[k].seconds), JSON_FIELD("flops", counts[k].flops),
+                        JSON_FIELD("bytes", counts[k].bytes));
     }
     json_close(writer);
 }
@@ -230,14 +226,12 @@ static void put_layers(struct json_writer *writer, const struct profile_print *p
     json_open_array(writer, "layers");
     for (size_t i = 0; i < print->description->layer_count; i++) {
         const struct profile_turn *turns = print->step->layers[i].turns;
-        json_open_object(writer, NULL);
-        json_put_text(writer, "name", model_layer_name(print->description, i));
-        json_put_text(writer, "kind", model_layer_kind(print->description, i));
-        json_put_number(writer, "forward_seconds", turns[MODEL_FORWARD].seconds);
-        json_put_number(writer, "backward_seconds", turns[MODEL_BACKWARD].seconds);
-        json_put_number(writer, "forward_flops", turns[MODEL_FORWARD].flops);
-        json_put_number(writer, "backward_flops", turns[MODEL_BACKWARD].flops);
-        json_close(writer);
+        json_put_object(writer, NULL, JSON_FIELD("name", model_layer_name(print->description, i)),
+                        JSON_FIELD("kind", model_layer_kind(print->description, i)),
+                        JSON_FIELD("forward_seconds", turns[MODEL_FORWARD].seconds),
+                        JSON_FIELD("backward_seconds", turns[MODEL_BACKWARD].seconds),
+                        JSON_FIELD("forward_flops", turns[MODEL_FORWARD].flops),
+                        JSON_FIELD("backward_flops", turns[MODEL_BACKWARD].flops));
     }
     json_close(writer);
 }
@@ -247,19 +241,13 @@ weft_status profile_print_json(const struct profile_print *print, FILE *output, 
     struct json_writer writer;
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "model", print->model);
-    json_put_text(&writer, "precision", print->precision);
-    json_put_integer(&writer, "ranks", print->ranks);
-    json_put_integer(&writer, "threads", print->threads);
-    json_put_integer(&writer, "batch", print->batch);
-    json_put_integer(&writer, "micro_batch", print->micro_batch);
-    json_put_integer(&writer, "sequence", print->sequence);
-    json_put_integer(&writer, "steps", print->steps);
-    json_put_text(&writer, "kernels_are", print->kernels);
-    json_put_number(&writer, "peak_flops", print->peak);
-    json_put_number(&writer, "model_flops", print->model_flops);
-    json_put_number(&writer, "step_seconds", print->step->seconds);
-    json_put_number(&writer, "wait_seconds", print->step->wait_seconds);
+    json_put_fields(&writer, JSON_FIELD("model", print->model), JSON_FIELD("precision", print->precision),
+                    JSON_FIELD("ranks", print->ranks), JSON_FIELD("threads", print->threads),
+                    JSON_FIELD("batch", print->batch), JSON_FIELD("micro_batch", print->micro_batch),
+                    JSON_FIELD("sequence", print->sequence), JSON_FIELD("steps", print->steps),
+                    JSON_FIELD("kernels_are", print->kernels), JSON_FIELD("peak_flops", print->peak),
+                    JSON_FIELD("model_flops", print->model_flops), JSON_FIELD("step_seconds", print->step->seconds),
+                    JSON_FIELD("wait_seconds", print->step->wait_seconds));
     put_layers(&writer, print);
     put_kernels(&writer, "kernels", print->step->kernels);
     put_kernels(&writer, "kernels_outside_layers", print->step->outside);

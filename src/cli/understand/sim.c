@@ -37,33 +37,18 @@ static const struct cli_option options[] = {
 
 static weft_status sim_print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
 {
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_unsigned(&line, "jobs", summary->jobs);
-    json_put_unsigned(&line, "preemptible", summary->preemptible);
-    json_put_unsigned(&line, "left_out", summary->left_out);
-    json_put_number(&line, "mean_wait_h", summary->mean_wait_h);
-    json_put_number(&line, "p99_wait_h", summary->p99_wait_h);
-    json_put_number(&line, "max_wait_h", summary->max_wait_h);
-    json_put_number(&line, "bounded_slowdown", summary->bounded_slowdown);
-    json_put_unsigned(&line, "large_jobs", summary->large_jobs);
-    json_put_number(&line, "large_mean_wait_h", summary->large_mean_wait_h);
-    json_put_number(&line, "large_max_wait_h", summary->large_max_wait_h);
-    json_put_number(&line, "idle_while_queued", summary->idle_while_queued);
-    json_put_number(&line, "utilisation", summary->utilisation);
-    json_put_unsigned(&line, "preemptions", summary->preemptions);
-    json_put_unsigned(&line, "moves", summary->moves);
-    json_put_number(&line, "preempted_gpu_h", summary->preempted_gpu_h);
-    json_put_unsigned(&line, "passes", summary->passes);
-    json_put_unsigned(&line, "decisions", summary->decisions);
-    json_put_number(&line, "pass_mean_ms", summary->pass_mean_ms);
-    json_put_number(&line, "pass_max_ms", summary->pass_max_ms);
-    json_put_number(&line, "end_h", summary->end_h);
-    json_close(&line);
-    weft_status status = json_print(&line, output, error);
-    json_end(&line);
-    return status;
+    return json_print_fields(
+        output, error, JSON_FIELD("jobs", summary->jobs), JSON_FIELD("preemptible", summary->preemptible),
+        JSON_FIELD("left_out", summary->left_out), JSON_FIELD("mean_wait_h", summary->mean_wait_h),
+        JSON_FIELD("p99_wait_h", summary->p99_wait_h), JSON_FIELD("max_wait_h", summary->max_wait_h),
+        JSON_FIELD("bounded_slowdown", summary->bounded_slowdown), JSON_FIELD("large_jobs", summary->large_jobs),
+        JSON_FIELD("large_mean_wait_h", summary->large_mean_wait_h),
+        JSON_FIELD("large_max_wait_h", summary->large_max_wait_h),
+        JSON_FIELD("idle_while_queued", summary->idle_while_queued), JSON_FIELD("utilisation", summary->utilisation),
+        JSON_FIELD("preemptions", summary->preemptions), JSON_FIELD("moves", summary->moves),
+        JSON_FIELD("preempted_gpu_h", summary->preempted_gpu_h), JSON_FIELD("passes", summary->passes),
+        JSON_FIELD("decisions", summary->decisions), JSON_FIELD("pass_mean_ms", summary->pass_mean_ms),
+        JSON_FIELD("pass_max_ms", summary->pass_max_ms), JSON_FIELD("end_h", summary->end_h));
 }
 
 static void sim_print(const struct simulation_summary *summary, FILE *output)

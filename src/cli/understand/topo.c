@@ -287,13 +287,10 @@ static weft_status topo_print_json(FILE *output, const struct topo_view *view, s
         json_open_array(&writer, "providers");
         for (uint32_t i = 0; i < view->provider_count; i++) {
             const struct provider *provider = &view->providers[i];
-            json_open_object(&writer, NULL);
-            json_put_text(&writer, "name", provider->name);
-            json_put_text(&writer, "device", provider->device);
-            json_put_text(&writer, "network", provider->network);
-            json_put_unsigned(&writer, "bytes_per_second", provider->bytes_per_second);
-            json_put_unsigned(&writer, "message_most", provider->message_most);
-            json_close(&writer);
+            json_put_object(&writer, NULL, JSON_FIELD("name", provider->name), JSON_FIELD("device", provider->device),
+                            JSON_FIELD("network", provider->network),
+                            JSON_FIELD("bytes_per_second", provider->bytes_per_second),
+                            JSON_FIELD("message_most", provider->message_most));
         }
         json_close(&writer);
     }

@@ -28,35 +28,22 @@ static weft_status understand_trace_print_json(const struct timeline *timeline, 
     json_open_array(&text, "operations");
     for (uint32_t i = 0; i < timeline->kind_count; i++) {
         const struct timeline_kind *kind = &timeline->kinds[i];
-        json_open_object(&text, NULL);
-        json_put_text(&text, "name", kind->name);
-        json_put_text(&text, "algorithm", kind->algorithm);
-        json_put_unsigned(&text, "calls", kind->calls);
-        json_put_unsigned(&text, "bytes", kind->bytes);
-        json_put_number(&text, "time", kind->time);
-        json_put_number(&text, "waited", kind->waited);
-        json_put_number(&text, "inner", kind->inner);
-        json_put_number(&text, "outer", kind->outer);
-        json_put_number(&text, "overlapped", kind->overlapped);
-        json_close(&text);
+        json_put_object(&text, NULL, JSON_FIELD("name", kind->name), JSON_FIELD("algorithm", kind->algorithm),
+                        JSON_FIELD("calls", kind->calls), JSON_FIELD("bytes", kind->bytes),
+                        JSON_FIELD("time", kind->time), JSON_FIELD("waited", kind->waited),
+                        JSON_FIELD("inner", kind->inner), JSON_FIELD("outer", kind->outer),
+                        JSON_FIELD("overlapped", kind->overlapped));
     }
     json_close(&text);
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         const struct timeline_rank *rank = &timeline->ranks[r];
-        json_open_object(&text, NULL);
-        json_put_integer(&text, "rank", rank->rank);
-        json_put_text(&text, "host", rank->host);
-        json_put_unsigned(&text, "operations", rank->operations);
-        json_put_unsigned(&text, "lost", rank->lost);
-        json_put_number(&text, "span", rank->last - rank->first);
-        json_put_number(&text, "inside", rank->inside);
-        json_put_number(&text, "waited", rank->waited);
-        json_put_number(&text, "late_mean", rank->late_mean);
-        json_put_number(&text, "late_most", rank->late_most);
-        json_put_unsigned(&text, "late_last", rank->late_last);
-        json_put_number(&text, "clock_uncertainty", rank->clock_uncertainty);
-        json_close(&text);
+        json_put_object(&text, NULL, JSON_FIELD("rank", rank->rank), JSON_FIELD("host", rank->host),
+                        JSON_FIELD("operations", rank->operations), JSON_FIELD("lost", rank->lost),
+                        JSON_FIELD("span", rank->last - rank->first), JSON_FIELD("inside", rank->inside),
+                        JSON_FIELD("waited", rank->waited), JSON_FIELD("late_mean", rank->late_mean),
+                        JSON_FIELD("late_most", rank->late_most), JSON_FIELD("late_last", rank->late_last),
+                        JSON_FIELD("clock_uncertainty", rank->clock_uncertainty));
     }
     json_close(&text);
     json_close(&text);

@@ -71,16 +71,8 @@ static void print_title(FILE *output, const char *sign, const struct side *side)
 
 static void diff_print_json(const struct run_difference *difference, FILE *output)
 {
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_text(&line, "section", difference->section);
-    json_put_text(&line, "what", difference->what);
-    json_put_text(&line, "left", difference->left);
-    json_put_text(&line, "right", difference->right);
-    json_close(&line);
-    json_print(&line, output, NULL);
-    json_end(&line);
+    json_print_fields(output, NULL, JSON_FIELD("section", difference->section), JSON_FIELD("what", difference->what),
+                      JSON_FIELD("left", difference->left), JSON_FIELD("right", difference->right));
 }
 
 static weft_status diff_compare(const struct side *left, const struct side *right, FILE *output, struct error *error)

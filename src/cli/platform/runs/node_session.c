@@ -201,8 +201,7 @@ static void put_order(struct json_writer *body, const struct node_session_order 
     json_put_bool(body, "terminal", order->terminal);
     if (order->terminal) {
         raw_terminal_size(&rows, &columns);
-        json_put_integer(body, "rows", rows);
-        json_put_integer(body, "columns", columns);
+        json_put_fields(body, JSON_FIELD("rows", rows), JSON_FIELD("columns", columns));
         json_open_object(body, "environment");
         json_put_text(body, "TERM", term && *term ? term : "dumb");
         json_close(body);

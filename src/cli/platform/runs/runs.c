@@ -28,22 +28,11 @@ static const struct cli_option options[] = {
 
 static void runs_print_json(const struct run_record *record, FILE *out)
 {
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_text(&line, "id", record->id);
-    json_put_text(&line, "project", record->project);
-    json_put_text(&line, "state", run_record_state_name(record->state));
-    json_put_integer(&line, "ranks", record->ranks);
-    json_put_text(&line, "hosts", record->hosts);
-    json_put_integer(&line, "started", record->started);
-    json_put_integer(&line, "ended", record->ended);
-    json_put_integer(&line, "exit_code", record->exit_code);
-    json_put_text(&line, "command", record->command);
-    json_put_text(&line, "reason", record->reason);
-    json_close(&line);
-    json_print(&line, out, NULL);
-    json_end(&line);
+    json_print_fields(out, NULL, JSON_FIELD("id", record->id), JSON_FIELD("project", record->project),
+                      JSON_FIELD("state", run_record_state_name(record->state)), JSON_FIELD("ranks", record->ranks),
+                      JSON_FIELD("hosts", record->hosts), JSON_FIELD("started", record->started),
+                      JSON_FIELD("ended", record->ended), JSON_FIELD("exit_code", record->exit_code),
+                      JSON_FIELD("command", record->command), JSON_FIELD("reason", record->reason));
 }
 
 static void runs_print_line(const struct run_record *record, FILE *out)
