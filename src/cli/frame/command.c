@@ -114,6 +114,27 @@ weft_status command_misused(struct command_call *call, weft_status status)
     return status;
 }
 
+weft_status command_check(weft_context *context, weft_status status, struct error *error)
+{
+    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(context));
+}
+
+static volatile sig_atomic_t asked_by;
+
+static void ask_to_stop(int number)
+{
+    asked_by = number;
+    signal(number, SIG_DFL);
+}
+
+const volatile sig_atomic_t *interrupts_catch(void)
+{
+    signal(SIGINT, ask_to_stop);
+    signal(SIGTERM, ask_to_stop);
+    signal(SIGHUP, ask_to_stop);
+    return &asked_by;
+}
+
 static weft_status command_check_words(const struct command_call *call, struct error *error)
 {
     const struct command *command = call->command;

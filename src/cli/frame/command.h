@@ -24,6 +24,7 @@
 
 #include "cli/frame/options.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 /** What a command is for; `weft help` lists commands under these. */
@@ -82,6 +83,14 @@ size_t command_words_allowed(const struct command *command);
 
 /** Make the call exit with 2 if `status` is an error: the command line was wrong. Returns `status`. */
 weft_status command_misused(struct command_call *call, weft_status status);
+
+/** After a call of the library with `context` (NULL: without one): put its message into `error` if `status` is an
+ * error. Returns `status`. */
+weft_status command_check(weft_context *context, weft_status status, struct error *error);
+
+/** From now on SIGINT, SIGTERM and SIGHUP ask the command to stop: the returned number becomes the signal's. A second
+ * signal ends the program. */
+const volatile sig_atomic_t *interrupts_catch(void);
 
 /**
  * Run the command that argv[1..] names in `table`, print errors to `errors` and return the exit code. main() calls it

@@ -2,7 +2,7 @@
 /* `weft help`, and what every `--help` prints. */
 #include "cli/frame/help.h"
 
-#include "cli/frame/wrap.h"
+#include "cli/frame/table.h"
 #include "core/collective/communicator/configuration.h"
 
 #include <string.h>

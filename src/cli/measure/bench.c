@@ -230,11 +230,6 @@ static weft_status do_sizes(const struct command_call *call, struct bench_case *
     return status;
 }
 
-static weft_status bench_told(weft_context *context, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(context));
-}
-
 /* Set what the options say of the communicator, and measure. */
 static weft_status do_bench(const struct command_call *call, struct bench_case *what, struct error *error)
 {
@@ -247,12 +242,13 @@ static weft_status do_bench(const struct command_call *call, struct bench_case *
     if (what->root >= ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--root is %d, but there are only ranks 0 to %d", what->root,
                          ranks - 1);
-    weft_status status = bench_told(what->context, weft_comm_set_reproducible(what->comm, chosen.reproducible), error);
+    weft_status status =
+        command_check(what->context, weft_comm_set_reproducible(what->comm, chosen.reproducible), error);
     if (status == WEFT_OK && chosen.algorithm)
         status =
-            bench_told(what->context, weft_comm_set_algorithm(what->comm, call->words[0], chosen.algorithm), error);
+            command_check(what->context, weft_comm_set_algorithm(what->comm, call->words[0], chosen.algorithm), error);
     if (status == WEFT_OK && chosen.schedule)
-        status = bench_told(what->context, weft_comm_load_schedule(what->comm, chosen.schedule), error);
+        status = command_check(what->context, weft_comm_load_schedule(what->comm, chosen.schedule), error);
     return status == WEFT_OK ? do_sizes(call, what, error) : status;
 }
 
@@ -274,11 +270,11 @@ static weft_status bench_run(struct command_call *call, struct error *error)
     if (chosen.trace)
         setenv("WEFT_TRACE", chosen.trace, 1);
     if (status == WEFT_OK)
-        status = bench_told(NULL, weft_init(NULL, &context), error);
+        status = command_check(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
         return status;
     if (chosen.ranks > 1 && weft_comm_size(weft_world(context)) == 1) {
-        status = bench_told(context, weft_finalize(context), error);
+        status = command_check(context, weft_finalize(context), error);
         return status == WEFT_OK ? launch(call, error) : status;
     }
     what.context = context;
@@ -287,7 +283,7 @@ static weft_status bench_run(struct command_call *call, struct error *error)
                                          (size_t)chosen.factor, chosen.compute, what.registered, chosen.json};
     status = progress ? progress(&waits, error) : do_bench(call, &what, error);
     if (status == WEFT_OK)
-        return bench_told(NULL, weft_finalize(context), error);
+        return command_check(NULL, weft_finalize(context), error);
     weft_finalize(context);
     return status;
 }

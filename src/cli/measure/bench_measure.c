@@ -2,6 +2,7 @@
 #include "cli/measure/bench_measure.h"
 
 #include "base/clock.h"
+#include "cli/frame/command.h"
 #include "cli/measure/bench_timing.h"
 
 #include <stdlib.h>
@@ -131,15 +132,10 @@ static void bench_measure_fill(const struct bench_collective *collective, const 
 
 /* ---- agreement between ranks ---- */
 
-static weft_status bench_measure_told(const struct bench *bench, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(bench->what->context));
-}
-
 static weft_status sum(const struct bench *bench, double *values, size_t count, struct error *error)
 {
-    return bench_measure_told(bench, weft_allreduce(values, values, count, WEFT_F64, WEFT_SUM, bench->what->comm),
-                              error);
+    return command_check(bench->what->context,
+                         weft_allreduce(values, values, count, WEFT_F64, WEFT_SUM, bench->what->comm), error);
 }
 
 /* Adds the wrong elements of all ranks' outputs to `errors`. */
@@ -159,10 +155,10 @@ static bool run_calls(void *subject, size_t calls, double *seconds, double *cpu)
 {
     struct bench *bench = subject;
     weft_status (*run)(const struct bench_call *) = bench->what->collective->run;
-    weft_status status = bench_measure_told(bench, weft_barrier(bench->what->comm), bench->error);
+    weft_status status = command_check(bench->what->context, weft_barrier(bench->what->comm), bench->error);
     uint64_t cpu_begin = clock_process_cpu(), begin = clock_now();
     for (size_t i = 0; i < calls && status == WEFT_OK; i++)
-        status = bench_measure_told(bench, run(&bench->calls[i % bench->set_count]), bench->error);
+        status = command_check(bench->what->context, run(&bench->calls[i % bench->set_count]), bench->error);
     double taken[] = {(double)(clock_now() - begin), (double)(clock_process_cpu() - cpu_begin)};
     if (status == WEFT_OK)
         status = sum(bench, taken, 2, bench->error);
@@ -198,16 +194,17 @@ static weft_status bench_measure_count_traffic(const struct bench *bench, struct
     if (weft_comm_nodes(comm) == 1)
         return WEFT_OK;
     /* The first barrier is for what was before; the second, because a faster rank of this node uses its interface. */
-    weft_status status = bench_measure_told(bench, weft_barrier(comm), error);
+    weft_status status = command_check(bench->what->context, weft_barrier(comm), error);
     struct bench_traffic wire = bench_network_wire();
     if (status == WEFT_OK)
-        status = bench_measure_told(bench, weft_barrier(comm), error);
+        status = command_check(bench->what->context, weft_barrier(comm), error);
     struct bench_traffic payload = bench_network_payload(bench->what->context);
     for (size_t i = 0; i < calls && status == WEFT_OK; i++)
-        status = bench_measure_told(bench, bench->what->collective->run(&bench->calls[i % bench->set_count]), error);
+        status = command_check(bench->what->context, bench->what->collective->run(&bench->calls[i % bench->set_count]),
+                               error);
     struct bench_traffic payload_end = bench_network_payload(bench->what->context);
     if (status == WEFT_OK)
-        status = bench_measure_told(bench, weft_barrier(comm), error); /* what was sent has arrived */
+        status = command_check(bench->what->context, weft_barrier(comm), error); /* what was sent has arrived */
     struct bench_traffic wire_end = bench_network_wire();
     if (status != WEFT_OK)
         return status;
@@ -226,9 +223,9 @@ weft_status bench_measure(struct bench *bench, size_t bytes, bool in_place, stru
         .bytes = first->block * first->size * bench_collective_blocks(collective, first->ranks), .count = first->block};
     for (size_t i = 0; i < bench->set_count; i++)
         bench_measure_fill(collective, &bench->calls[i]);
-    weft_status status = bench_measure_told(bench, weft_barrier(bench->what->comm), error);
+    weft_status status = command_check(bench->what->context, weft_barrier(bench->what->comm), error);
     for (size_t i = 0; i < bench->set_count && status == WEFT_OK; i++)
-        status = bench_measure_told(bench, collective->run(&bench->calls[i]), error);
+        status = command_check(bench->what->context, collective->run(&bench->calls[i]), error);
     if (status == WEFT_OK)
         status = bench_measure_check(bench, &result->errors, error);
     if (status == WEFT_OK)

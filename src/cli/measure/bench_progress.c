@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/format/json.h"
+#include "cli/frame/command.h"
+#include "cli/measure/bench_timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,11 +18,6 @@
 #define LONG_WAIT            1.1
 #define WAIT_MESSAGE         8 /* bytes */
 #define SECONDS_OF(from, to) ((double)((to) - (from)) * 1e-9)
-
-static weft_status bench_progress_told(const struct bench_progress *what, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(what->context));
-}
 
 /* ---- computing ---- */
 
@@ -83,13 +80,7 @@ static weft_status overlap_once(const struct bench_progress *what, float *input,
     mine.wait = SECONDS_OF(computed, ended);
     if (status == WEFT_OK)
         status = weft_allreduce(&mine, result, sizeof mine / sizeof(double), WEFT_F64, WEFT_MAX, world);
-    return bench_progress_told(what, status, error);
-}
-
-static int bench_progress_by_value(const void *first, const void *second)
-{
-    double a = *(const double *)first, b = *(const double *)second;
-    return (a > b) - (a < b);
+    return command_check(what->context, status, error);
 }
 
 /* The median of the field at `offset`. */
@@ -98,8 +89,7 @@ static double bench_progress_median_of(const struct overlap *runs, size_t offset
     double values[REPETITIONS];
     for (int i = 0; i < REPETITIONS; i++)
         memcpy(&values[i], (const char *)&runs[i] + offset, sizeof *values);
-    qsort(values, REPETITIONS, sizeof *values, bench_progress_by_value);
-    return values[REPETITIONS / 2];
+    return bench_median(values, REPETITIONS);
 }
 
 static weft_status print_overlap(const struct bench_progress *what, size_t bytes, const struct overlap *median,
@@ -192,7 +182,7 @@ static weft_status bench_progress_wait_for(const struct bench_progress *what, do
     for (int peer = 1; message && rank == 0 && peer < ranks && status == WEFT_OK; peer++)
         status = weft_send(bytes, sizeof bytes, WEFT_U8, peer, world);
     *used = SECONDS_OF(began, clock_process_cpu());
-    return bench_progress_told(what, status, error);
+    return command_check(what->context, status, error);
 }
 
 static weft_status bench_progress_print_waiting(const struct bench_progress *what, const char *in, double share,
@@ -227,7 +217,7 @@ weft_status bench_waiting(const struct bench_progress *what, struct error *error
         if (rank == 0)
             used[0] = used[1] = 0;
         if (status == WEFT_OK)
-            status = bench_progress_told(what, weft_allreduce(used, most, 2, WEFT_F64, WEFT_MAX, world), error);
+            status = command_check(what->context, weft_allreduce(used, most, 2, WEFT_F64, WEFT_MAX, world), error);
         if (status == WEFT_OK && rank == 0)
             status = bench_progress_print_waiting(what, names[message], most[1], most[0], error);
     }

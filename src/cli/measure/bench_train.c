@@ -2,6 +2,7 @@
 /* `weft bench train`: how long whole training steps take, and what share of the processor's arithmetic that is. */
 #include "cli/measure/bench_train.h"
 
+#include "cli/measure/bench_timing.h"
 #include "cli/train/training.h"
 #include "training/train/loop/trainer.h"
 
@@ -41,19 +42,6 @@ static void bench_train_note_step(void *observer, const struct report_step *step
     struct bench_train_times *times = observer;
     if (step->step > times->warm && times->count < times->room)
         times->seconds[times->count++] = step->seconds;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double bench_train_median(struct bench_train_times *times)
-{
-    qsort(times->seconds, times->count, sizeof *times->seconds, compare_doubles);
-    return times->count % 2 ? times->seconds[times->count / 2]
-                            : (times->seconds[times->count / 2 - 1] + times->seconds[times->count / 2]) / 2;
 }
 
 struct figures {
@@ -107,7 +95,7 @@ static weft_status gather_figures(weft_context *context, struct figures *figures
     figures->step_seconds = most[0];
     figures->peak_memory_bytes = (uint64_t)most[1];
     figures->predicted_memory_bytes = (uint64_t)most[2];
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
+    return command_check(context, status, error);
 }
 
 static weft_status bench_train_measure(const struct train_config *config, struct bench_train_times *times,
@@ -125,7 +113,7 @@ static weft_status bench_train_measure(const struct train_config *config, struct
         struct rusage usage;
         getrusage(RUSAGE_SELF, &usage);
         figures.peak_flops = fmax(peak_before, device->peak(device)); /* something else may have had a core */
-        figures.step_seconds = bench_train_median(times);
+        figures.step_seconds = bench_median(times->seconds, times->count);
         figures.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
         figures.predicted_memory_bytes = trainer_predicted_memory(trainer);
         status = gather_figures(context, &figures, error);

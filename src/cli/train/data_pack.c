@@ -2,7 +2,6 @@
 /* `weft data pack`: texts to token shards. */
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/frame/interrupts.h"
 #include "cli/train/data.h"
 #include "training/data/pack.h"
 #include "training/data/shard_writer.h"

@@ -2,7 +2,6 @@
 /* `weft data tokenizer`: a vocabulary learnt from texts. */
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/frame/interrupts.h"
 #include "cli/train/data.h"
 #include "training/data/new_directory.h"
 #include "training/data/text_reader.h"

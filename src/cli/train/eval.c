@@ -135,9 +135,9 @@ static weft_status eval_run(struct command_call *call, struct error *error)
     if (status != WEFT_OK)
         return status;
     training_prepare_process();
-    status = weft_init(NULL, &context);
+    status = command_check(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
-        return error_set(error, status, "%s", weft_message(NULL));
+        return status;
     status = eval_evaluate(call, context, &speaks, error);
     return training_leave(call, context, status, speaks, error);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft generate`: text from the weights of a checkpoint, or from public ones. */
-#include "cli/frame/interrupts.h"
 #include "cli/train/training.h"
 
 #include "base/file/file.h"

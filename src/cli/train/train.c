@@ -262,9 +262,9 @@ static weft_status train_run(struct command_call *call, struct error *error)
         setenv("WEFT_TRACE", chosen.trace, 1);
     training_prepare_process();
     const atomic_int *stop = preemption_watch(chosen.grace);
-    status = weft_init(NULL, &context);
+    status = command_check(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
-        return error_set(error, status, "%s", weft_message(NULL));
+        return status;
     const bool first = weft_comm_rank(weft_world(context)) == 0;
     if (!first)
         preemption_be_silent();

@@ -193,9 +193,9 @@ static weft_status explain_run(struct command_call *call, struct error *error)
         status = text_parse_bytes(call->words[1], "BYTES", &bytes, error);
     if (status != WEFT_OK)
         return status;
-    status = weft_init(NULL, &context);
+    status = command_check(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
-        return error_set(error, status, "%s", weft_message(NULL));
+        return status;
     if (context->rank == 0)
         status = explain_here(context, collective, bytes, call->output, error);
     weft_finalize(context);

@@ -3,7 +3,7 @@
 #include "base/file/file.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
-#include "cli/frame/wrap.h"
+#include "cli/frame/table.h"
 #include "cli/platform/client/pod_shape.h"
 #include "core/topology/limits.h"
 #include "observe/telemetry/gpu_metrics.h"

@@ -106,7 +106,7 @@ static const struct command make = {
                   .print = token_print_made),
 };
 
-static const struct command revoke = {
+static const struct command revoke_token = {
     .name = "revoke",
     .summary = "end a token",
     .description = "TOKEN is its id, as weft token lists it, or the token itself.",
@@ -125,7 +125,7 @@ static const struct command save = {
     .run = token_save_run,
 };
 
-static const struct command *const subcommands[] = {&make, &revoke, &save};
+static const struct command *const subcommands[] = {&make, &revoke_token, &save};
 
 const struct command command_token = {
     .name = "token",

@@ -59,6 +59,8 @@ static const char *cells_number_text(const struct cells_values *values, const cJ
     const int64_t whole = number > -(double)JSON_EXACT && number < (double)JSON_EXACT ? (int64_t)number : 0;
     if (strcmp(kind, "ago") == 0)
         return moment_ago(whole, values->now, text);
+    if (strcmp(kind, "elapsed") == 0)
+        return moment_span(values->now - whole, text);
     if (strcmp(kind, "clock") == 0)
         return moment_clock(whole, text);
     if (strcmp(kind, "amount") == 0)

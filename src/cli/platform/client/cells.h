@@ -3,7 +3,7 @@
  * Text made from a template and an object of the server's: cells of tables, and messages.
  *
  *     "{user} is a {--role} of project {0}"        a field of the object, an option, a positional word
- *     "{created:ago}"                              a field as a time: also :clock, :amount, :bytes
+ *     "{created:ago}"                              a field as a time: also :clock, :elapsed, :amount, :bytes
  *     "[{ends:ago}|never]"                         the first alternative of which no value is empty
  *     "project {0}[, called {title}]"              left out where there is no title
  *     "[{closed?}(closed) ]{title}"                {closed?} writes nothing, but is empty like {closed}
@@ -25,7 +25,7 @@
 struct cells_values {
     const struct command_call *call; /**< options and words; NULL: none */
     const cJSON *object;             /**< NULL: every field is empty */
-    int64_t now;                     /**< for :ago */
+    int64_t now;                     /**< for :ago and :elapsed */
 };
 
 /** Write the text into `buffer` and return it. */

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "cli/frame/moments.h"
 #include "cli/frame/table.h"
-#include "cli/frame/wrap.h"
 #include "cli/platform/client/client.h"
 #include "platform/registry/run/progress.h"
 #include "platform/registry/run/state.h"

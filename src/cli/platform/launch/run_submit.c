@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "cli/frame/moments.h"
-#include "cli/frame/wrap.h"
+#include "cli/frame/table.h"
 #include "cli/platform/client/run_lines.h"
 #include "platform/registry/run/state.h"
 #include "platform/service/runs/snapshot_upload.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft queue`: the plan of the scheduler. */
-#include "cli/frame/command.h"
-#include "cli/frame/moments.h"
-#include "cli/frame/table.h"
+#include "cli/platform/client/cells.h"
 #include "cli/platform/client/list.h"
 #include "cli/platform/client/run_print.h"
 
@@ -27,77 +25,57 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run; those that wait have a \"place\""),
 };
 
-static const struct table_column waiting_columns[] = {{.title = "place", .right = true},
-                                                      {.title = "run", .right = true},
-                                                      {.title = "project", .least = 7},
-                                                      {.title = "owner", .least = 5},
-                                                      {.title = "slots", .right = true},
-                                                      {.title = "waits"},
-                                                      {.title = "expected"},
-                                                      {.title = "why", .least = 20, .wraps = true}};
-
-static const struct table_column running_columns[] = {{.title = "run", .right = true},
-                                                      {.title = "project", .least = 7},
-                                                      {.title = "owner", .least = 5},
-                                                      {.title = "slots", .right = true},
-                                                      {.title = "started"},
-                                                      {.title = "over by"}};
-
-/* The number, or that it is not to be told: runs of projects that one may not see have neither number nor names. */
-static void runs_queue_put_run(struct table *table, const cJSON *run)
-{
-    char size[48];
-    bool seen = field_present(run, "run");
-    if (seen)
-        table_put(table, "%" PRId64, field_integer(run, "run"));
-    else
-        table_put(table, "-");
-    table_put(table, "%s", seen ? field_text(run, "project") : "(hidden)");
-    table_put(table, "%s", field_text(run, "owner"));
-    table_put(table, "%s", run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size));
-}
-
-static void put_ago(struct table *table, const cJSON *run, const char *key, int64_t now)
-{
-    char text[MOMENT_BYTES];
-    table_put(table, "%s", field_present(run, key) ? moment_ago(field_integer(run, key), now, text) : "");
-}
-
-static weft_status runs_queue_print_waiting(const cJSON *queue, int64_t now, FILE *output, struct error *error)
-{
-    struct table table;
-    const cJSON *run;
-    table_begin(&table, waiting_columns, sizeof waiting_columns / sizeof *waiting_columns);
-    cJSON_ArrayForEach(run, queue)
-    {
-        char span[MOMENT_BYTES], reason[2048];
-        table_put(&table, "%" PRId64, field_integer(run, "place"));
-        runs_queue_put_run(&table, run);
-        table_put(&table, "%s",
-                  field_present(run, "since") ? moment_span(now - field_integer(run, "since"), span) : "");
-        put_ago(&table, run, "expected_start", now);
-        snprintf(reason, sizeof reason, "%s", field_text(run, "reason"));
-        table_put(&table, "%s", field_present(run, "expected_start") ? run_reason_alone(reason) : reason);
+/* Runs of projects that the user may not see have neither number nor names. */
+#define NUMBER                                                                                                         \
+    {                                                                                                                  \
+        .title = "run", .right = true, .cell = "[{run}|-]"                                                             \
     }
-    weft_status status = table_print(&table, output, error);
-    table_end(&table);
-    return status;
-}
-
-static weft_status print_running(const cJSON *running, int64_t now, FILE *output, struct error *error)
-{
-    struct table table;
-    const cJSON *run;
-    table_begin(&table, running_columns, sizeof running_columns / sizeof *running_columns);
-    cJSON_ArrayForEach(run, running)
-    {
-        runs_queue_put_run(&table, run);
-        put_ago(&table, run, "since", now);
-        put_ago(&table, run, "ends_before", now);
+#define PROJECT                                                                                                        \
+    {                                                                                                                  \
+        .title = "project", .least = 7, .cell = "[{run?}{project}|(hidden)]"                                           \
     }
-    weft_status status = table_print(&table, output, error);
-    table_end(&table);
-    return status;
+#define OWNER                                                                                                          \
+    {                                                                                                                  \
+        .title = "owner", .least = 5, .cell = "{owner}"                                                                \
+    }
+#define SLOTS                                                                                                          \
+    {                                                                                                                  \
+        .title = "slots", .right = true, .cell = "{size}"                                                              \
+    }
+
+static const struct table_column waiting_columns[] = {
+    {.title = "place", .right = true, .cell = "{place}"},
+    NUMBER,
+    PROJECT,
+    OWNER,
+    SLOTS,
+    {.title = "waits", .cell = "{since:elapsed}"},
+    {.title = "expected", .cell = "{expected_start:ago}"},
+    {.title = "why", .least = 20, .wraps = true, .cell = "{reason}"},
+};
+
+static const struct table_column running_columns[] = {
+    NUMBER,
+    PROJECT,
+    OWNER,
+    SLOTS,
+    {.title = "started", .cell = "{since:ago}"},
+    {.title = "over by", .cell = "{ends_before:ago}"},
+};
+
+static weft_status queue_print_table(const cJSON *list, const struct table_column *columns, size_t count, FILE *output,
+                                     struct error *error)
+{
+    cJSON *run;
+    cJSON_ArrayForEach(run, list)
+    {
+        char size[48];
+        run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size);
+        cJSON_AddStringToObject(run, "size", size);
+        if (field_present(run, "expected_start") && *field_text(run, "reason"))
+            run_reason_alone(cJSON_GetStringValue(field(run, "reason")));
+    }
+    return cells_print_table(columns, count, list, NULL, output, error);
 }
 
 /* What the server has answered, or pages of it put together. */
@@ -212,16 +190,15 @@ static void runs_queue_print_totals(int64_t waiting, int64_t waiting_slots, int6
 static weft_status runs_queue_print(const struct queue *queue, FILE *output, struct error *error)
 {
     static const char how[] = "--all shows all, --limit N more or fewer";
-    const int64_t now = moment_now();
     const int waiting = cJSON_GetArraySize(queue->waiting), run = cJSON_GetArraySize(queue->running);
     const int64_t all_waiting = field_integer(queue->first, "waiting");
     const int64_t all_running = field_integer(queue->first, "running_count");
     weft_status status = WEFT_OK;
     if (waiting > 0)
-        status = runs_queue_print_waiting(queue->waiting, now, output, error);
+        status = queue_print_table(queue->waiting, waiting_columns, ARRAY_SIZE(waiting_columns), output, error);
     if (status == WEFT_OK && chosen.running && run > 0) {
         fputs(waiting > 0 ? "\n" : "", output);
-        status = print_running(queue->running, now, output, error);
+        status = queue_print_table(queue->running, running_columns, ARRAY_SIZE(running_columns), output, error);
     }
     if (waiting > 0 || (chosen.running && run > 0))
         fputc('\n', output);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft why`: why a run is in the state it is in. */
 #include "base/text.h"
-#include "cli/frame/command.h"
 #include "cli/frame/moments.h"
 #include "cli/frame/table.h"
-#include "cli/frame/wrap.h"
-#include "cli/platform/client/client.h"
+#include "cli/platform/client/cells.h"
+#include "cli/platform/client/list.h"
 #include "cli/platform/client/run_print.h"
 #include "cli/platform/client/run_reference.h"
 
@@ -21,60 +20,28 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON; with --events one more for each event"),
 };
 
-static const struct table_column columns[] = {{.title = "time"},  {.title = "attempt", .right = true},
-                                              {.title = "state"}, {.title = "by", .least = 5},
-                                              {.title = "cause"}, {.title = "detail", .least = 12, .wraps = true}};
+static const struct table_column columns[] = {
+    {.title = "time", .cell = "{time:clock}"}, {.title = "attempt", .right = true, .cell = "{epoch:nonzero}"},
+    {.title = "state", .cell = "{to}"},        {.title = "by", .least = 5, .cell = "{actor}"},
+    {.title = "cause", .cell = "{cause}"},     {.title = "detail", .least = 12, .wraps = true, .cell = "{detail}"},
+};
 
-static void put_event(struct table *table, const cJSON *event)
-{
-    char clock[MOMENT_BYTES];
-    table_put(table, "%s", moment_clock(field_integer(event, "time"), clock));
-    if (field_number(event, "epoch") > 0)
-        table_put(table, "%" PRId64, field_integer(event, "epoch"));
-    else
-        table_put(table, "%s", "");
-    table_put(table, "%s", field_text(event, "to"));
-    table_put(table, "%s", field_text(event, "actor"));
-    table_put(table, "%s", field_text(event, "cause"));
-    table_put(table, "%s", field_text(event, "detail"));
-}
-
-/* All events, page by page. */
 static weft_status why_print_events(struct platform *platform, int64_t run, FILE *output, struct error *error)
 {
-    struct table table;
-    int64_t after = 0;
-    bool more = true;
-    weft_status status = WEFT_OK;
-    table_begin(&table, columns, sizeof columns / sizeof *columns);
-    while (status == WEFT_OK && more) {
-        struct platform_path path;
-        cJSON *reply = NULL;
-        const cJSON *event;
-        char text[32];
-        snprintf(text, sizeof text, "%" PRId64, after);
-        platform_path_begin(&path, "runs");
-        platform_path_number(&path, run);
-        platform_path_part(&path, "events");
-        platform_path_query(&path, "after", after ? text : NULL);
-        status = platform_get(platform, &path, &reply, error);
-        int64_t before = after;
-        cJSON_ArrayForEach(event, field(reply, "events"))
-        {
-            if (chosen.json)
-                platform_print_json(event, output);
-            else
-                put_event(&table, event);
-            after = field_integer(event, "event");
-        }
-        more = field_true(reply, "more") && after > before;
-        cJSON_Delete(reply);
-    }
-    if (status == WEFT_OK && !chosen.json) {
+    static const struct platform_list events = {"events", "after", "event", 1000, 1};
+    struct platform_path path;
+    struct platform_listed listed = {0};
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, run);
+    platform_path_part(&path, "events");
+    if (chosen.json)
+        return platform_list_print(platform, &path, &events, 0, output, error);
+    weft_status status = platform_list_get(platform, &path, &events, 0, &listed, error);
+    if (status == WEFT_OK) {
         fputc('\n', output);
-        status = table_print(&table, output, error);
+        status = cells_print_table(columns, ARRAY_SIZE(columns), listed.items, NULL, output, error);
     }
-    table_end(&table);
+    platform_listed_free(&listed);
     return status;
 }
 
