@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* An agent, and what it starts, may open as many files as whoever started the control plane let programs open, and not
- * as many as that one has allowed itself. */
+/* The agent and the programs it starts get the limit of open files that the control plane was started with, not the
+ * higher one that the control plane set for itself. */
 static int be_agent(const char *files, const char *directory)
 {
     struct rlimit limit;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The arguments of a program as people mean them: options with their values, and words. By the usual rule, for nobody
- * knows the program's own: what begins with '-' is an option; its value stands behind '=', or is the next word if that
- * is no option. A number below zero is a word.
+ * The arguments of a program, divided into options with their values and words. The program's own rules are unknown, so
+ * the usual ones apply: an option begins with '-'; its value follows '=', or is the next argument if that is not an
+ * option. A negative number is a word.
  */
 #ifndef WEFT_CLI_FRAME_ARGUMENTS_H
 #define WEFT_CLI_FRAME_ARGUMENTS_H
@@ -13,12 +13,12 @@
 #include <stddef.h>
 
 struct argument {
-    const char *words[2]; /**< as written: "--rate=0.1", or "--rate" and "0.1"; the second may be NULL */
+    const char *words[2]; /**< as given: "--rate=0.1", or "--rate" and "0.1"; the second may be NULL */
     size_t name_length;   /**< of the option's name, at the beginning of words[0]; 0: a word */
     const char *value;    /**< of an option; NULL: none */
 };
 
-/** Divide `count` words; *list is to be freed, and points into them. Errors: MEMORY. */
+/** Divide `count` words. *list points into them; the caller frees it. Errors: MEMORY. */
 weft_status arguments_divide(const char *const *words, size_t count, struct argument **list, size_t *arguments,
                              struct error *error);
 
@@ -26,9 +26,8 @@ weft_status arguments_divide(const char *const *words, size_t count, struct argu
 bool argument_is_same_option(const struct argument *left, const struct argument *right);
 
 /**
- * The command line `parent` with `changes` made to it: an option of `changes` takes the place of the last one of that
- * name, or stands at the end if there is none; so does a word. *words, ending with NULL, is to be freed and points into
- * both. Errors: MEMORY.
+ * Make `changes` to the command line `parent`: each option of `changes` replaces the last one of that name; other options
+ * and words are appended. *words points into both and ends with NULL; the caller frees it. Errors: MEMORY.
  */
 weft_status arguments_change(const char *const *parent, size_t parent_count, const char *const *changes,
                              size_t change_count, const char ***words, struct error *error);

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Whether a message ends before the blank at `text` and another begins behind it: mdoc wants each on a line of its
- * own. */
+/* Whether text ends before the space at `text` and another follows: mdoc wants each on a line of its own. */
 static bool between_sentences(const char *begin, const char *text)
 {
     return *text == ' ' && text > begin && text[-1] == '.' && text[1] >= 'A' && text[1] <= 'Z';

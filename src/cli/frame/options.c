@@ -190,7 +190,7 @@ weft_status cli_options_parse(const char *command, const struct cli_option *opti
         }
     }
     if (status == WEFT_OK && found.program && !takes_program) {
-        /* Behind "--" everything is a positional word, also what looks like an option. */
+        /* After "--" everything is a positional word, even if it looks like an option. */
         for (size_t i = 0; i < found.program_count; i++)
             found.words[found.word_count++] = found.program[i];
         found.program = NULL;

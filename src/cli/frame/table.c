@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define CELL_BYTES 4096
-#define GAP        2 /* blanks between columns */
+#define GAP        2 /* spaces between columns */
 
 void table_begin(struct table *table, const struct table_column *columns, size_t count)
 {
@@ -229,7 +229,7 @@ void wrap_print(FILE *output, const char *text, int column, int indent)
     column = column < indent ? indent : column;
     while (*text) {
         if (*text == '\n') {
-            /* The indentation is written only where a word follows, so that no line ends in blanks. */
+            /* Indent only before a word, so that no line ends in spaces. */
             fputc('\n', output);
             column = 0;
             text++;

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/** Counters of one rank, or of its node's interfaces, at one moment. */
+/** Counters of one rank, or of its node's interfaces, at one time. */
 struct bench_traffic {
     uint64_t sent, received;
 };

@@ -86,7 +86,7 @@ static weft_status find_candidates(const struct bench_sweep *sweep, size_t count
     }
     if (*chosen == SIZE_MAX)
         return error_set(error, WEFT_ERROR_STATE,
-                         "the tuner's choice for %s of %zu bytes is none of its candidates: %s", name,
+                         "the tuner's choice for %s of %zu bytes is not one of its candidates: %s", name,
                          (size_t)shape.block_bytes, choice ? choice : weft_message(what->context));
     return WEFT_OK;
 }

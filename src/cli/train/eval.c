@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft eval`: what weights are worth on held-out data. */
+/* `weft eval`: the loss of weights on held-out data. */
 #include "cli/train/training.h"
 
 #include "base/format/json.h"
@@ -20,7 +20,7 @@ static struct {
 static const struct cli_option options[] = {
     CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a directory of shards"),
     CLI_TEXT("checkpoint", 'c', "DIR", &chosen.checkpoint, NULL,
-             "a checkpoint, or a directory of checkpoints, of which the newest is taken"),
+             "a checkpoint, or a directory of checkpoints (the newest is used)"),
     CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
              "public weights: a safetensors file, or a directory with config.json"),
     CLI_TEXT("tokenizer", 0, "DIR", &chosen.config.tokenizer, NULL,
@@ -88,7 +88,7 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     return WEFT_OK;
 }
 
-/* A point for whoever collects metrics (WEFT_METRICS); it is not worth a failure. */
+/* Report a point to the collector of metrics (WEFT_METRICS), ignoring errors. */
 static void report_result(const struct pretrained *weights, const struct evaluator_result *result)
 {
     const int64_t step = (int64_t)pretrained_step(weights);
@@ -147,10 +147,11 @@ const struct command command_eval = {
     .group = COMMAND_TRAIN,
     .summary = "measure weights on held-out data",
     .description =
-        "Loss (natural logarithm, mean over tokens), perplexity and, where it is known how many bytes of text a token "
-        "is, bits a byte, of a checkpoint or of public GPT-2 or Llama weights, over the part of the data that training "
-        "holds out. The sequences are divided over the ranks; the figures are the same, bit for bit, on any number of "
-        "them, with the same --micro-batch and --kernels.",
+
+        "Prints the loss (natural logarithm, mean over tokens), the perplexity and, if the bytes per token are "
+        "known, the bits per byte of a checkpoint or of public GPT-2 or Llama weights, on the part of the data "
+        "that training holds out. The ranks share the sequences. The figures are the same, bit for bit, on any "
+        "number of ranks with the same --micro-batch and --kernels.",
     .examples = "weft eval --data data/bible.txt --checkpoint runs/first\n"
                 "weft run -n 4 -- weft eval --data shards --from gpt2 --json\n",
     COMMAND_OPTIONS(options),

@@ -242,16 +242,16 @@ const struct command command_generate = {
     .name = "generate",
     .group = COMMAND_TRAIN,
     .summary = "generate text with a checkpoint or with public weights",
-    .description = "CHECKPOINT is a checkpoint, a directory of checkpoints, of which the newest is taken, a directory "
-                   "of public GPT-2 or Llama weights with config.json, or a safetensors file. The text is printed "
-                   "token by token as it comes, in whole UTF-8 characters; what a byte-level model writes that is no "
-                   "UTF-8 is printed as U+FFFD. A line feed follows each sample. The speed is printed to "
-                   "standard error.\n\n"
-                   "A sample ends after --tokens, before a --stop string, or where the model ends the text (its "
-                   "end-of-text token). A text that becomes longer than the model's context goes on: whenever the "
-                   "context is full, the model forgets all but its later half.\n\n"
-                   "The text is a function of weights, prompt and options, on the same machine: sample 2 of 5 is also "
-                   "sample 2 of 2. Ctrl-C ends with what has been generated, and exit code 130.",
+    .description =
+        "CHECKPOINT is a checkpoint, a directory of checkpoints (the newest is used), a directory of public GPT-2 "
+        "or Llama weights with config.json, or a safetensors file. The text is printed token by token, in whole "
+        "UTF-8 characters; bytes that are not UTF-8 are printed as U+FFFD. A line feed follows each sample. The "
+        "speed is printed to standard error.\n\n"
+        "A sample ends after --tokens, before a --stop string, or at the model's end-of-text token. A text may "
+        "become longer than the model's context: whenever the context is full, the model forgets its first "
+        "half.\n\n"
+        "The same weights, prompt and options give the same text on the same machine: sample 2 of 5 is also sample "
+        "2 of 2. Ctrl-C ends with what has been generated, and exit code 130.",
     .examples = "weft generate runs/first --prompt \"And God said\"\n"
                 "weft generate gpt2 --prompt - --tokens 100 --top-p 0.9 --stop \"The end\" <story.txt\n"
                 "weft generate runs/first --prompt Behold --samples 3 --seed 7 --json\n",

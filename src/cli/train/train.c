@@ -88,7 +88,7 @@ static const struct cli_option options[] = {
            .advanced = true),
     NUMBER("epsilon", config.optimizer.epsilon, "1e-8", 1e-30, 1, "adamw, lamb: added to the root of the second moment",
            .advanced = true),
-    NUMBER("momentum", config.optimizer.momentum, "0.9", 0, 0.999999, "sgd, lars: decay of the moment",
+    NUMBER("momentum", config.optimizer.momentum, "0.9", 0, 0.999999, "sgd, lars: decay of the momentum",
            .advanced = true),
     NUMBER("trust", config.optimizer.trust, "1e-3", 1e-12, 1,
            "lars: largest change of a tensor, as a share of its norm", .advanced = true),

@@ -61,7 +61,7 @@ static void sim_print(const struct simulation_summary *summary, FILE *output)
     fprintf(output, "  of the large ones mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
             summary->large_max_wait_h);
     fprintf(output, "bounded slowdown    %.2f\n", summary->bounded_slowdown);
-    fprintf(output, "utilisation         %.1f %%\n", 100 * summary->utilisation);
+    fprintf(output, "utilization         %.1f %%\n", 100 * summary->utilisation);
     fprintf(output, "idle while queued   %.2f %%\n", 100 * summary->idle_while_queued);
     fprintf(output, "preempted           %zu times, %zu of them to move; the restarts cost %.0f GPU-hours\n",
             summary->preemptions, summary->moves, summary->preempted_gpu_h);
@@ -153,23 +153,24 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
 
 static const struct command command_cluster = {
     .name = "cluster",
-    .summary = "a trace of jobs through the scheduler",
+    .summary = "run a trace of jobs through the scheduler",
     .description =
-        "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became of them. The "
-        "scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get GPUs of one "
-        "host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be preempted or "
-        "moved, which costs them the restart cost. All jobs are preemptible unless --preemptible says otherwise; what "
-        "'weft submit' makes by default is --preemptible 0 --limits default. Hosts are numbered through the Pods, from "
+
+        "Submits the jobs of a trace to Weft's scheduler, in virtual time, and prints a summary. The scheduler "
+        "learns a job's duration only when the job has ended. Jobs of up to a host's GPUs get GPUs of one host, "
+        "larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be preempted or moved, "
+        "which costs them the restart cost. All jobs are preemptible unless --preemptible says otherwise; the "
+        "defaults of 'weft submit' are --preemptible 0 --limits default. Hosts are numbered across Pods, from "
         "0.\n\n"
-        "The summary can be computed again from the trace and the events, but what is said of passes. Waiting is all "
-        "time not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
-        "that no job used while one waited, of whole hosts also what a job has no use for. utilisation: the share that "
-        "computed; restarts do not. large_...: jobs of more than 8 GPUs, whatever the size of a host. preemptions: the "
-        "preempt lines of the events; moves: those of them after which the job starts at the same time again, "
-        "elsewhere; preempted_gpu_h: the restart cost of each, times the job's GPUs. bounded_slowdown: the mean of "
-        "(end - submission) / duration, at least 1, where a duration of less than 10 minutes is taken for 10 (after "
-        "Feitelson et al., 1997). left_out: jobs of an SWF file whose submission, run time or processors are not "
-        "known.",
+        "The summary, except for passes, can be computed again from the trace and the events. Waiting is all time "
+        "not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
+        "that no job used while one waited, including GPUs of whole hosts that their job does not need. "
+        "`utilisation`: the share that computed, without restarts. large_...: jobs of more than 8 GPUs, whatever "
+        "the size of a host. preemptions: the preempt lines of the events; moves: those after which the job starts "
+        "at the same time elsewhere; preempted_gpu_h: the restart cost of each, times the job's GPUs. "
+        "bounded_slowdown: the mean of (end - submission) / duration, at least 1, where durations below 10 minutes "
+        "count as 10 (Feitelson et al., 1997). left_out: jobs of an SWF file whose submission, run time or "
+        "processors are unknown.",
     .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --preemptible 50% --limits default\n",
@@ -182,6 +183,6 @@ static const struct command *const subcommands[] = {&command_cluster};
 const struct command command_sim = {
     .name = "sim",
     .group = COMMAND_UNDERSTAND,
-    .summary = "what would happen: a cluster's scheduler on a trace of jobs",
+    .summary = "simulate a cluster's scheduler on a trace of jobs",
     COMMAND_SUBCOMMANDS(subcommands),
 };

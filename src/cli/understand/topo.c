@@ -18,11 +18,11 @@ static struct {
 static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print everything as JSON, which --file reads again"),
     CLI_FLAG("short", 's', &chosen.brief, "print a short summary"),
-    CLI_FLAG("no-providers", 0, &chosen.no_providers, "do not ask libfabric what it can use (that takes up to 0.7 s)"),
+    CLI_FLAG("no-providers", 0, &chosen.no_providers, "do not ask libfabric for its providers (takes up to 0.7 s)"),
     CLI_TEXT("file", 'f', "FILE", &chosen.file, NULL,
              "show the machine of FILE, made by --json or by hwloc's lstopo (XML), instead of this one"),
     CLI_TEXT("synthetic", 0, "TEXT", &chosen.synthetic, NULL,
-             "show a machine described as hwloc's synthetic topologies are, \"pack:2 [numa] l3:4 core:8 pu:2\""),
+             "show a synthetic machine, in hwloc's notation: \"pack:2 [numa] l3:4 core:8 pu:2\""),
     CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL, "show the levels and links of a cluster file instead"),
 };
 
@@ -136,7 +136,7 @@ static void print_memory(FILE *output, const struct machine *machine)
     const struct limits *limits = &machine->limits;
     char first[32], second[32];
     if (!limits->memory_total)
-        return; /* a synthetic machine need not tell */
+        return; /* unknown for a synthetic machine */
     print_label(output, "memory");
     fprintf(output, "%s", text_bytes(limits->memory_total, first, sizeof first));
     if (limits->memory_available < limits->memory_total)
@@ -154,7 +154,7 @@ static void print_memory(FILE *output, const struct machine *machine)
     }
     if (limits->group_limit != LIMITS_NONE) {
         print_label(output, "limit");
-        fprintf(output, "the control group allows %s, of which %s are left\n",
+        fprintf(output, "the control group allows %s; %s are left\n",
                 text_bytes(limits->group_limit, first, sizeof first),
                 text_bytes(limits->group_available, second, sizeof second));
     }
@@ -179,7 +179,7 @@ static void print_interface(FILE *output, const struct machine_interface *interf
     else if (interface->loopback)
         fprintf(output, ", loopback");
     else if (interface->up)
-        fprintf(output, ", speed not told");
+        fprintf(output, ", speed unknown");
     if (interface->driver[0] && !interface->loopback)
         fprintf(output, ", %s", interface->driver);
     for (uint32_t i = 0; i < interface->address_count; i++)

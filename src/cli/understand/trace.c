@@ -106,7 +106,7 @@ static void print_phases(const struct timeline *timeline, FILE *out)
         if (!any)
             fprintf(out, "\nphases: inner is work in the memory of a node, outer is messages between nodes\n");
         any = true;
-        fprintf(out, "%s by %s: inner %s, of which %.0f%% overlap the outer's %s\n", kind->name, kind->algorithm,
+        fprintf(out, "%s by %s: inner %s, %.0f%% of it overlapping outer %s\n", kind->name, kind->algorithm,
                 text_seconds(kind->inner, inner, sizeof inner),
                 100 * understand_trace_share(kind->overlapped, kind->inner),
                 text_seconds(kind->outer, outer, sizeof outer));

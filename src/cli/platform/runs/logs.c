@@ -14,7 +14,7 @@
 
 #define NONE       (-1)
 #define PAGE_MOST  "10000"
-#define WATCH_MOST 1000 /* lines of before that are shown with --follow */
+#define WATCH_MOST 1000 /* earlier lines that --follow shows */
 
 static struct {
     bool follow, times, json;
@@ -90,7 +90,7 @@ static void begin_path(const struct logs_reading *reading, struct platform_path 
     platform_path_query(path, "search", chosen.search);
 }
 
-/* Print a page; `cursor` is then what is behind it. */
+/* Print a page; `cursor` becomes the position after it. */
 static weft_status print_page(struct logs_reading *reading, const struct platform_path *path, char *cursor, size_t room,
                               bool *more, struct error *error)
 {
@@ -106,7 +106,7 @@ static weft_status print_page(struct logs_reading *reading, const struct platfor
     return ferror(reading->output) ? error_system(error, "cannot print the lines") : WEFT_OK;
 }
 
-/* All lines from the first one that is kept on. */
+/* All lines that are kept. */
 static weft_status print_all(struct logs_reading *reading, struct error *error)
 {
     struct platform_path path;
@@ -123,7 +123,7 @@ static weft_status print_all(struct logs_reading *reading, struct error *error)
     return status;
 }
 
-/* The pages that hold the last lines are read backwards, and printed forwards from the first of them. */
+/* Read the pages of the last lines backward, then print them forward. */
 static weft_status print_last(struct logs_reading *reading, struct error *error)
 {
     char cursor[160] = "";
@@ -179,7 +179,7 @@ static weft_status logs_follow(struct logs_reading *reading, int *exit_code, str
     return status;
 }
 
-/* Why there is nothing to see: who looks for a loss looks here first, and who looks for a rank may have mistaken it. */
+/* Say why nothing was printed: metrics are not among the lines, and the rank or node may be wrong. */
 static void tell_nothing(const struct logs_reading *reading)
 {
     char rank[32] = "", node[32] = "";
@@ -245,11 +245,12 @@ const struct command command_logs = {
     .group = COMMAND_PLATFORM,
     .summary = "show what a run has printed, and what it prints",
     .description =
-        "Prints what a run's command has written to its standard output and error, the lines of all nodes by their "
-        "time, each behind its node where there are several. Metrics, which are lines of JSON, are not among them: see "
-        "weft metrics. With --follow it goes on until the run has ended, through all of its attempts; where the server "
-        "goes away meanwhile, it is waited for, for a minute, and then the exit code is 125.\n\n"
-        "A node is written RUN/node-N, N from 0 on. Of each node the newest 256 MiB are kept.",
+
+        "Prints the standard output and error of a run's command: the lines of all nodes by time, each after its "
+        "node if there are several. Metrics (lines of JSON) are not among them; see weft metrics. --follow "
+        "continues until the run ends, through all of its attempts. If the server goes away, it waits a minute for "
+        "it, then exits with 125.\n\n"
+        "A node is written RUN/node-N, with N counted from 0. The newest 256 MiB of each node are kept.",
     .examples = "weft logs 12\nweft logs -f 12\nweft logs 12/node-1 --rank 3 --last 100\nweft logs 12 --search error\n",
     .words = "RUN[/node-N]",
     COMMAND_OPTIONS(options),

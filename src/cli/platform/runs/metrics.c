@@ -452,13 +452,14 @@ const struct command command_metrics = {
     .group = COMMAND_PLATFORM,
     .summary = "show what a run of the platform reports and uses: a list, curves, every point",
     .description =
-        "Without names: its metrics with the newest values, the mean of all ranks with their lowest and highest, and "
-        "its energy. With names: a curve of each, '*' its mean and ':' what lies between its lowest and its highest "
-        "value, ranks and neighbouring steps together.\n\n"
-        "A program reports a metric by weft_report(), by a line of JSON on its standard output or in the file that "
-        "WEFT_METRICS names ({\"step\": 10, \"train/loss\": 1.25}), or by TensorBoard's event files in runs/, logs/, "
-        "tensorboard/ or lightning_logs/ of its directory, or where WEFT_TENSORBOARD_DIR says. What begins with system/ "
-        "is measured.",
+
+        "Without names: the run's metrics with their newest values (mean, lowest and highest of all ranks), and "
+        "its energy. With names: a curve of each; '*' is the mean, and ':' spans the lowest to the highest value "
+        "of ranks and neighboring steps.\n\n"
+        "A program reports metrics by weft_report(), by lines of JSON on its standard output or in the file that "
+        "WEFT_METRICS names ({\"step\": 10, \"train/loss\": 1.25}), or by TensorBoard event files in runs/, logs/, "
+        "tensorboard/ or lightning_logs/ of its directory, or in WEFT_TENSORBOARD_DIR. Metrics that begin with "
+        "system/ are measured by Weft.",
     .examples = "weft metrics 12\n"
                 "weft metrics 12 train/loss system/node/cpu\n"
                 "weft metrics 12 train/loss lr --svg run.svg\n"

@@ -40,7 +40,7 @@ struct node_session {
     pthread_t sender;
     bool sends;
     int stop[2]; /* a pipe: the sender is to end when its other end closes */
-    int sizes;   /* a signalfd: the terminal has another size; -1: it is none */
+    int sizes;   /* a signalfd: the size of the terminal changed; -1: not a terminal */
     int *exit_code;
     bool ended;
     weft_status status;

@@ -16,7 +16,7 @@
  * has ended. With `terminal` it is given one; this process's, if it has one, is its keyboard and screen meanwhile. The
  * terminal is as it was before when this returns, and also when this process ends in between, by whatever can be
  * caught. `*exit_code` is the command's own, or 128 and the number of the signal that ended it; with an error, 127
- * where there is no such command to run, else NODE_SESSION_FAILED. Errors: ARGUMENT where `place` is none; as client.h
+ * where there is no such command to run, else NODE_SESSION_FAILED. Errors: ARGUMENT if `place` is malformed; as client.h
  * has them; PEER where the command could not be run, or was lost.
  */
 #define NODE_SESSION_FAILED 125 /**< as docker exec has it: this is no exit code of the command */

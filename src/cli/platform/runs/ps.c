@@ -110,7 +110,7 @@ static void free_found(struct ps_found *found)
     free(found->runs);
 }
 
-/* How many runs there are in `wanted`: a state, "live", "over", or NULL for all. */
+/* Count the runs in `wanted`: a state, "live", "over", or NULL for all. */
 static int64_t total_of(const struct platform_listed *listed, const char *wanted)
 {
     int64_t total = 0;
@@ -125,7 +125,7 @@ static int64_t total_of(const struct platform_listed *listed, const char *wanted
     return total;
 }
 
-/* Say how many jobs are not shown. */
+/* Say how many runs are not shown. */
 static void print_cuts(const struct ps_found *found, FILE *output)
 {
     const struct platform_listed *lists = found->lists;
@@ -182,7 +182,7 @@ static weft_status print_table(struct platform *platform, const struct ps_found 
     return status;
 }
 
-/* That no run starts, where that is so; a server that does not say has not paused. */
+/* Warn if the server has paused scheduling. */
 static void tell_paused(struct platform *platform)
 {
     struct platform_path path;
@@ -225,7 +225,7 @@ static weft_status ps_list_runs(struct platform *platform, bool heading, FILE *o
     return status;
 }
 
-/* A run in full. Why one waits changes from moment to moment: that is asked for. */
+/* A run in full. Why a run waits changes all the time, so the server is asked. */
 static weft_status ps_show_run(struct platform *platform, const cJSON *run, FILE *output, struct error *error)
 {
     struct platform_path path;
@@ -273,7 +273,7 @@ static bool wants_runs(const struct command_call *call)
            chosen.csv;
 }
 
-/* Jobs, behind the runs where there is a server. */
+/* Jobs, after the runs if there is a server. */
 static weft_status list_both(struct command_call *call, struct platform *platform, struct error *error)
 {
     struct local_jobs jobs;
@@ -307,8 +307,7 @@ static weft_status ps_run(struct command_call *call, struct error *error)
     if (chosen.local && runs) {
         call->exit_code = EXIT_MISUSED;
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s: --local shows jobs of this machine, of which no run, project, owner, state or number is "
-                         "known",
+                         "%s: --local shows jobs of this machine, which have no run, project, owner, state or number",
                          call->name);
     }
     if (chosen.local)
@@ -318,8 +317,8 @@ static weft_status ps_run(struct command_call *call, struct error *error)
     if (status != WEFT_OK && needed)
         return status;
     if (status != WEFT_OK) {
-        /* Without a server the jobs here are all there is to tell; one that was named, or is there, should have told of
-         * runs: whoever reads the list is not to take it for all. */
+        /* Without a server, list the jobs here. If a server was named or is there but failed, report that too: the list
+         * lacks its runs. */
         const bool expected = status != WEFT_ERROR_RENDEZVOUS || (named && *named);
         const weft_status listed = list_both(call, NULL, error);
         return listed == WEFT_OK && expected ? error_set(error, status, "%s", absent.text) : listed;
@@ -339,16 +338,16 @@ const struct command command_ps = {
     .group = COMMAND_UNDERSTAND,
     .summary = "list runs, and the jobs that run on this machine and who holds them up",
     .description =
-        "Where a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
-        "Options choose others. Runs that report their progress are shown with the percentage done and the time left. "
-        "With RUN, a run is shown in full: what was asked for, and its attempts and their nodes.\n\n"
-        "Behind them, or alone where no server answers or with --local, comes every running job that has a rank on "
-        "this machine, however it was started: by weft run, mpirun, srun or torchrun. Where ranks have waited for "
-        "another for more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped "
-        "process is listed like any other.\n\n"
-        "At most 100 runs that are not over, or 20 that match options, are shown, the newest ones, unless --last says "
-        "how many; --json and --csv have all. --all adds runs of other users in your projects, and, for root, other "
-        "users' jobs.",
+
+        "If a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
+        "Options choose others. Runs that report their progress are shown with the percentage done and the time "
+        "left. With RUN, a run is shown in full: its settings, its attempts and their nodes.\n\n"
+        "Then, or alone without a server or with --local, comes every running job with a rank on this machine, "
+        "however it was started: by weft run, mpirun, srun or torchrun. If ranks have been waiting for another, "
+        "the list says so; weft inspect shows more. Jobs need not cooperate: a stopped process is listed like any "
+        "other.\n\n"
+        "Of runs that are not over, the newest 100 are shown, or 20 with options, unless --last says otherwise. "
+        "RUN is a number, or a name that only one run has.",
     .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps --all -n 1000 --csv > "
                 "runs.csv\nweft ps 12\nweft ps --local --json\n",
     .words = "[RUN ...]",
