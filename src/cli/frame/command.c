@@ -140,8 +140,8 @@ static weft_status command_check_words(const struct command_call *call, struct e
     const struct command *command = call->command;
     const size_t allowed = command_words_allowed(command);
     if (call->word_count < command_words_needed(command))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' needs %s; '%s --help' tells more", call->name,
-                         command->words, call->name);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' needs %s; see '%s --help'", call->name, command->words,
+                         call->name);
     const char *names[NAMES_MOST];
     size_t known = 0;
     for (; known < command->subcommand_count && known < NAMES_MOST; known++)
@@ -154,7 +154,7 @@ static weft_status command_check_words(const struct command_call *call, struct e
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' takes at most %zu at once, but was given %zu", call->name,
                          allowed, call->word_count);
     if (call->word_count > allowed)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' does not know what to do with '%s'; '%s --help' tells more",
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' does not know what to do with '%s'; see '%s --help'",
                          call->name, call->words[allowed], call->name);
     return WEFT_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft help`, and what every `--help` prints. */
+/* `weft help` and the output of every `--help`. */
 #include "cli/frame/help.h"
 
 #include "cli/frame/table.h"
@@ -40,7 +40,7 @@ void help_overview(FILE *output, const struct command *const *table, size_t coun
             print_entry(output, table[i]->name, table[i]->summary);
         }
     }
-    fprintf(output, "\n'weft COMMAND --help' tells what a command takes; 'weft --version' which weft this is.\n");
+    fprintf(output, "\n'weft COMMAND --help' describes a command; 'weft --version' prints the version.\n");
 }
 
 void help_usage(FILE *output, const char *name, const struct command *command)
@@ -137,7 +137,7 @@ void help_command(FILE *output, const char *name, const struct command *command,
         fprintf(output, "\nCommands\n");
         for (size_t i = 0; i < command->subcommand_count; i++)
             print_entry(output, command->subcommands[i]->name, command->subcommands[i]->summary);
-        fprintf(output, "\n'%s COMMAND --help' tells what each takes.\n", name);
+        fprintf(output, "\n'%s COMMAND --help' describes one.\n", name);
     }
     if (!command->run)
         return;
@@ -209,7 +209,7 @@ static weft_status help_run(struct command_call *call, struct error *error)
 const struct command command_help = {
     .name = "help",
     .group = COMMAND_HELP,
-    .summary = "tell what commands there are and what each takes",
+    .summary = "list the commands, or describe one",
     .words = "[COMMAND ...]",
     .most_words = 4,
     COMMAND_OPTIONS(options),

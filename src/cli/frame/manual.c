@@ -172,7 +172,7 @@ void help_manual(FILE *output, const struct command *const *table, size_t count)
           "understood.\n"
           "A command that starts a program passes the program's exit status on.\n"
           "One that follows a run (weft logs --follow, weft submit --follow) exits with 125 if the server was gone for "
-          "so long that how the run goes on is not known; weft exec and weft shell do so if the command could not be "
+          "so long that the state of the run is unknown; weft exec and weft shell do so if the node could not be "
           "reached or was lost, and with 127 if there is no such command.\n",
           output);
 }

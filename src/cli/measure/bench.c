@@ -293,17 +293,19 @@ static const struct command *const subcommands[] = {&command_bench_train};
 const struct command command_bench = {
     .name = "bench",
     .group = COMMAND_MEASURE,
-    .summary = "measure a collective over a range of sizes, and check every result; or training",
+    .summary = "measure a collective over a range of sizes and check every result; or measure training",
     .description =
-        "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank to "
-        "the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the "
-        "mean over ranks; alg is bytes by time, bus is that corrected for the collective so that it can be compared "
-        "with the speed of a link; cpu is processor time of a rank and call. From 16 MiB on, calls alternate between "
-        "two sets of buffers. With --sweep every algorithm that the tuner may choose is measured (out of place, unless "
-        "--place is in), and the tuner's choice, which is measured twice, put beside the best.\n\n"
-        "Two more words show how ranks wait. overlap: an all-reduce is started, the caller computes for --compute "
-        "seconds without calling Weft, then waits; total is all of it, wait the end alone. waiting: all ranks wait for "
-        "rank 0, which comes late; what that costs in processor time.",
+
+        "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank "
+        "to the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, "
+        "each the mean over ranks; alg is bytes divided by time; bus is alg corrected for the collective, for "
+        "comparison with the speed of a link; cpu is processor time per rank and call. From 16 MiB on, calls "
+        "alternate between two sets of buffers. With --sweep, every algorithm that the tuner may choose is "
+        "measured (out of place, unless --place is in) and compared with the tuner's choice, which is measured "
+        "twice.\n\n"
+        "Two more words show how ranks wait. overlap: starts an all-reduce, computes for --compute seconds without "
+        "calling Weft, then waits; total is all of it, wait only the end. waiting: all ranks wait for rank 0, "
+        "which is late; shows the processor time that the wait takes.",
     COMMAND_SUBCOMMANDS(subcommands),
     .words = "COLLECTIVE",
     COMMAND_OPTIONS(options),

@@ -154,10 +154,11 @@ const struct command command_bench_train = {
     .name = "train",
     .summary = "measure whole training steps",
     .description =
-        "Steps on random tokens: forward, backward, the sum over ranks, clipping, AdamW. Printed are the median of the "
-        "steps, tokens a second, the share of the processor's peak that the model's arithmetic is (6 operations for "
-        "each weight and 12 layers x width x sequence for attention, a token; the peak is measured with multiply-adds "
-        "in registers), and the most memory that a rank used.",
+
+        "Runs training steps on random tokens: forward, backward, sum over ranks, clipping, AdamW. Prints the "
+        "median time of a step, tokens/s, the model's arithmetic as a share of the processor's peak, and the "
+        "highest memory use of a rank. Arithmetic per token is 6 operations per weight plus 12 x layers x width x "
+        "sequence for attention; the peak is measured with multiply-adds in registers.",
     .examples = "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
     COMMAND_OPTIONS(options),

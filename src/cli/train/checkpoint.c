@@ -15,8 +15,8 @@ static struct {
     const char *output, *type;
 } chosen;
 
-#define DIR_DESCRIPTION                                                                                                      \
-    "DIR is a checkpoint (a directory like step-00000200) or a run directory, whose newest checkpoint is taken. Every byte " \
+#define DIR_DESCRIPTION                                                                                                     \
+    "DIR is a checkpoint (a directory like step-00000200) or a run directory, whose newest checkpoint is used. Every byte " \
     "of it is verified first."
 
 /* ---- hash ---- */

@@ -64,13 +64,15 @@ const struct command command_data_pack = {
     .name = "pack",
     .summary = "turn texts into token shards, once, for training to read",
     .description =
-        "Reads each TEXT (a file, or a directory of .txt files) and writes a directory for weft train --data: token shards "
-        "as llm.c has them, of 16 bits where the vocabulary fits and of 32 otherwise, the tokenizer beside them, and "
-        "dataset.json, which says how many tokens and bytes there are. The directory appears whole or not at all.\n\n"
-        "Texts are split and encoded as GPT-2 does. The tokenizer's <|endoftext|> is put before each file, and stands "
-        "where a text has these letters.\n\n"
-        "Held out for evaluation are the files that have the word val in their name; where none has, the last tenth of "
-        "the text (--held-out).",
+
+        "Reads each TEXT (a file, or a directory of .txt files) and writes a directory for weft train --data: "
+        "token shards in llm.c's format (16-bit tokens if the vocabulary fits, else 32-bit), the tokenizer, and "
+        "dataset.json with the numbers of tokens and bytes. The directory is created complete or not at "
+        "all.\n\n"
+        "Texts are split and encoded as GPT-2 does. The tokenizer's <|endoftext|> is put before each file, and "
+        "wherever a text contains these letters.\n\n"
+        "Files with the word val in their name are held out for evaluation; if there are none, the last tenth of "
+        "the text is (--held-out).",
     .examples = "weft data pack data/bible.txt --tokenizer data/gpt2 --output data/bible-gpt2\n"
                 "weft data pack corpus/ --tokenizer tokenizers/mine --output data/corpus --held-out 0.01\n",
     .words = "TEXT...",

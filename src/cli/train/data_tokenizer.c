@@ -103,11 +103,12 @@ const struct command command_data_tokenizer = {
     .name = "tokenizer",
     .summary = "learn a tokenizer from texts",
     .description =
+
         "Learns byte-pair merges from each TEXT (a file, or a directory of .txt files) and writes a directory with "
-        "vocab.json and merges.txt, in the forms of GPT-2's. Tokens 0 to 255 are the bytes, the last one is "
+        "vocab.json and merges.txt, in GPT-2's formats. Tokens 0 to 255 are the bytes, and the last one is "
         "<|endoftext|>.\n\n"
-        "The same texts give the same tokenizer: the pair that occurs most often is merged next; among equals the one "
-        "with the lower left token, then with the lower right one.",
+        "The same texts give the same tokenizer: the most frequent pair is merged next; ties go to the lower left "
+        "token, then to the lower right token.",
     .examples = "weft data tokenizer data/bible.txt --vocabulary 8192 --output data/bible-8192\n",
     .words = "TEXT...",
     .most_words = DATA_TEXTS_MOST,

@@ -296,17 +296,18 @@ const struct command command_train = {
     .group = COMMAND_TRAIN,
     .summary = "train a language model",
     .description =
-        "Trains a GPT, a Llama or a multilayer perceptron on a text (tokens are bytes, or those of --from's tokenizer "
-        "or --tokenizer) or on token shards, data-parallel over the ranks that it was launched with: alone, under weft "
-        "run, mpirun, srun or torchrun's variables.\n\n"
-        "The same command gives the same weights, bit for bit, on any number of ranks among which its micro-batches "
-        "can be divided, with any number of threads, stopped and resumed or not, on machines with the same --kernels. "
-        "Another --micro-batch gives other bits.\n\n"
-        "SIGTERM or SIGUSR1 to any rank ends the run after the step under way, or in the midst of an evaluation, with "
-        "a checkpoint and exit code 75: run the same command again, with WEFT_CHECKPOINT_DIR or --resume auto, and it "
-        "goes on. SIGINT does the same with exit code 130. A second signal ends it at once.\n\n"
-        "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M); llama-micro "
-        "(0.8M; also called llama), and on to smollm-135m and tinyllama; mlp-micro. weft model list shows all. A file "
+
+        "Trains a GPT, a Llama or a multilayer perceptron on text (tokens are bytes, or those of --tokenizer or of "
+        "the tokenizer of --from) or on token shards, data-parallel over the ranks that it was launched with: "
+        "alone, under weft run, mpirun or srun, or with torchrun's variables.\n\n"
+        "The same command gives the same weights, bit for bit, with any number of ranks that divides its "
+        "micro-batches and any number of threads, stopped and resumed or not, on machines with the same --kernels. "
+        "A different --micro-batch gives different bits.\n\n"
+        "SIGTERM or SIGUSR1 to any rank ends the run after the current step, or during an evaluation, with a "
+        "checkpoint and exit code 75. To continue, run the same command again with WEFT_CHECKPOINT_DIR or --resume "
+        "auto. SIGINT does the same with exit code 130. A second signal ends it at once.\n\n"
+        "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), up to gpt2 (124M); llama-micro "
+        "(0.8M; also called llama), up to smollm-135m and tinyllama; mlp-micro. weft model list shows all. A file "
         "describes a network in lines such as \"kind: llama\" and \"layers: 6\": see weft model show.",
     .examples = "weft train --data data/bible.txt --steps 200\n"
                 "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"

@@ -104,15 +104,16 @@ static weft_status understand_doctor_run(struct command_call *call, struct error
 const struct command command_doctor = {
     .name = "doctor",
     .group = COMMAND_MEASURE,
-    .summary = "look for what would keep a job from running well, and say what to do",
+    .summary = "check for anything that would keep a job from running well, and suggest fixes",
     .description =
-        "One line for each check: ok, warning (a job runs, but slower or less surely than it could) or problem (it "
-        "will fail, or cannot start), and a message. The exit code is 1 when there is a problem.\n\n"
-        "Of a machine: free memory, control-group limits, address space, locked memory, /dev/shm, huge pages, cores "
-        "against ranks, processor quota, open files, whether ranks may read each other's memory, the clock, the WEFT_ "
-        "variables, network interfaces, libfabric's providers. Across hosts (--hosts): whether the remote shell "
-        "works and weft is there, versions, clocks, and whether each host can connect to each other one, at which "
-        "addresses. A firewall shows as a host that cannot be connected to.",
+
+        "Prints one line per check: ok, warning (a job runs, but slower or less reliably than it could) or problem "
+        "(it fails or cannot start), with a message. The exit code is 1 if there is a problem.\n\n"
+        "On this machine: free memory, control-group limits, address space, locked memory, /dev/shm, huge pages, "
+        "cores against ranks, processor quota, open files, whether ranks may read each other's memory, the clock, "
+        "the WEFT_ variables, network interfaces, libfabric's providers. Across hosts (--hosts): whether the "
+        "remote shell works and weft is installed, versions, clocks, and whether each host can connect to each "
+        "other host, at which addresses. A firewall shows as a host that cannot be connected to.",
     .examples = "weft doctor\nweft doctor -n 8 --quiet\nweft doctor --hosts hosta,hostb\n",
     COMMAND_OPTIONS(options),
     .run = understand_doctor_run,

@@ -207,11 +207,13 @@ const struct command command_explain = {
     .group = COMMAND_UNDERSTAND,
     .summary = "show what every algorithm of a collective would cost, and which one is chosen",
     .description =
-        "COLLECTIVE is as in 'weft schedule show'; BYTES is the size of a block, which is all of the data in an "
-        "all-reduce, and what one rank gives or gets of a gather or scatter (default 1M).\n\n"
-        "Prices come from simulating each schedule on the links as they were measured. Beside them stands what 'weft bench "
-        "--sweep' has measured on this kind of machine among so many ranks and nodes, if it has. Under a launcher the "
-        "world's own placement is taken; with --cluster, the links and levels of a cluster that is described.",
+
+        "COLLECTIVE is as in 'weft schedule show'. BYTES is the size of a block: all of the data of an all-reduce, "
+        "or one rank's part of a gather or scatter (default 1M).\n\n"
+        "Predictions come from simulating each schedule on the measured links. Next to them are the results of "
+        "'weft bench --sweep' on this kind of machine with the same numbers of ranks and nodes, if there are any. "
+        "Under a launcher, the placement of its ranks is used; with --cluster, the links and levels of a cluster "
+        "file.",
     .examples = "weft explain allreduce 4M\n"
                 "weft explain allreduce 64 --ranks 16 --nodes 4\n"
                 "weft explain allreduce 64M --cluster share/clusters/dgx-h100.json --ranks 64\n"

@@ -166,18 +166,18 @@ static weft_status inspect_run(struct command_call *call, struct error *error)
 const struct command command_inspect = {
     .name = "inspect",
     .group = COMMAND_UNDERSTAND,
-    .summary = "show what every rank of a running job does, how long it has waited, and for whom",
+    .summary = "show what every rank of a running job is doing and which ranks it waits for",
     .description =
-        "JOB is a name that weft ps lists, or the process of one of the job's ranks; it may be left out when only one "
-        "job runs here.\n\n"
-        "For every rank: the operation that it is in, or has finished last, its number in its communicator, the bytes "
-        "of a block, when it began, and how long it has stood still for whom. Then how late each rank enters "
-        "operations against the others, over the last operations (up to 64) that their logs have in common. The last "
-        "line says who holds up the others, and what to do.\n\n"
-        "Ranks of this machine are read from memory that they share with their user, so that they need not respond: "
-        "processes that hang or are stopped are shown like others. Ranks of other machines are asked over the "
-        "job's own control plane, by a rank of this one; one that cannot answer is called silent. A rank is: outside "
-        "(in no operation), moving, waiting, stopped, silent, or gone.",
+
+        "JOB is a name that weft ps lists, or the process ID of one of the job's ranks; it may be left out if only "
+        "one job runs here.\n\n"
+        "For every rank: its current or last operation, the operation's number in its communicator, the bytes of a "
+        "block, when it began, and for how long it has waited for which rank. Then how late each rank enters "
+        "operations, over the last operations (up to 64) that all logs contain. The last line names the rank that "
+        "holds up the others and suggests what to do.\n\n"
+        "Ranks of this machine are read from shared memory, so processes that hang or are stopped are shown too. "
+        "Ranks of other machines are asked over the job's control plane, by a rank of this one; those that do not "
+        "answer are called silent. A rank is outside (in no operation), moving, waiting, stopped, silent, or gone.",
     .examples = "weft inspect\nweft inspect 20260131-142503-1234 --last 5\nweft inspect 4711 --json\n",
     .words = "[JOB]",
     COMMAND_OPTIONS(options),

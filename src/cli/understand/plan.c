@@ -144,9 +144,10 @@ const struct command command_plan = {
     .group = COMMAND_UNDERSTAND,
     .summary = "find the best way to spread a model's training",
     .description =
-        "Prices every strategy of data parallelism on nodes like this machine: one rank's computing is measured "
-        "here, communication is simulated with the plans that would run, on measured links where there are "
-        "measurements.",
+
+        "Predicts the step time of every data-parallel strategy on nodes like this machine: the computation of one "
+        "rank is measured here, and communication is simulated with the schedules that would run, on measured "
+        "links if there are measurements.",
     .examples = "weft plan --model gpt --ranks 4\nweft plan --model gpt2 --nodes 4 --ranks 8 --batch 64\n",
     COMMAND_OPTIONS(options),
     .run = understand_plan_run,

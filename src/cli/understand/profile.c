@@ -99,12 +99,13 @@ const struct command command_profile = {
     .group = COMMAND_MEASURE,
     .summary = "show where the time of a training step goes",
     .description =
-        "Steps on random tokens, as weft bench train, with each layer and each kernel timed; of the steps the median "
-        "one is shown, so that its parts add up to its time. What is timed computes the same bits.\n\n"
-        "By layer: its forward and backward pass, its share of the step, and the arithmetic of its matrix products and "
-        "attention a second, also as a share of the peak, which is measured with multiply-adds in registers. By "
-        "kernel: calls, time, and arithmetic or bytes a second: each array that a kernel reads or writes counts once. "
-        "Under several ranks, rank 0's time is shown.",
+
+        "Runs training steps on random tokens, as weft bench train does, and times each layer and each kernel. The "
+        "median step is shown, so that its parts add up to its time. Timing does not change the results.\n\n"
+        "By layer: its forward and backward pass, its share of the step, and the arithmetic of its matrix products "
+        "and attention, also as a share of the peak (measured with multiply-adds in registers). By kernel: calls, "
+        "time, and GFLOP/s or GB/s; each array that a kernel reads or writes counts once. With several ranks, rank "
+        "0's times are shown.",
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft profile --model llama --precision bf16 --all\n",
     COMMAND_OPTIONS(options),

@@ -104,8 +104,9 @@ static const struct command command_show = {
     .name = "show",
     .summary = "print the schedule that a rank runs",
     .description =
-        "Prints the steps of one rank, lane by lane. Steps of a lane follow one another; lanes run side by side, "
-        "a step waiting only for what it says.",
+
+        "Prints the steps of one rank, lane by lane. The steps of a lane run one after another; lanes run in "
+        "parallel, and a step waits only for the steps it names.",
     .examples = "weft schedule show allreduce\n"
                 "weft schedule show allreduce --ranks 8 --algorithm ring\n"
                 "weft schedule show allreduce --ranks 8 --nodes 2 --algorithm two-level --bytes 4M --rank 3\n",
@@ -216,11 +217,12 @@ static weft_status run_verify(struct command_call *call, struct error *error)
 static const struct command command_verify = {
     .name = "verify",
     .summary = "prove that schedules compute what they claim",
-    .description = "Runs the schedules of all ranks symbolically, on many placements of ranks on nodes, for small and "
-                   "large blocks, in place and not, with buffers registered and ordinary: every contribution arrives "
-                   "exactly once, sums follow the canonical tree where promised, sends and receives match, nothing "
-                   "waits for ever, no two accesses of memory are unordered. Above 64 ranks a sample of the "
-                   "placements.",
+    .description =
+        "Runs the schedules of all ranks symbolically, on many placements of ranks on nodes, for small and large "
+        "blocks, in place and out of place, with registered and ordinary buffers. It proves that every "
+        "contribution arrives exactly once, sums follow the canonical tree where promised, sends and receives "
+        "match, nothing waits forever, and no two memory accesses are unordered. Above 64 ranks it samples the "
+        "placements.",
     .examples = "weft schedule verify allreduce --ranks 2..8\n"
                 "weft schedule verify --all --ranks 1..64\n",
     .words = "[COLLECTIVE]",

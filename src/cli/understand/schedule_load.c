@@ -150,11 +150,12 @@ static weft_status schedule_load_run(struct command_call *call, struct error *er
 const struct command command_schedule_load = {
     .name = "load",
     .summary = "read a schedule that you wrote, prove it, time it in simulation",
-    .description = "FILE is a schedule as 'weft schedule show --all' prints it, or as you write it by hand, for one "
-                   "number of ranks or for any (docs/schedule-format.md). It is proved under the same rules as Weft's "
-                   "own; one that is wrong is refused with the rank, the step and the reason. Then its time is "
-                   "predicted on the links that the options describe, beside the best algorithm of Weft's own.\n\n"
-                   "To run it: 'weft bench COLLECTIVE --schedule FILE', or weft_comm_load_schedule() in a program.",
+    .description =
+        "FILE is a schedule as 'weft schedule show --all' prints it, or written by hand, for one number of ranks "
+        "or for any (docs/schedule-format.md). It is proved by the same rules as Weft's own schedules; a wrong one "
+        "is refused with the rank, the step and the reason. Then its time is predicted on the links that the "
+        "options describe, next to the best of Weft's algorithms.\n\n"
+        "To run it: 'weft bench COLLECTIVE --schedule FILE', or weft_comm_load_schedule() in a program.",
     .examples = "weft schedule load ring.weft --ranks 8\n"
                 "weft schedule load ring.weft --ranks 8 --nodes 4 --bandwidth 12.5 --latency 3\n"
                 "weft schedule load ring.weft --ranks 8 --rank 3\n",

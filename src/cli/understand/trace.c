@@ -132,14 +132,14 @@ static weft_status understand_trace_show(struct command_call *call, struct error
 
 static const struct command command_show = {
     .name = "show",
-    .summary = "sum up a timeline",
+    .summary = "summarize a timeline",
     .description =
-        "For each operation and algorithm: how often, how large, how long, and which share of that time nothing of it "
-        "moved. For each rank: the time from its first operation to its last, the share in operations, the share of "
-        "that in which it waited, and how late it came to operations against the first rank that came. For "
-        "algorithms of two levels: the time of work in shared memory, and the share of it during which a message was "
-        "under way on the same node.\n\n"
-        "The file itself opens in Perfetto (ui.perfetto.dev) or chrome://tracing.",
+
+        "For each operation and algorithm: calls, bytes, time, and the share of that time in which nothing moved. "
+        "For each rank: the time from its first operation to its last, the share spent in operations, the share of "
+        "that spent waiting, and how late it entered operations after the first rank. For two-level algorithms: "
+        "the time of work in shared memory, and the share of it that overlapped messages on the same node.\n\n"
+        "The file can be opened in Perfetto (ui.perfetto.dev) or chrome://tracing.",
     .examples = "weft run -n 4 --trace timeline.json -- ./program\nweft trace show timeline.json\n",
     .words = "FILE",
     COMMAND_OPTIONS(options),
@@ -151,6 +151,6 @@ static const struct command *const subcommands[] = {&command_show};
 const struct command command_trace = {
     .name = "trace",
     .group = COMMAND_UNDERSTAND,
-    .summary = "sum up a timeline that --trace or WEFT_TRACE has written",
+    .summary = "summarize a timeline written by --trace or WEFT_TRACE",
     COMMAND_SUBCOMMANDS(subcommands),
 };

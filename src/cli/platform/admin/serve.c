@@ -271,21 +271,21 @@ static weft_status serve_run(struct command_call *call, struct error *error)
 const struct command command_serve = {
     .name = "serve",
     .group = COMMAND_PLATFORM,
-    .summary = "share machines: the queue, the scheduler, the records and the pages of everybody's runs",
+    .summary = "start the server of the platform: queue, scheduler, records and web pages",
     .description =
-        "Serves projects, runs and nodes: an HTTP interface under /api/v1 that the commands use (weft submit, ps, logs "
-        "...), and pages for browsers at the same address. All of its state is in one directory, so there is nothing to "
-        "set up, and a second server on the same directory is refused.\n\n"
-        "Runs do not need the server: they go on when it ends, however it ends, and it finds them again when it is "
-        "started on the same directory.\n\n"
-        "Without --tokens it listens on this machine alone and is for you alone: your processes are its administrator, "
-        "and nobody else's get in.\n\n"
-        "Started by root, it runs the programs of every user under the account of the machine that 'weft user account' "
-        "has given them, and those of root as root; otherwise all programs are processes of the user that it runs "
-        "as.\n\n"
+
+        "Serves projects, runs and nodes: an HTTP interface under /api/v1 that the commands use (weft submit, ps, "
+        "logs ...), and web pages at the same address. All of its state is in one directory, which needs no setup; "
+        "a second server on the same directory is refused.\n\n"
+        "Runs do not depend on the server: they continue if it ends or crashes, and it finds them again when it is "
+        "restarted on the same directory.\n\n"
+        "Without --tokens, it listens on this machine only and serves only you: your processes act as its "
+        "administrator, and other users are refused.\n\n"
+        "If root starts it, it runs each user's programs under the account that 'weft user account' gave them, and "
+        "root's as root; otherwise all programs are processes of the user that runs the server.\n\n"
         "Runs are limited to the processors, memory and number of processes that they asked for, or that come with "
-        "their slots. This needs control groups that the server can write to: as root, or as a systemd service with "
-        "Delegate=yes. At start-up it prints whether it can.",
+        "their slots. This needs control groups that the server can write to: as root, or as a systemd service "
+        "with Delegate=yes. At start-up it prints whether it can.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
     COMMAND_OPTIONS(options),
     .run = serve_run,

@@ -52,11 +52,12 @@ const struct command command_fork = {
     .group = COMMAND_PLATFORM,
     .summary = "run a run again with something changed",
     .description =
+
         "Makes a new run with the code, command, environment and resources of RUN, except for what is given here. "
-        "After \"--\", options replace the same options of RUN's command, or are added to it; a whole command, which "
-        "does not begin with '-', replaces RUN's. Options cannot change a script (sh -c ...): give the whole command. "
-        "'weft diff RUN NEW' shows what changed.\n\n"
-        "--steps of weft train counts from the first step, also with --checkpoint.",
+        "After \"--\", options replace the same options of RUN's command or are added to it; a whole command, "
+        "which does not begin with '-', replaces RUN's. Options cannot change a script (sh -c ...): give the whole "
+        "command. 'weft diff RUN NEW' shows what changed.\n\n"
+        "weft train counts --steps from the first step, even with --checkpoint.",
     .examples = "weft fork 12 -- --learning-rate 0.01\n"
                 "weft fork 12 --checkpoint newest --time 12h -- --steps 20000\n"
                 "weft fork baseline --name other-seed --env SEED=2\n",
@@ -129,7 +130,7 @@ static bool is_word(const cJSON *item, const char *word)
     return cJSON_IsString(item) && strcmp(item->valuestring, word) == 0;
 }
 
-/* Whether the parent does nothing but wait to be entered (weft submit --interactive without a program). */
+/* Whether the parent only waits for weft shell or exec (weft submit --interactive without a program). */
 static bool only_sleeps(const struct run_parent *parent)
 {
     const cJSON *command = field(parent->specification, "command");
@@ -146,7 +147,7 @@ static weft_status promote_write(struct command_call *call, struct platform *pla
     if (*name && !chosen.run.name)
         snprintf(done + length, RUN_CHILD_DONE_BYTES - (size_t)length, ", called '%.60s-planned'", name);
     if (!chosen.run.launch && only_sleeps(parent))
-        json_put_text(body, "launch", "ranks"); /* that it sleeps once on each node is not meant for the program */
+        json_put_text(body, "launch", "ranks"); /* once per node was meant for the sleep, not for the program */
     return run_child_write_command(call, parent, body, error);
 }
 

@@ -117,8 +117,9 @@ const struct command command_diff = {
     .group = COMMAND_PLATFORM,
     .summary = "show what differs between two runs",
     .description =
-        "Compares what was asked for (resources, limits, class ...), arguments option by option, environment, code "
-        "(git commit, and each file of the snapshot) and result (state, times, the last value of each metric). Lines "
+
+        "Compares settings (resources, limits, class ...), arguments option by option, environment, code (git "
+        "commit, and each file of the snapshot) and results (state, times, the last value of each metric). Lines "
         "with - are of the first run, lines with + of the second.",
     .examples = "weft diff 12 13\nweft diff baseline 13 --json\n",
     .words = "RUN RUN",

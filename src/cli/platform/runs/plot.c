@@ -115,9 +115,10 @@ const struct command command_plot = {
     .group = COMMAND_UNDERSTAND,
     .summary = "draw the curves of training runs",
     .description =
-        "Draws an SVG of what weft train --metrics has written: loss of each step and averaged, loss on held-out text, "
-        "learning rate, tokens a second. Several runs are laid over each other. A directory stands for the metrics.jsonl "
-        "in it. The file of a run that is under way can be drawn too.",
+
+        "Draws an SVG of the metrics written by weft train --metrics: loss of each step and its average, held-out "
+        "loss, learning rate, tokens/s. Several runs share one picture. RUN is a metrics file, or a directory with "
+        "a metrics.jsonl; the run may still be in progress.",
     .examples = "weft train --data data/bible.txt --checkpoint-dir runs/first --metrics runs/first/metrics.jsonl\n"
                 "weft plot runs/first --output first.svg\n"
                 "weft plot runs/first runs/second --log\n",

@@ -16,7 +16,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("running", 'r', &chosen.running, "also what runs, and when it ends at the latest"),
+    CLI_FLAG("running", 'r', &chosen.running, "also show running runs and their latest end"),
     CLI_FLAG("all", 'a', &chosen.all, "show all runs that wait"),
     CLI_INTEGER("limit", 'n', "N", &chosen.limit, NULL, 1, PAGE_MOST, "show the first N runs",
                 .default_text = "50; all with --json"),
@@ -262,13 +262,14 @@ static weft_status runs_queue_run(struct command_call *call, struct error *error
 const struct command command_queue = {
     .name = "queue",
     .group = COMMAND_PLATFORM,
-    .summary = "show the plan: who waits, in which order, for what, until when",
+    .summary = "show which runs wait, in which order, and when they are expected to start",
     .description =
-        "Lists the runs that wait in the order in which the scheduler means to start them. That order changes as runs "
-        "end, come and grow old; an expected start is the scheduler's best knowledge, not a promise. Runs of projects "
-        "that you may not see keep their place and size, and are nameless.\n\n"
-        "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted and "
-        "wait, running runs continue, and nothing starts until an administrator runs 'weft queue --resume'.",
+
+        "Lists waiting runs in the order in which the scheduler plans to start them. The order changes as runs "
+        "end, arrive and age; an expected start is an estimate, not a promise. Runs of projects that you may not "
+        "see are listed without names.\n\n"
+        "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted "
+        "and wait, running runs continue, and nothing starts until an administrator runs 'weft queue --resume'.",
     .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
     COMMAND_OPTIONS(options),
     .run = runs_queue_run,

@@ -106,7 +106,7 @@ static weft_status runs_run(struct command_call *call, struct error *error)
 const struct command command_runs = {
     .name = "runs",
     .group = COMMAND_TRAIN,
-    .summary = "list what was run and how it ended",
+    .summary = "list the runs of weft run and how they ended",
     .examples = "weft runs\nweft runs --last 5 --json\n",
     COMMAND_OPTIONS(options),
     .run = runs_run,

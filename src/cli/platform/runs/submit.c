@@ -123,19 +123,21 @@ static weft_status runs_submit_run(struct command_call *call, struct error *erro
 const struct command command_submit = {
     .name = "submit",
     .group = COMMAND_PLATFORM,
-    .summary = "hand a program to the platform, which runs it when there is room",
+    .summary = "submit a program to the platform, which runs it when slots are free",
     .description =
-        "Takes a snapshot of the working directory, sends it to the Weft server, and makes a run of it: the program "
-        "starts in a copy of that directory as soon as there is room, on all nodes together. Once the run's number is "
-        "printed, the run is kept: it starts even if the server is restarted or your terminal closed meanwhile.\n\n"
-        "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
-        "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the directory "
-        "is kept with the run, and whether the directory differs from it.\n\n"
-        "The snapshot leaves out files that .weftignore and .gitignore match and files that look like secrets, because "
-        "of their name (.env, id_rsa, ...) or because they contain a private key. The command lists what it left out; "
-        "a line '!PATH' in .weftignore includes a file. If some files are readable only by you, nobody else can fork "
-        "the run. Home directories are refused. Large data belongs in a directory of the hosts: give the run its "
-        "absolute path.",
+
+        "Takes a snapshot of the working directory, sends it to the Weft server, and makes a run of it: the "
+        "program starts in a copy of the directory as soon as slots are free, on all nodes together. Once its "
+        "number is printed, the run is safe: it starts even if the server restarts or your terminal "
+        "closes.\n\n"
+        "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 slots and 16 ranks of the "
+        "program. If the hosts are simulated (weft serve --pods), --gpus means slots. The run records the git "
+        "commit of the directory and whether the directory differs from it.\n\n"
+        "The snapshot leaves out files that .weftignore and .gitignore match, and files that look like secrets by "
+        "their name (.env, id_rsa, ...) or because they contain a private key. The command lists what it left out; "
+        "a line '!PATH' in .weftignore includes a file. If some files are readable only by you, nobody else can "
+        "fork the run. Home directories are refused. Large data belongs in a directory of the hosts: give the run "
+        "its absolute path.",
     .examples = "weft submit --project vision --nodes 2 --gpus 8 --time 6h -- weft train --data data/bible.txt\n"
                 "weft submit -p vision --slots 2 --name baseline --env SEED=1 -- python3 train.py --rate 0.1\n"
                 "run=$(weft submit -q -p vision -- ./measure)\n"

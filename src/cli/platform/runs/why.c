@@ -16,7 +16,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("events", 'e', &chosen.events, "every change of its state too, with who or what has caused it"),
+    CLI_FLAG("events", 'e', &chosen.events, "also every change of its state, with its cause"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON; with --events one more for each event"),
 };
 
@@ -102,10 +102,9 @@ static weft_status why_run(struct command_call *call, struct error *error)
 const struct command command_why = {
     .name = "why",
     .group = COMMAND_PLATFORM,
-    .summary = "tell why a run waits and when it is expected to start, or why it has ended",
+    .summary = "explain why a run waits and when it is expected to start, or why it ended",
     .examples = "weft why 12\nweft why baseline --events\n",
-    .description = "With --events, everything that has happened to it: each change of its state with its cause, and "
-                   "who has caused it where that was a person.",
+    .description = "With --events, lists each change of the run's state with its cause, and who caused it.",
     .words = "RUN",
     COMMAND_OPTIONS(options),
     .run = why_run,
