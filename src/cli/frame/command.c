@@ -114,11 +114,6 @@ weft_status command_misused(struct command_call *call, weft_status status)
     return status;
 }
 
-weft_status command_check(weft_context *context, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(context));
-}
-
 static volatile sig_atomic_t asked_by;
 
 static void ask_to_stop(int number)

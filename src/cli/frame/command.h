@@ -86,7 +86,10 @@ weft_status command_misused(struct command_call *call, weft_status status);
 
 /** After a call of the library with `context` (NULL: without one): put its message into `error` if `status` is an
  * error. Returns `status`. */
-weft_status command_check(weft_context *context, weft_status status, struct error *error);
+static inline weft_status command_check(weft_context *context, weft_status status, struct error *error)
+{
+    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(context));
+}
 
 /** From now on SIGINT, SIGTERM and SIGHUP ask the command to stop: the returned number becomes the signal's. A second
  * signal ends the program. */

@@ -74,24 +74,29 @@ static void man_option(FILE *output, const struct cli_option *option)
     fputs(".\n", output);
 }
 
-/* A list of options; a group ends one and begins another under its heading. */
-static void man_options(FILE *output, const struct command *command)
+/* How a list of options is written: its beginning and end, a group's heading, an option. */
+struct option_form {
+    const char *begin, *end, *heading;
+    void (*option)(FILE *output, const struct cli_option *option);
+};
+
+/* A group ends one list and begins another under its heading. */
+static void manual_options(FILE *output, const struct command *command, const struct option_form *form)
 {
     bool open = false;
     for (size_t i = 0; i < command->option_count; i++) {
         const struct cli_option *option = &command->options[i];
-        if (option->kind == CLI_KIND_GROUP) {
-            fprintf(output, "%s.Pp\n%s:\n", open ? ".El\n" : "", option->meaning);
-            open = false;
-            continue;
-        }
-        if (!open)
-            fputs(".Bl -tag -width Ds\n", output);
-        open = true;
-        man_option(output, option);
+        const bool heads = option->kind == CLI_KIND_GROUP;
+        if (heads)
+            fprintf(output, form->heading, open ? form->end : "", option->meaning);
+        else if (!open)
+            fputs(form->begin, output);
+        open = !heads;
+        if (!heads)
+            form->option(output, option);
     }
     if (open)
-        fputs(".El\n", output);
+        fputs(form->end, output);
 }
 
 static void man_command(FILE *output, const char *name, const struct command *command)
@@ -115,7 +120,7 @@ static void man_command(FILE *output, const char *name, const struct command *co
         fputs(".Pp\n", output);
         man_paragraphs(output, command->description);
     }
-    man_options(output, command);
+    manual_options(output, command, &(struct option_form){".Bl -tag -width Ds\n", ".El\n", "%s.Pp\n%s:\n", man_option});
     if (command->examples) {
         fputs(".Bd -literal\n", output);
         man_text(output, command->examples);
@@ -188,26 +193,6 @@ static void markdown_option(FILE *output, const struct cli_option *option)
             cli_option_range(option, range, sizeof range), option->meaning);
 }
 
-/* A table for each group. */
-static void markdown_options(FILE *output, const struct command *command)
-{
-    bool open = false;
-    for (size_t i = 0; i < command->option_count; i++) {
-        const struct cli_option *option = &command->options[i];
-        if (option->kind == CLI_KIND_GROUP) {
-            fprintf(output, "%s%s:\n\n", open ? "\n" : "", option->meaning);
-            open = false;
-            continue;
-        }
-        if (!open)
-            fputs("| option | default | range | meaning |\n|---|---|---|---|\n", output);
-        open = true;
-        markdown_option(output, option);
-    }
-    if (open)
-        fputc('\n', output);
-}
-
 static void markdown_command(FILE *output, const char *name, const struct command *command)
 {
     if (!command->run)
@@ -224,7 +209,9 @@ static void markdown_command(FILE *output, const char *name, const struct comman
     fputs("\n\n", output);
     if (command->description)
         fprintf(output, "%s\n\n", command->description);
-    markdown_options(output, command);
+    manual_options(output, command,
+                   &(struct option_form){"| option | default | range | meaning |\n|---|---|---|---|\n", "\n",
+                                         "%s%s:\n\n", markdown_option});
     if (command->examples)
         fprintf(output, "```sh\n%s```\n\n", command->examples);
 }

@@ -7,6 +7,7 @@
 #include "core/transport/fabric/providers.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,20 +98,22 @@ static char *cores_text(const struct machine *machine, char *buffer, size_t size
 
 #define LABEL_WIDTH 12
 
-static void print_label(FILE *output, const char *label)
+/* A label and what follows it. */
+static void __attribute__((format(printf, 3, 4))) print_label(FILE *output, const char *label, const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
     fprintf(output, "  %-*s", LABEL_WIDTH, label);
+    vfprintf(output, format, arguments);
+    va_end(arguments);
 }
 
 static void print_processors(FILE *output, const struct machine *machine)
 {
     char text[160];
-    if (machine->processor[0]) {
-        print_label(output, "processor");
-        fprintf(output, "%s\n", machine->processor);
-    }
-    print_label(output, "cores");
-    fprintf(output, "%s", cores_text(machine, text, sizeof text));
+    if (machine->processor[0])
+        print_label(output, "processor", "%s\n", machine->processor);
+    print_label(output, "cores", "%s", cores_text(machine, text, sizeof text));
     if (usable_threads(machine) < machine->thread_count)
         fprintf(output, "; this process may use %u of them", usable_threads(machine));
     if (machine->limits.processor_quota > 0)
@@ -120,7 +123,7 @@ static void print_processors(FILE *output, const struct machine *machine)
         const struct machine_cache *cache = &machine->caches[i];
         char label[16];
         snprintf(label, sizeof label, "L%u cache", cache->level);
-        print_label(output, label);
+        print_label(output, label, "%s", "");
         text_bytes(cache->bytes, text, sizeof text);
         if (cache->cores <= 1)
             fprintf(output, "%s a core\n", text);
@@ -137,8 +140,7 @@ static void print_memory(FILE *output, const struct machine *machine)
     char first[32], second[32];
     if (!limits->memory_total)
         return; /* unknown for a synthetic machine */
-    print_label(output, "memory");
-    fprintf(output, "%s", text_bytes(limits->memory_total, first, sizeof first));
+    print_label(output, "memory", "%s", text_bytes(limits->memory_total, first, sizeof first));
     if (limits->memory_available < limits->memory_total)
         fprintf(output, ", %s free", text_bytes(limits->memory_available, second, sizeof second));
     if (machine->numa_count > 1)
@@ -146,34 +148,29 @@ static void print_memory(FILE *output, const struct machine *machine)
     fputc('\n', output);
     if (machine->numa_count > 1) {
         for (uint32_t i = 0; i < machine->numa_count; i++) {
-            print_label(output, "");
-            fprintf(output, "node %u: %s, %u core%s\n", machine->numas[i].index,
-                    text_bytes(machine->numas[i].bytes, first, sizeof first), machine->numas[i].cores,
-                    plural(machine->numas[i].cores));
+            print_label(output, "", "node %u: %s, %u core%s\n", machine->numas[i].index,
+                        text_bytes(machine->numas[i].bytes, first, sizeof first), machine->numas[i].cores,
+                        plural(machine->numas[i].cores));
         }
     }
     if (limits->group_limit != LIMITS_NONE) {
-        print_label(output, "limit");
-        fprintf(output, "the control group allows %s; %s are left\n",
-                text_bytes(limits->group_limit, first, sizeof first),
-                text_bytes(limits->group_available, second, sizeof second));
+        print_label(output, "limit", "the control group allows %s; %s are left\n",
+                    text_bytes(limits->group_limit, first, sizeof first),
+                    text_bytes(limits->group_available, second, sizeof second));
     }
     if (limits->address_space_limit != LIMITS_NONE) {
-        print_label(output, "limit");
-        fprintf(output, "address space of %s (ulimit -v)\n",
-                text_bytes(limits->address_space_limit, first, sizeof first));
+        print_label(output, "limit", "address space of %s (ulimit -v)\n",
+                    text_bytes(limits->address_space_limit, first, sizeof first));
     }
     if (limits->group_limit == LIMITS_NONE && limits->address_space_limit == LIMITS_NONE && machine->identity[0]) {
-        print_label(output, "limits");
-        fprintf(output, "none on memory\n");
+        print_label(output, "limits", "none on memory\n");
     }
 }
 
 static void print_interface(FILE *output, const struct machine_interface *interface)
 {
     char speed[32];
-    print_label(output, interface->name);
-    fprintf(output, "%s", interface->up ? "up" : "down");
+    print_label(output, interface->name, "%s", interface->up ? "up" : "down");
     if (interface->bytes_per_second)
         fprintf(output, ", %s", speed_text(interface->bytes_per_second, speed, sizeof speed));
     else if (interface->loopback)
@@ -195,9 +192,8 @@ static void print_devices(FILE *output, const struct machine *machine)
         fprintf(output, "  none\n");
     for (uint32_t i = 0; i < machine->device_count; i++) {
         const struct machine_device *device = &machine->devices[i];
-        print_label(output, device->name);
-        fprintf(output, "%s%s%s%s%s\n", machine_device_kind_name(device->kind), device->model[0] ? ", " : "",
-                device->model, device->pci[0] ? ", PCI " : "", device->pci);
+        print_label(output, device->name, "%s%s%s%s%s\n", machine_device_kind_name(device->kind),
+                    device->model[0] ? ", " : "", device->model, device->pci[0] ? ", PCI " : "", device->pci);
     }
 }
 
@@ -211,8 +207,7 @@ static void print_providers(FILE *output, const struct topo_view *view)
         const struct provider *provider = &view->providers[i], *before = i ? provider - 1 : NULL;
         if (!before || strcmp(provider->name, before->name) != 0) {
             fputc('\n', output);
-            print_label(output, provider->name);
-            fprintf(output, "%s", provider->device);
+            print_label(output, provider->name, "%s", provider->device);
         } else if (strcmp(provider->device, before->device) != 0) {
             fprintf(output, ", %s", provider->device);
         }

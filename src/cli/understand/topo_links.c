@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/understand/topo_links.h"
 
+#include "cli/frame/moments.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* "2026-11-22 01:03" */
-static char *date_text(int64_t seconds, char *text, size_t size)
+/* "2026-11-22 01:03": without the seconds. */
+static char *date_text(int64_t seconds, char text[MOMENT_BYTES])
 {
-    time_t when = (time_t)seconds;
-    struct tm parts;
-    if (!localtime_r(&when, &parts) || !strftime(text, size, "%Y-%m-%d %H:%M", &parts))
-        snprintf(text, size, "long ago");
+    moment_clock(seconds * 1000, text)[strlen("2026-11-22 01:03")] = '\0';
     return text;
 }
 
@@ -39,10 +37,10 @@ static void print_hosts(FILE *output, const struct cluster_file *cluster)
 void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
 {
     static const char *const within[CLUSTER_LEVELS] = {"ranks", "nodes", "leaves", "pods"};
-    char date[32];
+    char date[MOMENT_BYTES];
     fprintf(output, "%s", cluster->name[0] ? cluster->name : "Cluster");
     if (cluster->measured)
-        fprintf(output, ", measured %s", date_text(cluster->measured, date, sizeof date));
+        fprintf(output, ", measured %s", date_text(cluster->measured, date));
     fputc('\n', output);
     if (cluster->source[0])
         fprintf(output, "  %-10s  %s\n", "source", cluster->source);
@@ -63,14 +61,13 @@ void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
 static void print_near(FILE *output, const struct machine *machine)
 {
     struct links links;
-    char kind[LINK_KEY_BYTES - 64], key[LINK_KEY_BYTES], date[32];
+    char kind[LINK_KEY_BYTES - 64], key[LINK_KEY_BYTES], date[MOMENT_BYTES];
     links_load(NULL, &links, NULL);
     snprintf(key, sizeof key, LINKS_KEY_NEAR, machine_kind(machine, kind, sizeof kind));
     const struct link_entry *near = links_find(&links, LINK_NEAR, key);
     if (near) {
         print_cost(output, "near", &near->cost);
-        fprintf(output, ", best of %d measured since %s\n", (int)near->samples,
-                date_text(near->measured, date, sizeof date));
+        fprintf(output, ", best of %d measured since %s\n", (int)near->samples, date_text(near->measured, date));
     } else {
         fprintf(output, "  near        not measured yet: a job of two ranks does\n");
     }

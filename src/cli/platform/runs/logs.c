@@ -2,6 +2,7 @@
 /* `weft logs`: what a run has printed, and what it prints. */
 #include "base/text.h"
 #include "cli/frame/command.h"
+#include "cli/frame/moments.h"
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_lines.h"
 #include "cli/platform/client/run_reference.h"
@@ -10,7 +11,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #define NONE       (-1)
 #define PAGE_MOST  "10000"
@@ -55,12 +55,9 @@ static void logs_print_line(struct logs_reading *reading, const cJSON *line)
         return;
     }
     if (chosen.times) {
-        char text[32];
-        int64_t milliseconds = field_integer(line, "time");
-        time_t seconds = (time_t)(milliseconds / 1000);
-        struct tm local;
-        strftime(text, sizeof text, "%F %T", localtime_r(&seconds, &local));
-        fprintf(reading->output, "%s.%03d ", text, (int)(milliseconds % 1000));
+        char text[MOMENT_BYTES];
+        const int64_t time = field_integer(line, "time");
+        fprintf(reading->output, "%s.%03d ", moment_clock(time, text), (int)(time % 1000));
     }
     if (reading->several)
         fprintf(reading->output, "[node %" PRId64 "] ", field_integer(line, "node"));

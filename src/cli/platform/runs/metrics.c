@@ -17,13 +17,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NAMES_MOST    16
 #define PLOT_ROWS     12
 #define PLOT_COLUMNS  100 /* a wider terminal is not filled */
-#define PATH_BYTES    2048
 #define QUIET_SECONDS 60.0
 
 static struct {
@@ -48,22 +46,25 @@ static const struct cli_option options[] = {
 
 /* ---- asking ---- */
 
-static bool metrics_add(char path[PATH_BYTES], const char *format, int64_t number)
+static void metrics_query(struct platform_path *path, const char *name, int64_t number)
 {
-    const size_t used = strlen(path);
-    return snprintf(path + used, PATH_BYTES - used, format, number) < (int)(PATH_BYTES - used);
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    platform_path_query(path, name, text);
 }
 
-/* The path of a question about a metric: /api/v1/runs/12/metrics/curve?name=train%2Floss. False: it is too long. */
-static bool metric_path(char path[PATH_BYTES], int64_t run, const char *what, const char *name)
+/* The path of a question about a metric: /api/v1/runs/12/metrics/curve?name=train%2Floss. */
+static void metric_path(struct platform_path *path, int64_t run, const char *what, const char *name)
 {
-    snprintf(path, PATH_BYTES, "/api/v1/runs/%" PRId64 "/metrics/%s?name=", run, what);
-    bool fits = client_path_add(path, PATH_BYTES, name);
+    platform_path_begin(path, "runs");
+    platform_path_number(path, run);
+    platform_path_part(path, "metrics");
+    platform_path_part(path, what);
+    platform_path_query(path, "name", name);
     if (chosen.rank >= 0)
-        fits = fits && metrics_add(path, "&rank=%" PRId64, chosen.rank);
+        metrics_query(path, "rank", chosen.rank);
     if (chosen.attempt > 0)
-        fits = fits && metrics_add(path, "&attempt=%" PRId64, chosen.attempt);
-    return fits;
+        metrics_query(path, "attempt", chosen.attempt);
 }
 
 static weft_status too_long(const char *name, struct error *error)
@@ -178,53 +179,53 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
 }
 
 /* The reply with the names after `after`, NULL: from the first. */
-static weft_status ask_names(struct client *client, int64_t run, const char *after, struct client_reply *reply,
+static weft_status ask_names(struct platform *platform, int64_t run, const char *after, cJSON **reply,
                              struct error *error)
 {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "/api/v1/runs/%" PRId64 "/metrics?most=1000", run);
-    if ((chosen.search && !(metrics_add(path, "&search=", 0) && client_path_add(path, sizeof path, chosen.search))) ||
-        (after && !(metrics_add(path, "&after=", 0) && client_path_add(path, sizeof path, after))))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "a metric's name has 200 bytes at most");
-    return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
+    struct platform_path path;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, run);
+    platform_path_part(&path, "metrics");
+    platform_path_query(&path, "most", "1000");
+    platform_path_query(&path, "search", chosen.search);
+    platform_path_query(&path, "after", after);
+    return platform_get(platform, &path, reply, error);
 }
 
 /* Add the pages that follow to `first`, so that JSON has all. */
-static weft_status add_pages(struct client *client, int64_t run, cJSON *first, struct error *error)
+static weft_status add_pages(struct platform *platform, int64_t run, cJSON *first, struct error *error)
 {
     cJSON *metrics = cJSON_GetObjectItemCaseSensitive(first, "metrics");
     bool more = field_true(first, "more");
     while (more && metrics && metrics->child) {
-        struct client_reply reply;
+        cJSON *reply = NULL;
         weft_status status =
-            ask_names(client, run, field_text(metrics->child->prev, "name"), &reply, error); /* of a list, the last */
+            ask_names(platform, run, field_text(metrics->child->prev, "name"), &reply, error); /* the last one */
         if (status != WEFT_OK)
             return status;
-        cJSON *page = cJSON_GetObjectItemCaseSensitive(reply.json, "metrics");
-        more = field_true(reply.json, "more") && cJSON_GetArraySize(page) > 0;
+        cJSON *page = cJSON_GetObjectItemCaseSensitive(reply, "metrics");
+        more = field_true(reply, "more") && cJSON_GetArraySize(page) > 0;
         while (page && page->child)
             cJSON_AddItemToArray(metrics, cJSON_DetachItemViaPointer(page, page->child));
-        client_reply_free(&reply);
+        cJSON_Delete(reply);
     }
     if (!more && cJSON_HasObjectItem(first, "more"))
         cJSON_ReplaceItemInObjectCaseSensitive(first, "more", cJSON_CreateFalse());
     return WEFT_OK;
 }
 
-static weft_status metrics_list(struct client *client, int64_t run, FILE *output, struct error *error)
+static weft_status metrics_list(struct platform *platform, int64_t run, FILE *output, struct error *error)
 {
-    struct client_reply reply;
-    weft_status status = ask_names(client, run, chosen.after, &reply, error);
-    if (status != WEFT_OK)
-        return status;
-    if (chosen.json) {
-        status = add_pages(client, run, reply.json, error);
+    cJSON *reply = NULL;
+    weft_status status = ask_names(platform, run, chosen.after, &reply, error);
+    if (status == WEFT_OK && chosen.json) {
+        status = add_pages(platform, run, reply, error);
         if (status == WEFT_OK)
-            platform_print_json(reply.json, output);
-    } else {
-        status = print_list(reply.json, run, output, error);
+            platform_print_json(reply, output);
+    } else if (status == WEFT_OK) {
+        status = print_list(reply, run, output, error);
     }
-    client_reply_free(&reply);
+    cJSON_Delete(reply);
     return status;
 }
 
@@ -268,15 +269,6 @@ static weft_status read_curve(const cJSON *reply, const char *name, struct curve
     return WEFT_OK;
 }
 
-static void metrics_print_moment(double milliseconds, char *clock, size_t size)
-{
-    const time_t moment = (time_t)(milliseconds / 1000);
-    struct tm parts;
-    clock[0] = 0;
-    if (localtime_r(&moment, &parts))
-        strftime(clock, size, "%m-%d %H:%M:%S", &parts);
-}
-
 /* Machines know no steps. */
 static bool is_over_times(const char *name)
 {
@@ -286,7 +278,7 @@ static bool is_over_times(const char *name)
 static weft_status print_curve(const struct curve *curve, FILE *output, struct error *error)
 {
     const uint32_t terminal = terminal_columns(STDOUT_FILENO);
-    char first[32] = "", last[32] = "", shown[256];
+    char first[MOMENT_BYTES], last[MOMENT_BYTES], shown[256];
     struct text_chart chart = {.x = curve->x,
                                .mean = curve->mean,
                                .lowest = curve->lowest,
@@ -295,10 +287,9 @@ static weft_status print_curve(const struct curve *curve, FILE *output, struct e
                                .columns = terminal && terminal < PLOT_COLUMNS ? terminal : PLOT_COLUMNS,
                                .rows = PLOT_ROWS};
     if (is_over_times(curve->name) && curve->count) {
-        metrics_print_moment(curve->x[0], first, sizeof first);
-        metrics_print_moment(curve->x[curve->count - 1], last, sizeof last);
-        chart.first = first;
-        chart.last = last;
+        const size_t year = strlen("2026-");
+        chart.first = moment_clock((int64_t)curve->x[0], first) + year;
+        chart.last = moment_clock((int64_t)curve->x[curve->count - 1], last) + year;
     }
     snprintf(shown, sizeof shown, "%s", curve->name);
     fprintf(output, "%s: %.0f points", text_printable(shown), isfinite(curve->points) ? curve->points : 0);
@@ -355,12 +346,13 @@ static weft_status write_picture(const struct curve *curves, size_t count, int64
 static weft_status ask_curve(struct client *client, int64_t run, const char *name, struct client_reply *reply,
                              struct error *error)
 {
-    char path[PATH_BYTES];
-    if (!metric_path(path, run, "curve", name) || !metrics_add(path, "&most=%" PRId64, 2000))
+    struct platform_path path;
+    metric_path(&path, run, "curve", name);
+    metrics_query(&path, "most", 2000);
+    platform_path_query(&path, "axis", is_over_times(name) ? "times" : NULL);
+    if (path.full)
         return too_long(name, error);
-    if (is_over_times(name) && strlen(path) + 12 < sizeof path)
-        strcat(path, "&axis=times");
-    return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
+    return client_ask(client, &(struct client_request){.method = "GET", .path = path.text}, reply, error);
 }
 
 static weft_status metrics_draw(struct client *client, int64_t run, char *const *names, size_t count, FILE *output,
@@ -398,11 +390,12 @@ static bool metrics_print_bytes(void *context, const char *bytes, size_t size)
 
 static weft_status export(struct client *client, int64_t run, const char *name, FILE *output, struct error *error)
 {
-    char path[PATH_BYTES];
-    if (!metric_path(path, run, "points", name))
+    struct platform_path path;
+    metric_path(&path, run, "points", name);
+    if (path.full)
         return too_long(name, error);
-    weft_status status = client_bytes(client, &(struct client_request){.method = "GET", .path = path}, QUIET_SECONDS,
-                                      metrics_print_bytes, output, error);
+    weft_status status = client_bytes(client, &(struct client_request){.method = "GET", .path = path.text},
+                                      QUIET_SECONDS, metrics_print_bytes, output, error);
     if (status == WEFT_OK && (fflush(output) != 0 || ferror(output)))
         status = error_system(error, "cannot write the points");
     return status;
@@ -429,9 +422,7 @@ static weft_status metrics_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     int64_t found;
-    weft_status status = metrics_check(call, error);
-    if (status != WEFT_OK)
-        call->exit_code = 2;
+    weft_status status = command_misused(call, metrics_check(call, error));
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
@@ -440,7 +431,7 @@ static weft_status metrics_run(struct command_call *call, struct error *error)
     if (status == WEFT_OK && chosen.csv)
         status = export(platform.client, found, call->words[1], call->output, error);
     else if (status == WEFT_OK && call->word_count == 1)
-        status = metrics_list(platform.client, found, call->output, error);
+        status = metrics_list(&platform, found, call->output, error);
     else if (status == WEFT_OK)
         status = metrics_draw(platform.client, found, call->words + 1, call->word_count - 1, call->output, error);
     platform_close(&platform);

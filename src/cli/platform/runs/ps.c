@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXIT_MISUSED 2
 /* Runs that are shown to people, unless they say how many; JSON and CSV have all that are not over, or are chosen. */
 #define LIVE_SHOWN     100
 #define ENDED_SHOWN    5
@@ -299,17 +298,16 @@ static weft_status ps_run(struct command_call *call, struct error *error)
     struct error absent = {0};
     const char *named = getenv("WEFT_SERVER");
     bool runs = wants_runs(call);
-    if (chosen.csv && (chosen.json || chosen.local)) {
-        call->exit_code = EXIT_MISUSED;
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: --csv is a table of runs; give it without --%s", call->name,
-                         chosen.json ? "json" : "local");
-    }
-    if (chosen.local && runs) {
-        call->exit_code = EXIT_MISUSED;
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s: --local shows jobs of this machine, which have no run, project, owner, state or number",
-                         call->name);
-    }
+    if (chosen.csv && (chosen.json || chosen.local))
+        return command_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                               "%s: --csv is a table of runs; give it without --%s", call->name,
+                                               chosen.json ? "json" : "local"));
+    if (chosen.local && runs)
+        return command_misused(
+            call,
+            error_set(error, WEFT_ERROR_ARGUMENT,
+                      "%s: --local shows jobs of this machine, which have no run, project, owner, state or number",
+                      call->name));
     if (chosen.local)
         return list_both(call, NULL, error);
     const bool needed = runs || chosen.all; /* a server has to answer */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft runs`: what was run with `weft run`, and how it ended. */
 #include "cli/frame/command.h"
+#include "cli/frame/moments.h"
 #include "cli/platform/client/list.h"
 
 #include "base/format/json.h"
@@ -37,14 +38,11 @@ static void runs_print_json(const struct run_record *record, FILE *out)
 
 static void runs_print_line(const struct run_record *record, FILE *out)
 {
-    char started[32];
-    time_t moment = (time_t)record->started;
-    struct tm local;
-    localtime_r(&moment, &local);
-    strftime(started, sizeof started, "%Y-%m-%d %H:%M:%S", &local);
+    char started[MOMENT_BYTES];
     int64_t end = record->ended ? record->ended : (int64_t)time(NULL);
     fprintf(out, "%-24s %-9s %5" PRId64 " %s %7" PRId64 "s  %s\n", record->id, run_record_state_name(record->state),
-            record->ranks, started, record->state == RUN_RECORD_LOST ? 0 : end - record->started, record->command);
+            record->ranks, moment_clock(record->started * 1000, started),
+            record->state == RUN_RECORD_LOST ? 0 : end - record->started, record->command);
     if (*record->reason)
         fprintf(out, "%24s %s\n", "", record->reason);
 }

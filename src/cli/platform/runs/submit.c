@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXIT_MISUSED 2
-
 static struct {
     const char *project;
     bool no_snapshot;
@@ -28,13 +26,6 @@ static const struct cli_option options[] = {
     RUN_OPTIONS(chosen.run, RUN_DEFAULT_NEW),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
-
-static weft_status submit_misused(struct command_call *call, weft_status status)
-{
-    if (status != WEFT_OK)
-        call->exit_code = EXIT_MISUSED;
-    return status;
-}
 
 /*
  * The project of a run: what was said, or what the server has for those who say nothing. It has nothing where one's
@@ -74,7 +65,7 @@ static weft_status submit_submit(struct command_call *call, struct platform *pla
     struct json_writer body;
     char done[128];
     const char *project = NULL;
-    weft_status status = submit_misused(call, choose_project(platform, &project, error));
+    weft_status status = command_misused(call, choose_project(platform, &project, error));
     if (status != WEFT_OK)
         return status;
     json_begin(&body, JSON_LINE);
@@ -104,12 +95,12 @@ static weft_status runs_submit_run(struct command_call *call, struct error *erro
 {
     struct platform platform;
     if (call->program_count == 0 && !chosen.run.interactive)
-        return submit_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
-                                              "%s needs a program: %s --project NAME -- PROGRAM [ARGUMENTS]",
-                                              call->name, call->name));
-    weft_status status = submit_misused(call, run_options_check(call->name, &chosen.run, error));
+        return command_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                               "%s needs a program: %s --project NAME -- PROGRAM [ARGUMENTS]",
+                                               call->name, call->name));
+    weft_status status = command_misused(call, run_options_check(call->name, &chosen.run, error));
     if (status == WEFT_OK && chosen.project)
-        status = submit_misused(call, platform_name_check(chosen.project, "--project", error));
+        status = command_misused(call, platform_name_check(chosen.project, "--project", error));
     if (status != WEFT_OK)
         return status;
     status = platform_open(PLATFORM_PATIENCE, &platform, error);
