@@ -120,7 +120,7 @@ static void mistakes_exit_with_2_and_name_what_is_near(void **state)
     assert_int_equal(RUN("checkpoint", "hsh"), 2);
     assert_string_equal(errors, "weft: 'weft checkpoint hsh' is no command; did you mean 'weft checkpoint hash'?\n");
     assert_int_equal(RUN("checkpoint", "hash"), 2);
-    assert_string_equal(errors, "weft: 'weft checkpoint hash' needs DIR; 'weft checkpoint hash --help' tells more\n");
+    assert_string_equal(errors, "weft: 'weft checkpoint hash' needs DIR; see 'weft checkpoint hash --help'\n");
     assert_int_equal(RUN("checkpoint", "hash", "a", "b"), 2);
     assert_non_null(strstr(errors, "does not know what to do with 'b'"));
     assert_int_equal(RUN("checkpoint", "hash", "--nmber", "2", "a"), 2);
@@ -152,7 +152,7 @@ static void a_program_stands_behind_words_and_dashes(void **state)
     assert_int_equal(RUN("enters", "here", "--"), 0);
     assert_string_equal(output, "1 here |");
     assert_int_equal(RUN("enters", "--", "ls"), 2);
-    assert_string_equal(errors, "weft: 'weft enters' needs PLACE; 'weft enters --help' tells more\n");
+    assert_string_equal(errors, "weft: 'weft enters' needs PLACE; see 'weft enters --help'\n");
     assert_int_equal(RUN("enters", "here", "ls"), 2);
     assert_non_null(strstr(errors, "does not know what to do with 'ls'"));
     assert_int_equal(RUN("enters", "--help"), 0);

@@ -6,6 +6,7 @@
 #include "cli/frame/arguments.h"
 #include "cli/frame/moments.h"
 #include "cli/frame/table.h"
+#include "cli/platform/client/cells.h"
 #include "cli/platform/client/cluster_view.h"
 #include "cli/platform/client/metric_value.h"
 #include "cli/platform/client/run_reference.h"
@@ -342,6 +343,66 @@ static void slots_of_a_host_as_letters(void **state)
     }
 }
 
+/* ---- cells ---- */
+
+static struct {
+    bool all;
+    const char *title;
+} given;
+
+static const struct cli_option cell_options[] = {
+    CLI_FLAG("all", 0, &given.all, "all"),
+    CLI_TEXT("title", 0, "TEXT", &given.title, NULL, "a title"),
+};
+
+static void templates_take_fields_options_and_words(void **state)
+{
+    static const struct {
+        const char *template, *text;
+    } cases[] = {{"plain", "plain"},
+                 {"{1} is in {0}, {2}", "anna is in vision, "},
+                 {"{name} [{end:ago}|never]", "first never"},
+                 {"{name}[, titled {--title}][, {other}]", "first, titled T"},
+                 {"[{--all?}all |{--title?}some ]of {count}", "some of 0"},
+                 {"[{--all}]{--none}", ""},
+                 {"[{count:nonzero}|none] [{count}|none]", "none 0"},
+                 {"{on} [{off}|off] [{null}|null] {size:bytes} {sum:amount}", "yes off null 4 KiB 12.3 k"},
+                 {"{since:ago}; {since:elapsed}", "3 min ago; 3m 5s"},
+                 {"open {name", "open {name"},
+                 {"[{missing}|{name", "[|{name"}};
+    char *words[] = {"vision", "anna"};
+    const struct command command = {.name = "c", COMMAND_OPTIONS(cell_options)};
+    const struct command_call call = {.command = &command, .words = words, .word_count = 2};
+    cJSON *object = cJSON_Parse("{\"name\":\"first\",\"end\":null,\"other\":\"\",\"count\":0,\"on\":true,"
+                                "\"off\":false,\"size\":4096,\"sum\":12345,\"since\":1000}");
+    const struct cells_values values = {.call = &call, .object = object, .now = 186000};
+    given.all = false;
+    given.title = "T";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char buffer[CELLS_BYTES];
+        assert_string_equal(cells_text(cases[i].template, &values, buffer), cases[i].text);
+    }
+    assert_string_equal(cells_given(&call, "1"), "anna");
+    assert_null(cells_given(&call, "2"));
+    assert_null(cells_given(&call, "--all"));
+    assert_false(cells_flag(&call, "all"));
+    assert_false(cells_flag(&call, "json"));
+    cJSON_Delete(object);
+}
+
+/* A text that is too long is cut. */
+static void long_cells_are_cut(void **state)
+{
+    static char name[2 * CELLS_BYTES];
+    char buffer[CELLS_BYTES];
+    memset(name, 'x', sizeof name - 1);
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "name", name);
+    cells_text("{name}[{name}|{name}]", &(struct cells_values){.object = object}, buffer);
+    assert_int_equal(strlen(buffer), CELLS_BYTES - 1);
+    cJSON_Delete(object);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +417,8 @@ int main(void)
         cmocka_unit_test(options_take_the_place_of_the_same_options),
         cmocka_unit_test(numbers_of_runs),
         cmocka_unit_test(slots_of_a_host_as_letters),
+        cmocka_unit_test(templates_take_fields_options_and_words),
+        cmocka_unit_test(long_cells_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,15 +63,17 @@ struct command {
     bool takes_program; /**< a program and its arguments may follow, after "--" or not; with words: only after "--" */
     const struct cli_option *options; /**< COMMAND_OPTIONS() sets the table and its size */
     size_t option_count;
-    const struct command *const *subcommands; /**< likewise COMMAND_SUBCOMMANDS() */
+    const struct command *const *subcommands; /**< COMMAND_SUBCOMMANDS(&show, &list) sets them */
     size_t subcommand_count;
     const void *details; /**< what a `run` that several commands share needs to know about this one */
     /** NULL if a subcommand must be named; otherwise called when the first word names none. */
     weft_status (*run)(struct command_call *call, struct error *error);
 };
 
-#define COMMAND_OPTIONS(table)     .options = table, .option_count = ARRAY_SIZE(table)
-#define COMMAND_SUBCOMMANDS(table) .subcommands = table, .subcommand_count = ARRAY_SIZE(table)
+#define COMMAND_OPTIONS(table) .options = table, .option_count = ARRAY_SIZE(table)
+#define COMMAND_SUBCOMMANDS(...)                                                                                       \
+    .subcommands = (const struct command *const[]){__VA_ARGS__},                                                       \
+    .subcommand_count = ARRAY_SIZE(((const struct command *const[]){__VA_ARGS__}))
 
 /** All commands of the first level, sorted by name (cli/frame/commands.def). */
 extern const struct command *const command_table[];

@@ -288,8 +288,6 @@ static weft_status bench_run(struct command_call *call, struct error *error)
     return status;
 }
 
-static const struct command *const subcommands[] = {&command_bench_train};
-
 const struct command command_bench = {
     .name = "bench",
     .group = COMMAND_MEASURE,
@@ -306,7 +304,7 @@ const struct command command_bench = {
         "Two more words show how ranks wait. overlap: starts an all-reduce, computes for --compute seconds without "
         "calling Weft, then waits; total is all of it, wait only the end. waiting: all ranks wait for rank 0, "
         "which is late; shows the processor time that the wait takes.",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_bench_train),
     .words = "COLLECTIVE",
     COMMAND_OPTIONS(options),
     .examples = "  weft bench allreduce -n 4 --min 4 --max 64M\n"

@@ -259,16 +259,10 @@ static const struct command command_checkpoint_export = {
     .run = run_export,
 };
 
-static const struct command *const subcommands[] = {
-    &command_checkpoint_export,
-    &command_checkpoint_hash,
-    &command_checkpoint_list,
-    &command_checkpoint_show,
-};
-
 const struct command command_checkpoint = {
     .name = "checkpoint",
     .group = COMMAND_TRAIN,
     .summary = "verify, show, compare and export checkpoints",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_checkpoint_export, &command_checkpoint_hash, &command_checkpoint_list,
+                        &command_checkpoint_show),
 };

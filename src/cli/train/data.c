@@ -1,16 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft data`: texts to tokens, before training. */
+/* `weft data`, and `weft data pack`: texts to token shards. */
 #include "cli/train/data.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "training/data/pack.h"
+#include "training/data/shard_writer.h"
 
-static const struct command *const subcommands[] = {
-    &command_data_pack,
-    &command_data_show,
-    &command_data_tokenizer,
+#include <inttypes.h>
+
+static struct {
+    const char *tokenizer, *output;
+    double held_out;
+    int64_t shard;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT("tokenizer", 't', "DIR", &chosen.tokenizer, NULL, "directory with vocab.json and merges.txt"),
+    CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
+    CLI_NUMBER("held-out", 0, "SHARE", &chosen.held_out, "0.1", 0, 0.9,
+               "share of the text kept for evaluation; 0: none"),
+    CLI_INTEGER("shard", 0, "TOKENS", &chosen.shard, "100000000", 1, (double)SHARD_WRITER_MOST,
+                "largest number of tokens in a file"),
+};
+
+static void print_split(FILE *output, const char *what, const struct packed_split *split)
+{
+    char bytes[32];
+    if (split->files > 0)
+        fprintf(output, "%-12s%" PRIu64 " tokens of %s (%.2f bytes a token), %" PRIu64 " file%s\n", what, split->tokens,
+                text_bytes(split->bytes, bytes, sizeof bytes), (double)split->bytes / (double)split->tokens,
+                split->files, split->files == 1 ? "" : "s");
+}
+
+static weft_status data_pack_run(struct command_call *call, struct error *error)
+{
+    if (!chosen.tokenizer || !chosen.output)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT, "%s needs --%s: %s", call->name, chosen.tokenizer ? "output" : "tokenizer",
+            chosen.tokenizer ? "the directory to make"
+                             : "a directory with vocab.json and merges.txt; weft data tokenizer makes one");
+    const struct pack_options pack = {
+        .tokenizer = chosen.tokenizer,
+        .output = chosen.output,
+        .held_out = chosen.held_out,
+        .shard_tokens = (uint64_t)chosen.shard,
+        .stop = interrupts_catch(),
+    };
+    struct packed packed;
+    uint64_t begin = clock_now();
+    weft_status status = data_pack((const char *const *)call->words, call->word_count, &pack, &packed, error);
+    if (status != WEFT_OK)
+        return status;
+    double seconds = (double)(clock_now() - begin) * 1e-9;
+    char took[32];
+    print_split(call->output, "train", &packed.splits[DATASET_TRAIN]);
+    print_split(call->output, "held out", &packed.splits[DATASET_HELD_OUT]);
+    fprintf(call->output, "wrote %s in %s (%.1f MB/s)\n", chosen.output, text_seconds(seconds, took, sizeof took),
+            (double)(packed.splits[0].bytes + packed.splits[1].bytes) * 1e-6 / seconds);
+    return WEFT_OK;
+}
+
+static const struct command command_data_pack = {
+    .name = "pack",
+    .summary = "turn texts into token shards, once, for training to read",
+    .description =
+
+        "Reads each TEXT (a file, or a directory of .txt files) and writes a directory for weft train --data: "
+        "token shards in llm.c's format (16-bit tokens if the vocabulary fits, else 32-bit), the tokenizer, and "
+        "dataset.json with the numbers of tokens and bytes. The directory is created complete or not at "
+        "all.\n\n"
+        "Texts are split and encoded as GPT-2 does. The tokenizer's <|endoftext|> is put before each file, and "
+        "wherever a text contains these letters.\n\n"
+        "Files with the word val in their name are held out for evaluation; if there are none, the last tenth of "
+        "the text is (--held-out).",
+    .examples = "weft data pack data/bible.txt --tokenizer data/gpt2 --output data/bible-gpt2\n"
+                "weft data pack corpus/ --tokenizer tokenizers/mine --output data/corpus --held-out 0.01\n",
+    .words = "TEXT...",
+    .most_words = DATA_TEXTS_MOST,
+    COMMAND_OPTIONS(options),
+    .run = data_pack_run,
 };
 
 const struct command command_data = {
     .name = "data",
     .group = COMMAND_TRAIN,
     .summary = "make tokenizers and token shards from texts",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_data_pack, &command_data_show, &command_data_tokenizer),
 };

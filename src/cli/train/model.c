@@ -269,14 +269,9 @@ static const struct command command_model_list = {
     .run = train_model_run_list,
 };
 
-static const struct command *const subcommands[] = {
-    &command_model_list,
-    &command_model_show,
-};
-
 const struct command command_model = {
     .name = "model",
     .group = COMMAND_UNDERSTAND,
     .summary = "show networks: sizes, layers, parameters, costs",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_model_list, &command_model_show),
 };

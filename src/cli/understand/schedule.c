@@ -230,11 +230,9 @@ static const struct command command_verify = {
     .run = run_verify,
 };
 
-static const struct command *const subcommands[] = {&command_schedule_load, &command_show, &command_verify};
-
 const struct command command_schedule = {
     .name = "schedule",
     .group = COMMAND_UNDERSTAND,
     .summary = "show, prove and load the schedules that collectives run",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_schedule_load, &command_show, &command_verify),
 };

@@ -178,11 +178,9 @@ static const struct command command_cluster = {
     .run = run_cluster,
 };
 
-static const struct command *const subcommands[] = {&command_cluster};
-
 const struct command command_sim = {
     .name = "sim",
     .group = COMMAND_UNDERSTAND,
     .summary = "simulate a cluster's scheduler on a trace of jobs",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_cluster),
 };

@@ -146,11 +146,9 @@ static const struct command command_show = {
     .run = understand_trace_show,
 };
 
-static const struct command *const subcommands[] = {&command_show};
-
 const struct command command_trace = {
     .name = "trace",
     .group = COMMAND_UNDERSTAND,
     .summary = "summarize a timeline written by --trace or WEFT_TRACE",
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&command_show),
 };

@@ -334,8 +334,6 @@ static const struct cli_option show_options[] = {
              "the entries as a table for spreadsheets, with the fields of JSON; times are milliseconds since 1970"),
 };
 
-static const struct command *const subcommands[] = {&grant, &refund, &set, &transfer};
-
 const struct command command_budget = {
     .name = "budget",
     .group = COMMAND_PLATFORM,
@@ -350,6 +348,6 @@ const struct command command_budget = {
                 "weft budget transfer vision 20h --to anna\n",
     .words = "[PROJECT]",
     COMMAND_OPTIONS(show_options),
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&grant, &refund, &set, &transfer),
     .run = budget_show_run,
 };

@@ -133,8 +133,6 @@ static const struct command events = {
                   .more = "--all shows all, --limit N more or fewer", .limit = &chosen.limit, .shown = 50),
 };
 
-static const struct command *const subcommands[] = {&drain, &events, &remove_node, &resume};
-
 const struct command command_nodes = {
     .name = "nodes",
     .group = COMMAND_PLATFORM,
@@ -146,7 +144,7 @@ const struct command command_nodes = {
         "answer).",
     .examples = "weft nodes\nweft nodes drain host-3 --reason 'a fan is loud'\n",
     COMMAND_OPTIONS(options),
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&drain, &events, &remove_node, &resume),
     ADMIN_REQUEST(.path = "cluster", .arrange = nodes_arrange, ADMIN_COLUMNS(node_columns)),
 };
 

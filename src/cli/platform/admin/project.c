@@ -106,8 +106,6 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each"),
 };
 
-static const struct command *const subcommands[] = {&add, &close_project, &make, &remove_member, &reopen};
-
 const struct command command_project = {
     .name = "project",
     .group = COMMAND_PLATFORM,
@@ -115,6 +113,6 @@ const struct command command_project = {
     .examples = "weft project\nweft project vision\nweft project make vision\nweft project add vision anna\n",
     .words = "[PROJECT]",
     COMMAND_OPTIONS(options),
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&add, &close_project, &make, &remove_member, &reopen),
     .run = project_show_run,
 };

@@ -131,8 +131,6 @@ static const struct command remove_secret = {
                   .check = secret_check_name, .done = "{0} is removed"),
 };
 
-static const struct command *const subcommands[] = {&list_secrets, &remove_secret, &set};
-
 const struct command command_secret = {
     .name = "secret",
     .group = COMMAND_PLATFORM,
@@ -143,7 +141,7 @@ const struct command command_secret = {
         "output, a value is replaced by [secret NAME].",
     .examples = "weft secret set HF_TOKEN\nweft submit --secret HF_TOKEN -- python3 train.py\nweft secret list\n",
     COMMAND_OPTIONS(list_options),
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&list_secrets, &remove_secret, &set),
     .run = admin_request_run,
     .details = &list_request,
 };

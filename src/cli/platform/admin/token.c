@@ -36,7 +36,7 @@ static void token_print_made(const struct command_call *call, const cJSON *reply
 {
     char time[MOMENT_BYTES];
     fprintf(call->output, "%s\n", field_text(reply, "token"));
-    fprintf(stderr, "the token is not shown again; its user stores it with 'weft token save'\n");
+    fprintf(stderr, "the token is never shown again; its user stores it with 'weft token save'\n");
     if (field_present(reply, "ends"))
         fprintf(stderr, "it ends at %s\n", moment_clock(field_integer(reply, "ends"), time));
 }
@@ -125,8 +125,6 @@ static const struct command save = {
     .run = token_save_run,
 };
 
-static const struct command *const subcommands[] = {&make, &revoke_token, &save};
-
 const struct command command_token = {
     .name = "token",
     .group = COMMAND_PLATFORM,
@@ -136,7 +134,7 @@ const struct command command_token = {
         "hash of it.",
     .examples = "weft token\nweft token make --note laptop\nweft token save\n",
     COMMAND_OPTIONS(options),
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&make, &revoke_token, &save),
     ADMIN_REQUEST(.path = "tokens", .items = "tokens", ADMIN_COLUMNS(columns), .hides = token_hides,
                   .empty = "no token is in use"),
 };

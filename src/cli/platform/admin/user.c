@@ -87,15 +87,13 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each"),
 };
 
-static const struct command *const subcommands[] = {&account, &disable, &make};
-
 const struct command command_user = {
     .name = "user",
     .group = COMMAND_PLATFORM,
     .summary = "list who may use the platform; make and disable users, set their accounts",
     .examples = "weft user\nweft user make anna\n",
     COMMAND_OPTIONS(options),
-    COMMAND_SUBCOMMANDS(subcommands),
+    COMMAND_SUBCOMMANDS(&account, &disable, &make),
     ADMIN_REQUEST(.path = "users", .items = "users", ADMIN_COLUMNS(user_columns)),
 };
 
