@@ -151,7 +151,7 @@ static weft_status promote_write(struct command_call *call, struct platform *pla
     return run_child_write_command(call, parent, body, error);
 }
 
-static weft_status promote_run(struct command_call *call, struct error *error)
+static weft_status children_promote_run(struct command_call *call, struct error *error)
 {
     if (call->program_count == 0)
         return command_misused(call,
@@ -171,7 +171,7 @@ const struct command command_promote = {
     .words = "RUN",
     .takes_program = true,
     COMMAND_OPTIONS(promote_options),
-    .run = promote_run,
+    .run = children_promote_run,
     .details =
         &(const struct run_child){
             .route = "promote", .options = &chosen.run, .shown = &chosen.shown, .write = promote_write},
