@@ -293,7 +293,6 @@ const struct command command_bench = {
     .group = COMMAND_MEASURE,
     .summary = "measure a collective over a range of sizes and check every result; or measure training",
     .description =
-
         "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank "
         "to the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, "
         "each the mean over ranks; alg is bytes divided by time; bus is alg corrected for the collective, for "

@@ -154,7 +154,6 @@ const struct command command_bench_train = {
     .name = "train",
     .summary = "measure whole training steps",
     .description =
-
         "Runs training steps on random tokens: forward, backward, sum over ranks, clipping, AdamW. Prints the "
         "median time of a step, tokens/s, the model's arithmetic as a share of the processor's peak, and the "
         "highest memory use of a rank. Arithmetic per token is 6 operations per weight plus 12 x layers x width x "

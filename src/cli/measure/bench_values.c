@@ -9,18 +9,7 @@
 /* The largest whole number up to which the type counts without gaps (or enough for any number of ranks). */
 static double exact_most(weft_type type)
 {
-    switch (type) {
-    case WEFT_BF16:
-        return 256;
-    case WEFT_F16:
-        return 2048;
-    case WEFT_I8:
-        return 127;
-    case WEFT_U8:
-        return 255;
-    default:
-        return 1 << 24;
-    }
+    return type == WEFT_I8 ? 127 : type == WEFT_U8 ? 255 : type == WEFT_BF16 ? 256 : type == WEFT_F16 ? 2048 : 1 << 24;
 }
 
 /* A mask of low bits such that `terms` numbers below it add up to something exact. */
@@ -87,8 +76,9 @@ static double reduced(const struct bench_values *values, uint64_t mask, uint64_t
 }
 
 /* To nearest, ties to even; the value is within the range of normal numbers, or 0. */
-static uint16_t bench_values_to_f16(float value)
+static uint16_t bench_values_to_f16(double exact)
 {
+    const float value = (float)exact;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (value == 0)
@@ -99,8 +89,9 @@ static uint16_t bench_values_to_f16(float value)
     return (uint16_t)(half + (rest > 0x1000 || (rest == 0x1000 && (half & 1))));
 }
 
-static uint16_t bench_values_to_bf16(float value)
+static uint16_t bench_values_to_bf16(double exact)
 {
+    const float value = (float)exact;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -109,45 +100,33 @@ static uint16_t bench_values_to_bf16(float value)
 /* Write `value` as `type` to `place`. */
 static void bench_values_store(weft_type type, double value, void *place)
 {
-#define STORE(kind)                                                                                                    \
-    do {                                                                                                               \
-        kind converted = (kind)value;                                                                                  \
+#define STORE(kind, convert)                                                                                           \
+    {                                                                                                                  \
+        const kind converted = convert(value);                                                                         \
         memcpy(place, &converted, sizeof converted);                                                                   \
-    } while (0)
-    uint16_t half;
+        return;                                                                                                        \
+    }
     switch (type) {
     case WEFT_F32:
-        STORE(float);
-        break;
+        STORE(float, (float))
     case WEFT_F64:
-        STORE(double);
-        break;
+        STORE(double, )
     case WEFT_F16:
-        half = bench_values_to_f16((float)value);
-        memcpy(place, &half, sizeof half);
-        break;
+        STORE(uint16_t, bench_values_to_f16)
     case WEFT_BF16:
-        half = bench_values_to_bf16((float)value);
-        memcpy(place, &half, sizeof half);
-        break;
+        STORE(uint16_t, bench_values_to_bf16)
     case WEFT_I8:
-        STORE(int8_t);
-        break;
+        STORE(int8_t, (int8_t))
     case WEFT_U8:
-        STORE(uint8_t);
-        break;
+        STORE(uint8_t, (uint8_t))
     case WEFT_I32:
-        STORE(int32_t);
-        break;
+        STORE(int32_t, (int32_t))
     case WEFT_U32:
-        STORE(uint32_t);
-        break;
+        STORE(uint32_t, (uint32_t))
     case WEFT_I64:
-        STORE(int64_t);
-        break;
+        STORE(int64_t, (int64_t))
     case WEFT_U64:
-        STORE(uint64_t);
-        break;
+        STORE(uint64_t, (uint64_t))
     }
 #undef STORE
 }

@@ -64,7 +64,6 @@ static const struct command command_data_pack = {
     .name = "pack",
     .summary = "turn texts into token shards, once, for training to read",
     .description =
-
         "Reads each TEXT (a file, or a directory of .txt files) and writes a directory for weft train --data: "
         "token shards in llm.c's format (16-bit tokens if the vocabulary fits, else 32-bit), the tokenizer, and "
         "dataset.json with the numbers of tokens and bytes. The directory is created complete or not at "

@@ -126,7 +126,6 @@ const struct command command_data_show = {
     .name = "show",
     .summary = "show what a dataset is: tokens, format, tokenizer, its beginning",
     .description =
-
         "PATH is a directory of shards, as weft data pack writes it, or a file: anything that weft train --data "
         "accepts.",
     .examples = "weft data show data/bible-gpt2\n",

@@ -103,7 +103,6 @@ const struct command command_data_tokenizer = {
     .name = "tokenizer",
     .summary = "learn a tokenizer from texts",
     .description =
-
         "Learns byte-pair merges from each TEXT (a file, or a directory of .txt files) and writes a directory with "
         "vocab.json and merges.txt, in GPT-2's formats. Tokens 0 to 255 are the bytes, and the last one is "
         "<|endoftext|>.\n\n"

@@ -147,7 +147,6 @@ const struct command command_eval = {
     .group = COMMAND_TRAIN,
     .summary = "measure weights on held-out data",
     .description =
-
         "Prints the loss (natural logarithm, mean over tokens), the perplexity and, if the bytes per token are "
         "known, the bits per byte of a checkpoint or of public GPT-2 or Llama weights, on the part of the data "
         "that training holds out. The ranks share the sequences. The figures are the same, bit for bit, on any "

@@ -210,7 +210,6 @@ static const struct command command_model_show = {
     .name = "show",
     .summary = "show the layers of a network, their parameters and what they cost",
     .description =
-
         "NAME is a size by name (weft model list) or, with a slash or ending in .yaml or .yml, a file that "
         "describes a network: \"kind: llama\" (gpt, llama, mlp) or \"like: gpt2\", which starts from that size, "
         "then the numbers that weft train has options for: layers, heads, kv_heads, width, hidden, window, "

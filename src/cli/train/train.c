@@ -296,7 +296,6 @@ const struct command command_train = {
     .group = COMMAND_TRAIN,
     .summary = "train a language model",
     .description =
-
         "Trains a GPT, a Llama or a multilayer perceptron on text (tokens are bytes, or those of --tokenizer or of "
         "the tokenizer of --from) or on token shards, data-parallel over the ranks that it was launched with: "
         "alone, under weft run, mpirun or srun, or with torchrun's variables.\n\n"

@@ -106,7 +106,6 @@ const struct command command_doctor = {
     .group = COMMAND_MEASURE,
     .summary = "check for anything that would keep a job from running well, and suggest fixes",
     .description =
-
         "Prints one line per check: ok, warning (a job runs, but slower or less reliably than it could) or problem "
         "(it fails or cannot start), with a message. The exit code is 1 if there is a problem.\n\n"
         "On this machine: free memory, control-group limits, address space, locked memory, /dev/shm, huge pages, "

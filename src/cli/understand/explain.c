@@ -207,7 +207,6 @@ const struct command command_explain = {
     .group = COMMAND_UNDERSTAND,
     .summary = "show what every algorithm of a collective would cost, and which one is chosen",
     .description =
-
         "COLLECTIVE is as in 'weft schedule show'. BYTES is the size of a block: all of the data of an all-reduce, "
         "or one rank's part of a gather or scatter (default 1M).\n\n"
         "Predictions come from simulating each schedule on the measured links. Next to them are the results of "

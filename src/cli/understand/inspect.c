@@ -168,7 +168,6 @@ const struct command command_inspect = {
     .group = COMMAND_UNDERSTAND,
     .summary = "show what every rank of a running job is doing and which ranks it waits for",
     .description =
-
         "JOB is a name that weft ps lists, or the process ID of one of the job's ranks; it may be left out if only "
         "one job runs here.\n\n"
         "For every rank: its current or last operation, the operation's number in its communicator, the bytes of a "

@@ -144,7 +144,6 @@ const struct command command_plan = {
     .group = COMMAND_UNDERSTAND,
     .summary = "find the best way to spread a model's training",
     .description =
-
         "Predicts the step time of every data-parallel strategy on nodes like this machine: the computation of one "
         "rank is measured here, and communication is simulated with the schedules that would run, on measured "
         "links if there are measurements.",

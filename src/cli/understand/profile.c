@@ -99,7 +99,6 @@ const struct command command_profile = {
     .group = COMMAND_MEASURE,
     .summary = "show where the time of a training step goes",
     .description =
-
         "Runs training steps on random tokens, as weft bench train does, and times each layer and each kernel. The "
         "median step is shown, so that its parts add up to its time. Timing does not change the results.\n\n"
         "By layer: its forward and backward pass, its share of the step, and the arithmetic of its matrix products "

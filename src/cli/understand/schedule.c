@@ -104,7 +104,6 @@ static const struct command command_show = {
     .name = "show",
     .summary = "print the schedule that a rank runs",
     .description =
-
         "Prints the steps of one rank, lane by lane. The steps of a lane run one after another; lanes run in "
         "parallel, and a step waits only for the steps it names.",
     .examples = "weft schedule show allreduce\n"

@@ -85,9 +85,7 @@ static weft_status read_share(const char *text, double *share, struct error *err
 
 static weft_status read_assumptions(struct assumptions *assumptions, struct error *error)
 {
-    for (int i = 0; assumed_limits_names[i]; i++)
-        if (strcmp(assumed_limits_names[i], chosen.limits) == 0)
-            assumptions->limits = (enum assumed_limits)i;
+    assumptions->limits = (enum assumed_limits)cli_choice_index(chosen.limits, assumed_limits_names);
     return read_share(chosen.preemptible, &assumptions->preemptible, error);
 }
 
@@ -155,7 +153,6 @@ static const struct command command_cluster = {
     .name = "cluster",
     .summary = "run a trace of jobs through the scheduler",
     .description =
-
         "Submits the jobs of a trace to Weft's scheduler, in virtual time, and prints a summary. The scheduler "
         "learns a job's duration only when the job has ended. Jobs of up to a host's GPUs get GPUs of one host, "
         "larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be preempted or moved, "

@@ -134,7 +134,6 @@ static const struct command command_show = {
     .name = "show",
     .summary = "summarize a timeline",
     .description =
-
         "For each operation and algorithm: calls, bytes, time, and the share of that time in which nothing moved. "
         "For each rank: the time from its first operation to its last, the share spent in operations, the share of "
         "that spent waiting, and how late it entered operations after the first rank. For two-level algorithms: "

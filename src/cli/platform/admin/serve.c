@@ -273,7 +273,6 @@ const struct command command_serve = {
     .group = COMMAND_PLATFORM,
     .summary = "start the server of the platform: queue, scheduler, records and web pages",
     .description =
-
         "Serves projects, runs and nodes: an HTTP interface under /api/v1 that the commands use (weft submit, ps, "
         "logs ...), and web pages at the same address. All of its state is in one directory, which needs no setup; "
         "a second server on the same directory is refused.\n\n"

@@ -141,23 +141,19 @@ char *cells_text(const char *template, const struct cells_values *values, char b
     return buffer;
 }
 
-void cells_put_row(struct table *table, const struct cells_values *values)
-{
-    char text[CELLS_BYTES];
-    for (size_t i = 0; i < table->count; i++)
-        table_put(table, "%s", cells_text(table->columns[i].cell, values, text));
-}
-
 weft_status cells_print_table(const struct table_column *columns, size_t count, const cJSON *items,
                               const struct command_call *call, FILE *output, struct error *error)
 {
     struct table table;
     const cJSON *item;
-    const int64_t now = moment_now();
+    char text[CELLS_BYTES];
+    struct cells_values values = {.call = call, .now = moment_now()};
     table_begin(&table, columns, count);
     cJSON_ArrayForEach(item, items)
     {
-        cells_put_row(&table, &(struct cells_values){.call = call, .object = item, .now = now});
+        values.object = item;
+        for (size_t i = 0; i < count; i++)
+            table_put(&table, "%s", cells_text(columns[i].cell, &values, text));
     }
     weft_status status = table_print(&table, output, error);
     table_end(&table);

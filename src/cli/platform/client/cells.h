@@ -40,10 +40,7 @@ const char *cells_given(const struct command_call *call, const char *name);
 /** Whether the command has the flag called `name` and it was given. */
 bool cells_flag(const struct command_call *call, const char *name);
 
-/** Add a row to `table`: the `cell` of each of its columns. */
-void cells_put_row(struct table *table, const struct cells_values *values);
-
-/** Print `items` as a table. Errors: MEMORY. */
+/** Print `items` as a table: a row per item, made from the `cell` of each column. Errors: MEMORY. */
 weft_status cells_print_table(const struct table_column *columns, size_t count, const cJSON *items,
                               const struct command_call *call, FILE *output, struct error *error);
 

@@ -52,7 +52,6 @@ const struct command command_fork = {
     .group = COMMAND_PLATFORM,
     .summary = "run a run again with something changed",
     .description =
-
         "Makes a new run with the code, command, environment and resources of RUN, except for what is given here. "
         "After \"--\", options replace the same options of RUN's command or are added to it; a whole command, "
         "which does not begin with '-', replaces RUN's. Options cannot change a script (sh -c ...): give the whole "

@@ -117,7 +117,6 @@ const struct command command_diff = {
     .group = COMMAND_PLATFORM,
     .summary = "show what differs between two runs",
     .description =
-
         "Compares settings (resources, limits, class ...), arguments option by option, environment, code (git "
         "commit, and each file of the snapshot) and results (state, times, the last value of each metric). Lines "
         "with - are of the first run, lines with + of the second.",

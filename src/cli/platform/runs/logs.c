@@ -242,7 +242,6 @@ const struct command command_logs = {
     .group = COMMAND_PLATFORM,
     .summary = "show what a run has printed, and what it prints",
     .description =
-
         "Prints the standard output and error of a run's command: the lines of all nodes by time, each after its "
         "node if there are several. Metrics (lines of JSON) are not among them; see weft metrics. --follow "
         "continues until the run ends, through all of its attempts. If the server goes away, it waits a minute for "

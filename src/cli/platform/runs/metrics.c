@@ -443,7 +443,6 @@ const struct command command_metrics = {
     .group = COMMAND_PLATFORM,
     .summary = "show what a run of the platform reports and uses: a list, curves, every point",
     .description =
-
         "Without names: the run's metrics with their newest values (mean, lowest and highest of all ranks), and "
         "its energy. With names: a curve of each; '*' is the mean, and ':' spans the lowest to the highest value "
         "of ranks and neighboring steps.\n\n"

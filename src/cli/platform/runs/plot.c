@@ -115,7 +115,6 @@ const struct command command_plot = {
     .group = COMMAND_UNDERSTAND,
     .summary = "draw the curves of training runs",
     .description =
-
         "Draws an SVG of the metrics written by weft train --metrics: loss of each step and its average, held-out "
         "loss, learning rate, tokens/s. Several runs share one picture. RUN is a metrics file, or a directory with "
         "a metrics.jsonl; the run may still be in progress.",

@@ -336,7 +336,6 @@ const struct command command_ps = {
     .group = COMMAND_UNDERSTAND,
     .summary = "list runs, and the jobs that run on this machine and who holds them up",
     .description =
-
         "If a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
         "Options choose others. Runs that report their progress are shown with the percentage done and the time "
         "left. With RUN, a run is shown in full: its settings, its attempts and their nodes.\n\n"

@@ -264,7 +264,6 @@ const struct command command_queue = {
     .group = COMMAND_PLATFORM,
     .summary = "show which runs wait, in which order, and when they are expected to start",
     .description =
-
         "Lists waiting runs in the order in which the scheduler plans to start them. The order changes as runs "
         "end, arrive and age; an expected start is an estimate, not a promise. Runs of projects that you may not "
         "see are listed without names.\n\n"

@@ -116,7 +116,6 @@ const struct command command_submit = {
     .group = COMMAND_PLATFORM,
     .summary = "submit a program to the platform, which runs it when slots are free",
     .description =
-
         "Takes a snapshot of the working directory, sends it to the Weft server, and makes a run of it: the "
         "program starts in a copy of the directory as soon as slots are free, on all nodes together. Once its "
         "number is printed, the run is safe: it starts even if the server restarts or your terminal "
