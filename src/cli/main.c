@@ -23,7 +23,7 @@ static int be_agent(const char *files, const char *directory)
 
 int main(int argc, char **argv)
 {
-    /* Not for people: what the control plane and the nodes of runs start. */
+    /* Internal: started by the control plane and by the nodes of runs. */
     if (argc == 4 && strcmp(argv[1], "node-agent") == 0)
         return be_agent(argv[2], argv[3]);
     if (argc >= 4 && strcmp(argv[1], "node-reach") == 0)

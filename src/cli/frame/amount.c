@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AMOUNT_MOST 1e10 /* slot-minutes: more than the ledger takes, so that the server says what its limit is */
+#define AMOUNT_MOST 1e10 /* slot-minutes: more than the ledger accepts, so that the server reports its own limit */
 
 static weft_status amount_refuse(const char *text, const char *what, struct error *error)
 {

@@ -47,7 +47,7 @@ static void frame_arguments_change(struct argument *list, size_t *count, const s
     for (size_t i = *count; i-- > 0;) {
         if (!argument_is_same_option(&list[i], argument))
             continue;
-        /* A flag that is there already stays as it is: what seems to be its value may be a word of its own. */
+        /* A flag that is there already stays: its apparent value may be a separate word. */
         if (argument->value)
             list[i] = *argument;
         return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What people read about commands, made from their tables: on the terminal, as a man page, as a reference page. */
+/** Help made from the tables of commands: on the terminal, as a man page, as a reference page. */
 #ifndef WEFT_CLI_FRAME_HELP_H
 #define WEFT_CLI_FRAME_HELP_H
 
 #include "cli/frame/command.h"
 
-/** The commands under their jobs: what `weft help` prints. */
+/** All commands by group: the output of `weft help`. */
 void help_overview(FILE *output, const struct command *const *table, size_t count);
 
 /** One command, with usage, options, subcommands and examples. `name` is its full name, "weft checkpoint". Options that

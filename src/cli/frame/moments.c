@@ -44,7 +44,7 @@ char *moment_ago(int64_t moment, int64_t now, char buffer[MOMENT_BYTES])
         snprintf(buffer, MOMENT_BYTES, ahead ? "at once" : "just now");
         return buffer;
     }
-    /* What is over is cut off, what is to come is rounded: in half a minute it would be wrong otherwise. */
+    /* Past times are rounded down and future ones to the nearest unit, which stays right longer. */
     for (;; i++) {
         count = (distance + (ahead ? units[i].length / 2 : 0)) / units[i].length;
         if (count * units[i].length < units[i].below || i == last)

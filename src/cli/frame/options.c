@@ -104,7 +104,7 @@ static weft_status unknown_option(const char *command, const struct cli_option *
                      command);
 }
 
-/* Read "--name", "--name=value" or "--name value" at argv[*at]; leave *at behind it. */
+/* Read "--name", "--name=value" or "--name value" at argv[*at]; leave *at after it. */
 static weft_status read_long(const char *command, const struct cli_option *options, size_t count, int argc, char **argv,
                              int *at, struct error *error)
 {
@@ -129,7 +129,7 @@ static weft_status read_long(const char *command, const struct cli_option *optio
     return unknown_option(command, options, count, name, error);
 }
 
-/* Read "-n value", "-nvalue", or flags "-qv" at argv[*at]; leave *at behind it. */
+/* Read "-n value", "-nvalue", or flags "-qv" at argv[*at]; leave *at after it. */
 static weft_status read_short(const char *command, const struct cli_option *options, size_t count, int argc,
                               char **argv, int *at, bool *help, struct error *error)
 {
@@ -210,7 +210,7 @@ void cli_rest_free(struct cli_rest *rest)
     *rest = (struct cli_rest){0};
 }
 
-/* The bounds of a range that is worth reading: small counts, and shares of one. */
+/* The bounds of a range that is worth showing: of small counts, and of shares. */
 static bool bounds(const struct cli_option *option, char *least, char *most, size_t size)
 {
     const bool whole = option->kind == CLI_KIND_INTEGER;

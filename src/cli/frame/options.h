@@ -2,9 +2,9 @@
 /**
  * Options of a command, declared once in a table.
  *
- * From that table come the parser, `--help`, the man page and the reference pages, so that they cannot disagree. A
- * command keeps its values in one static struct and points the table at its members; the default, written as text, goes
- * through the same parser as what people type.
+ * The parser, `--help`, the man page and the reference page all come from that table, so they cannot disagree. A command
+ * keeps its values in one static struct, and the table points to its members. Defaults are text and are parsed like
+ * values on the command line.
  *
  *     static struct { int64_t ranks; bool quiet; const char *hosts; } chosen;
  *     static const struct cli_option options[] = {
@@ -19,8 +19,8 @@
  *         CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "slots of this machine",
  *                     .default_text = "one for each processor"),
  *
- * Written by people: `--ranks 4`, `--ranks=4`, `-n 4`, `-n4`; a flag takes no value. An option given twice: the last
- * one counts, except for lists, which take all.
+ * Command lines may have `--ranks 4`, `--ranks=4`, `-n 4` or `-n4`; a flag takes no value. If an option is given twice,
+ * the last value counts; lists collect all values.
  */
 #ifndef WEFT_CLI_FRAME_OPTIONS_H
 #define WEFT_CLI_FRAME_OPTIONS_H
@@ -39,12 +39,12 @@ enum cli_kind {
     CLI_KIND_TEXT,    /**< const char *: points into argv or at the default */
     CLI_KIND_CHOICE,  /**< const char *: one of `choices`, a pointer of that list */
     CLI_KIND_LIST,    /**< struct cli_list: a text each time it is given */
-    CLI_KIND_GROUP,   /**< no option: the heading, in `meaning`, of those that follow in the table */
+    CLI_KIND_GROUP,   /**< not an option: the heading, in `meaning`, of the options that follow in the table */
 };
 
 #define CLI_LIST_MOST 256
 
-/** What an option of CLI_KIND_LIST has collected; the texts point into argv. */
+/** The values of an option of CLI_KIND_LIST; they point into argv. */
 struct cli_list {
     const char *items[CLI_LIST_MOST];
     size_t count;
@@ -60,7 +60,7 @@ struct cli_option {
     const char *const *choices; /**< of CLI_KIND_CHOICE, NULL at the end */
     const char *meaning;        /**< begins in lower case, no final full stop */
     const char *default_text;   /**< the default as help says it; NULL: `standard` */
-    bool advanced;              /**< seldom needed: shown by --help-all, not by --help */
+    bool advanced;              /**< rarely needed: shown by --help-all, not by --help */
     union {
         bool *flag;
         int64_t *integer;
@@ -112,7 +112,7 @@ struct cli_option {
         .choices = list, .destination.text = where, .meaning = __VA_ARGS__                                             \
     }
 
-/** What is left of a command line when its options have been read; the arrays point into argv. */
+/** The rest of a command line after its options; the arrays point into argv. */
 struct cli_rest {
     char **words; /**< positional words, in order; the array is freed by cli_rest_free() */
     size_t word_count;
@@ -123,25 +123,25 @@ struct cli_rest {
 };
 
 /**
- * Set every destination to its default, then read argv[0..argc). `command` ("weft run") is named in the messages.
- * With `takes_program` the options end at the first positional word or at "--", and what follows is the program.
+ * Set every destination to its default, then parse argv[0..argc). `command` ("weft run") is for the messages.
+ * With `takes_program`, the options end at the first positional word or at "--", and the rest is the program.
  * Errors: ARGUMENT with a message that names the option, and the nearest one for an unknown option.
  */
 weft_status cli_options_parse(const char *command, const struct cli_option *options, size_t count, bool takes_program,
                               int argc, char **argv, struct cli_rest *rest, struct error *error);
 void cli_rest_free(struct cli_rest *rest);
 
-/** The choices of an option, or its range where that is short enough to help ("1 to 64", "registered, ordinary"), or
- * "". A value that stands for `default_text` is not counted in: "1 to 64" where 0 is "one for each processor". */
+/** The choices of an option, or its range if that is short enough to be useful ("1 to 64", "registered, ordinary"), or
+ * "". The range leaves out a value that stands for `default_text`: "1 to 64" if 0 is "one for each processor". */
 char *cli_option_range(const struct cli_option *option, char *buffer, size_t size);
 
 /** The default as help says it, or "". */
 const char *cli_option_default(const struct cli_option *option);
 
-/** Whether some options of the table are shown by --help-all alone. */
+/** Whether the table has options that only --help-all shows. */
 bool cli_options_advanced(const struct cli_option *options, size_t count);
 
-/** The place of `choice` in the list of an option of CLI_KIND_CHOICE: its number, where the list is in an enumeration's
+/** The index of `choice` in the list of an option of CLI_KIND_CHOICE: the value of an enumeration if the list is in its
  * order. */
 int cli_choice_index(const char *choice, const char *const *choices);
 

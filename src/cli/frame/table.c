@@ -56,7 +56,7 @@ void table_end(struct table *table)
 
 /* ---- widths ---- */
 
-/* Bytes of the character at `text`, which is UTF-8, and the columns it takes. */
+/* Bytes of the UTF-8 character at `text`, and the columns it takes. */
 static size_t character(const char *text, size_t *columns)
 {
     static const struct {
@@ -67,7 +67,7 @@ static size_t character(const char *text, size_t *columns)
     size_t size = bytes[0] >= 0xf0 ? 4 : bytes[0] >= 0xe0 ? 3 : bytes[0] >= 0xc0 ? 2 : 1;
     uint32_t code = size == 1 ? bytes[0] : bytes[0] & (0x7fu >> size);
     for (size_t i = 1; i < size; i++) {
-        if (!bytes[i]) { /* no UTF-8 after all */
+        if (!bytes[i]) { /* not UTF-8 */
             *columns = 1;
             return 1;
         }
@@ -104,7 +104,7 @@ static size_t widest(const struct table *table, size_t column)
     return width;
 }
 
-/* Take columns of the terminal from the widest column that may be cut, until all fit or none may be cut any more. */
+/* Narrow the widest column that may be cut, until all fit or none may be cut further. */
 static void fit(const struct table *table, size_t available, size_t *widths)
 {
     for (;;) {
@@ -125,7 +125,7 @@ static void fit(const struct table *table, size_t available, size_t *widths)
 
 /* ---- printing ---- */
 
-/* Print `text` in `width` columns of the terminal, cut with a '…' where it is longer. */
+/* Print `text` in `width` terminal columns, cut with a '…' if it is longer. */
 static void print_cell(FILE *output, const char *text, size_t width, bool right, bool last)
 {
     size_t whole = table_width(text), used = 0;
@@ -148,7 +148,7 @@ static void print_cell(FILE *output, const char *text, size_t width, bool right,
         fprintf(output, "%*s", (int)(width - used - 1), "");
 }
 
-/* How much of `text` fits into `width` columns of the terminal without dividing a word, if that can be. */
+/* Bytes of `text` that fit into `width` terminal columns, without dividing a word if possible. */
 static size_t piece_of(const char *text, size_t width)
 {
     size_t at = 0, used = 0, blank = 0;
@@ -163,7 +163,7 @@ static size_t piece_of(const char *text, size_t width)
     return at;
 }
 
-/* Print `text` in lines of `width` columns of the terminal, which all begin at column `indent`; the first is there. */
+/* Print `text` in lines of `width` terminal columns from column `indent`, where the cursor is already. */
 static void print_wrapped(FILE *output, const char *text, size_t width, size_t indent)
 {
     for (size_t size;; text += size) {

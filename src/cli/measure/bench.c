@@ -118,7 +118,7 @@ static weft_status bench_check_choices(const struct bench_collective *collective
     return WEFT_OK;
 }
 
-/* A collective that knows one place only is measured in that. */
+/* A collective that supports only one place is measured there. */
 static void choose_places(struct bench_case *what)
 {
     enum bench_places possible = what->collective->places;
@@ -130,7 +130,7 @@ static void choose_places(struct bench_case *what)
     }
 }
 
-/* What is no collective, but of how ranks wait; NULL: it is a collective. */
+/* The measurement of waiting that `name` means; NULL: it is a collective. */
 static weft_status (*find_progress(const char *name))(const struct bench_progress *what, struct error *error)
 {
     return strcmp(name, "overlap") == 0 ? bench_overlap : strcmp(name, "waiting") == 0 ? bench_waiting : NULL;
@@ -138,7 +138,7 @@ static weft_status (*find_progress(const char *name))(const struct bench_progres
 
 /* ---- measuring ---- */
 
-/* One size: measured by all, told by rank 0. */
+/* Measure one size; rank 0 prints it. */
 static weft_status do_size(const struct command_call *call, const struct bench_case *what, struct bench *bench,
                            size_t bytes, size_t *errors, struct error *error)
 {
@@ -164,7 +164,7 @@ static weft_status do_size(const struct command_call *call, const struct bench_c
     return WEFT_OK;
 }
 
-/* The sizes of a run in their order, the first being 0; false at the end. */
+/* Advance *bytes, at first 0, to the next size; false at the end. */
 static bool next_size(const struct bench_case *what, uint64_t *bytes)
 {
     size_t granule = bench_collective_granule(what->collective, what->type, weft_comm_size(what->comm));
@@ -230,7 +230,7 @@ static weft_status do_sizes(const struct command_call *call, struct bench_case *
     return status;
 }
 
-/* Set what the options say of the communicator, and measure. */
+/* Configure the communicator by the options, and measure. */
 static weft_status do_bench(const struct command_call *call, struct bench_case *what, struct error *error)
 {
     int ranks = weft_comm_size(what->comm);

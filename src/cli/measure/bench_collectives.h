@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The collectives as the bench knows them: how each is called, what it must leave, what counts as its bytes. */
+/** The collectives that `weft bench` measures: how each is called and checked, and which bytes count. */
 #ifndef WEFT_CLI_MEASURE_BENCH_COLLECTIVES_H
 #define WEFT_CLI_MEASURE_BENCH_COLLECTIVES_H
 

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define COUNTED_BYTES ((size_t)4 << 20) /* between nodes, traffic is counted over calls of so many bytes */
+#define COUNTED_BYTES ((size_t)4 << 20) /* between nodes, traffic is counted over calls of this many bytes in total */
 
 /* Memory for one call, of the largest size. In place only the larger of the two is used. */
 struct buffers {
@@ -17,7 +17,7 @@ struct buffers {
 struct bench {
     const struct bench_case *what;
     struct buffers sets[BENCH_SETS];
-    /* of the present size */
+    /* of the current size */
     struct bench_call calls[BENCH_SETS];
     size_t set_count;
     struct error *error; /* of a call that failed */
@@ -91,7 +91,7 @@ void bench_close(struct bench *bench)
     free(bench);
 }
 
-/* What the calls of a size get. */
+/* Prepare the calls of a size. */
 static void bench_measure_bind(struct bench *bench, size_t bytes, bool in_place)
 {
     const struct bench_case *what = bench->what;
@@ -121,7 +121,7 @@ static void bench_measure_bind(struct bench *bench, size_t bytes, bool in_place)
     }
 }
 
-/* This rank's numbers, as before a call. */
+/* Write this rank's numbers, as before a call. */
 static void bench_measure_fill(const struct bench_collective *collective, const struct bench_call *call)
 {
     bool has_input = collective->input != BENCH_NOTHING;
@@ -193,7 +193,7 @@ static weft_status bench_measure_count_traffic(const struct bench *bench, struct
     size_t calls = 1 + COUNTED_BYTES / (result->bytes + COUNTED_BYTES / 64);
     if (weft_comm_nodes(comm) == 1)
         return WEFT_OK;
-    /* The first barrier is for what was before; the second, because a faster rank of this node uses its interface. */
+    /* The first barrier ends earlier traffic; the second waits for faster ranks that share this node's interface. */
     weft_status status = command_check(bench->what->context, weft_barrier(comm), error);
     struct bench_traffic wire = bench_network_wire();
     if (status == WEFT_OK)

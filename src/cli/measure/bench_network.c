@@ -19,7 +19,7 @@ struct bench_traffic bench_network_payload(weft_context *context)
     return (struct bench_traffic){counters[CONTEXT_FABRIC].bytes_sent, counters[CONTEXT_FABRIC].bytes_received};
 }
 
-/* /proc/self/net/dev is of this process's network namespace, which /sys need not be. */
+/* /proc/self/net/dev shows this process's network namespace; /sys may show another. */
 struct bench_traffic bench_network_wire(void)
 {
     struct bench_traffic traffic = {0};

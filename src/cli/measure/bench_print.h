@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What `weft bench` prints of its measurements: nccl-tests' columns, or a line of JSON for each. */
+/** The output of `weft bench`: nccl-tests' columns, or a line of JSON per measurement. */
 #ifndef WEFT_CLI_MEASURE_BENCH_PRINT_H
 #define WEFT_CLI_MEASURE_BENCH_PRINT_H
 

@@ -21,7 +21,7 @@
 
 /* ---- computing ---- */
 
-/* Work that takes a known time when nobody takes the core away; the result keeps the compiler from leaving it out. */
+/* Work that takes a known time on an idle core; the result keeps the compiler from removing it. */
 static double compute(uint64_t iterations)
 {
     double sum = 0;
@@ -162,7 +162,7 @@ weft_status bench_overlap(const struct bench_progress *what, struct error *error
 
 /* ---- waiting ---- */
 
-/* Wait for rank 0, which is late by `seconds`, in a barrier or for a message; processor seconds of this rank. */
+/* Wait for rank 0, which is late by `seconds`, in a barrier or for a message; *used is this rank's processor time. */
 static weft_status bench_progress_wait_for(const struct bench_progress *what, double seconds, bool message,
                                            double *used, struct error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What `weft bench` shows of waiting and not waiting: whether a request moves while its caller computes, and what a
- * rank that waits costs.
+ * `weft bench overlap` and `weft bench waiting`: whether a request progresses while its caller computes, and the processor
+ * time of a waiting rank.
  */
 #ifndef WEFT_CLI_MEASURE_BENCH_PROGRESS_H
 #define WEFT_CLI_MEASURE_BENCH_PROGRESS_H
@@ -21,15 +21,15 @@ struct bench_progress {
 };
 
 /**
- * For each size: an all-reduce that blocks; and one that is started before so much computing (which calls nothing of
- * Weft) and waited for after it: the time of all three, and of the waiting alone. A repetition counts as its slowest
- * rank, the figure is the median of the repetitions. Collective.
+ * For each size: the time of a blocking all-reduce; then of one that is started before the computation (which does not
+ * call Weft) and waited for after it, in total and of the wait alone. A repetition counts as its slowest rank; the figure
+ * is the median of the repetitions. Collective.
  */
 weft_status bench_overlap(const struct bench_progress *what, struct error *error);
 
 /**
- * Rank 0 comes late to a barrier, and late with a message, by 0.1 s and by 1.1 s: the processor time that the others
- * use in the second between. Collective.
+ * Rank 0 is late to a barrier, and late with a message, by 0.1 s and by 1.1 s: the processor time that the others use
+ * meanwhile. Collective.
  */
 weft_status bench_waiting(const struct bench_progress *what, struct error *error);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * `weft bench --sweep`: every algorithm that may be chosen, at every size, and how far the tuner's choice is from the
- * best of them.
+ * `weft bench --sweep`: every algorithm that the tuner may choose, at every size, and how far its choice is from the
+ * best.
  *
- * The algorithms of a size take turns, `rounds` times; a figure is the median of its rounds. The choice has two turns a
- * round, so that it can be compared with itself: what its two series differ by is the spread.
+ * The algorithms of a size take turns, `rounds` times; a figure is the median of its rounds. The choice has two turns per
+ * round, to compare it with itself: the difference of its two series is the spread.
  */
 #ifndef WEFT_CLI_MEASURE_BENCH_SWEEP_H
 #define WEFT_CLI_MEASURE_BENCH_SWEEP_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The rule by which collectives are timed: the same for Weft (`weft bench`) and for its peers (bench/peers), which
- * compile this very file, so that figures can be put side by side. It knows of no library.
+ * How collectives are timed, for Weft (`weft bench`) and for other libraries (bench/peers), which compile the same file,
+ * so that figures can be compared. It depends on no library.
  *
- * A few trials warm up and tell how many calls make a batch of about BENCH_BATCH_SECONDS. Then come BENCH_BATCHES
- * batches, a barrier before each, every rank timing its whole batch; of long calls fewer, as soon as BENCH_SIZE_SECONDS
- * are over, but BENCH_BATCHES_LEAST. A batch counts as the mean over ranks of its time per call, the figure is the
- * median of the batches. From BENCH_ALTERNATE_BYTES on, calls alternate between BENCH_SETS sets of buffers, so that
- * none finds its own data in a cache; below, the same buffers are used again and again.
+ * A few trials warm up and show how many calls make a batch of about BENCH_BATCH_SECONDS. Then BENCH_BATCHES batches
+ * follow, each after a barrier, and every rank times its whole batch. Long calls get fewer batches, to take about
+ * BENCH_SIZE_SECONDS, but at least BENCH_BATCHES_LEAST. A batch counts as the mean over ranks of its time per call; the
+ * figure is the median of the batches. From BENCH_ALTERNATE_BYTES on, calls alternate between BENCH_SETS sets of
+ * buffers, so that no call finds its data in a cache; smaller calls reuse the same buffers.
  */
 #ifndef WEFT_CLI_MEASURE_BENCH_TIMING_H
 #define WEFT_CLI_MEASURE_BENCH_TIMING_H
@@ -25,10 +25,10 @@
 #define BENCH_ALTERNATE_BYTES ((size_t)16 << 20)
 #define BENCH_SETS            2
 
-/** What is timed. */
+/** The subject of a timing. */
 struct bench_timed {
     /**
-     * Pass a barrier, make `calls` calls, and tell the mean over ranks of a call's time and processor time: the same
+     * Pass a barrier, make `calls` calls, and return the mean over ranks of a call's time and processor time: the same
      * numbers on every rank. False ends the timing.
      */
     bool (*run)(void *subject, size_t calls, double *seconds, double *cpu_seconds);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What `weft bench --sweep` measured of each algorithm, kept in a file so that `weft explain` can put it beside what
- * was predicted: ${XDG_CACHE_HOME:-~/.cache}/weft/sweeps.json. Nothing is ever chosen by it.
+ * Results of `weft bench --sweep`, kept in ${XDG_CACHE_HOME:-~/.cache}/weft/sweeps.json so that `weft explain` can show
+ * them next to its predictions. They never influence a choice.
  */
 #ifndef WEFT_CLI_MEASURE_SWEEP_RECORD_H
 #define WEFT_CLI_MEASURE_SWEEP_RECORD_H
@@ -15,7 +15,7 @@
 
 #define SWEEP_KIND_BYTES 256
 
-/** Where sweeps were made: those of other places do not count. */
+/** Where a sweep was made: only sweeps of the same place are comparable. */
 struct sweep_record_place {
     const char *collective;
     uint32_t ranks, nodes;
@@ -48,12 +48,12 @@ weft_status sweep_record_put(struct sweep_record *sweep, uint64_t block_bytes, c
 /** Seconds of `algorithm` for blocks of `block_bytes`, or 0 when they are not known. */
 double sweep_record_find(const struct sweep_record *sweep, uint64_t block_bytes, const char *algorithm);
 
-/** Load what is kept for sweep->place, which the caller sets; nothing where there is no file, or none that can be read.
- * sweep_record_free() frees. */
+/** Load the figures of sweep->place, which the caller sets; none if the file is missing or cannot be read.
+ * sweep_record_free() frees them. */
 void sweep_record_load(struct sweep_record *sweep);
 void sweep_record_free(struct sweep_record *sweep);
 
-/** Keep it, with what the file has of other places and sizes. */
+/** Save it, keeping what the file has of other places and sizes. */
 weft_status sweep_record_save(const struct sweep_record *sweep, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft checkpoint`: look at checkpoints, verify them, compare them by hash. */
+/* `weft checkpoint`: show, verify, export checkpoints, and compare them by hash. */
 #include "training/checkpoint/checkpoint.h"
 #include "base/format/json.h"
 #include "base/text.h"
@@ -49,7 +49,7 @@ static const struct command command_checkpoint_hash = {
 
 /* ---- show ---- */
 
-/* What all tensors have together. */
+/* Sums over all tensors. */
 struct train_checkpoint_totals {
     uint64_t elements, bytes;
 };
@@ -140,7 +140,7 @@ static void put_checkpoint(struct json_writer *writer, const struct checkpoint *
     put_tensors(writer, checkpoint);
 }
 
-/* With --json a checkpoint that cannot be opened is a result too: programs read why from the object. */
+/* With --json, a checkpoint that cannot be opened is a result too, with the reason in the object. */
 static weft_status show_json(struct command_call *call, struct error *error)
 {
     struct checkpoint *checkpoint = NULL;

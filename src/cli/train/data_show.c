@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft data show`: what a dataset is. */
+/* `weft data show`: describe a dataset. */
 #include "cli/train/data.h"
 #include "training/data/files.h"
 #include "training/data/packed.h"
@@ -19,14 +19,14 @@ static const struct cli_option options[] = {
     CLI_INTEGER("tokens", 'n', "N", &chosen.tokens, "40", 0, FIRST_MOST, "number of tokens to decode, from the first"),
 };
 
-/* What is not printed as it is: control characters, but for the end of a line. */
+/* Print bytes, with control characters other than line feeds as '?'. */
 static void data_show_print_bytes(FILE *output, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         fputc((bytes[i] < ' ' && bytes[i] != '\n') || bytes[i] == 0x7f ? '?' : bytes[i], output);
 }
 
-/* The first tokens of a file, as text where it is known what they stand for. */
+/* Print the first tokens of a file, as text if they can be decoded. */
 static weft_status print_first(FILE *output, const struct shard *shard, const struct tokenizer *tokenizer,
                                struct error *error)
 {
@@ -87,7 +87,7 @@ static weft_status show_files(FILE *output, const struct data_files *files, cons
     return status;
 }
 
-/* What lies beside token shards. */
+/* Show the files next to token shards. */
 static weft_status show_company(FILE *output, const char *directory, struct tokenizer **tokenizer, struct error *error)
 {
     struct packed packed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft data tokenizer`: a vocabulary learnt from texts. */
+/* `weft data tokenizer`: learn a vocabulary from texts. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/train/data.h"

@@ -113,7 +113,7 @@ static weft_status eval_evaluate(struct command_call *call, weft_context *contex
     weft_status status = pretrained_open_together(from, context, world, &weights, &shape, &known, speaks, error);
     if (status != WEFT_OK)
         return status;
-    *speaks = weft_comm_rank(world) == 0; /* a shape fails on all alike */
+    *speaks = weft_comm_rank(world) == 0; /* errors from here on are the same on all ranks */
     status = training_shape_of(from, chosen.model, known ? &shape : NULL, &chosen.config.shape, error);
     chosen.config.pretrained = weights;
     chosen.config.from = from;

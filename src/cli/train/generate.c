@@ -107,7 +107,7 @@ static weft_status train_generate_print_json(FILE *output, int64_t number, const
                    train_generate_rate_of(result->tokens ? result->tokens - 1 : 0, result->write_seconds)));
 }
 
-/* A sample as JSON: its text is collected first. */
+/* Write a sample as JSON, after collecting its text. */
 static weft_status write_json(FILE *output, int64_t number, struct continuation *continuation,
                               struct continuation_result *result, struct error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft model`: the sizes of networks that there are, and what one is made of and costs, layer by layer. */
+/* `weft model`: the named networks, and the layers, parameters and costs of one. */
 #include "cli/train/training.h"
 
 #include "base/format/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft train`: train a model on a dataset, on however many ranks it was launched with. */
+/* `weft train`: train a model on a dataset, on all ranks of the job. */
 #include "cli/platform/client/preemption.h"
 #include "cli/train/training.h"
 
@@ -168,7 +168,7 @@ static const char *name_of_run(const struct train_config *config)
     return config->run_name ? config->run_name : *directory ? directory : config->model;
 }
 
-/* What is not the model's shape. */
+/* Resolve all options except for the model's shape. */
 static weft_status train_resolve(struct error *error)
 {
     struct train_config *config = &chosen.config;
@@ -200,7 +200,7 @@ static weft_status train_resolve(struct error *error)
     return preemption_find_checkpoint(config, &chosen.fresh, error);
 }
 
-/* The numbers that are given, in place of the shape's own. */
+/* Replace numbers of the shape by those that were given. */
 static void adjust_shape(struct train_config *config)
 {
     struct model_shape *shape = &config->shape;
@@ -215,7 +215,7 @@ static void adjust_shape(struct train_config *config)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].given)
             *numbers[i].place = (size_t)numbers[i].given;
-    /* Weights have their vocabulary, whatever the data has. */
+    /* Weights keep their vocabulary, whatever the data's is. */
     config->vocabulary_chosen = chosen.vocabulary || chosen.from;
 }
 
@@ -234,7 +234,7 @@ static weft_status resolve_shape(const struct model_shape *known, struct error *
     return WEFT_OK;
 }
 
-/* Open the weights of --from, and take the shape that they tell. */
+/* Open the weights of --from, and take their shape. */
 static weft_status begin_from(weft_context *context, struct pretrained **pretrained, bool *speaks, struct error *error)
 {
     struct model_shape shape;
@@ -246,7 +246,7 @@ static weft_status begin_from(weft_context *context, struct pretrained **pretrai
         return status;
     chosen.config.pretrained = *pretrained;
     chosen.config.from = chosen.from;
-    *speaks = weft_comm_rank(world) == 0; /* what follows fails on all alike */
+    *speaks = weft_comm_rank(world) == 0; /* errors from here on are the same on all ranks */
     return resolve_shape(known ? &shape : NULL, error);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the commands that train have in common. */
+/** Options and steps that the commands that train share. */
 #ifndef WEFT_CLI_TRAIN_TRAINING_H
 #define WEFT_CLI_TRAIN_TRAINING_H
 
@@ -15,7 +15,7 @@ extern const char *const training_recomputes[];
 /** Whether `precision` asks for train_config.mixed. */
 bool training_is_mixed(const char *precision);
 
-/** Steps on random tokens whose time is of interest. */
+/** Training steps on random tokens, to be measured. */
 struct training_measure {
     const char *model;
     const char *precision; /**< of training_precisions */
@@ -26,7 +26,7 @@ struct training_measure {
     double dropout;
 };
 
-/** Options that all commands have which measure such steps, into a static struct training_measure. */
+/** Options of all commands that measure such steps, into a static struct training_measure. */
 #define TRAINING_MEASURE_OPTIONS(measure)                                                                              \
     CLI_TEXT("model", 'm', "NAME", &(measure).model, "gpt2-124m",                                                      \
              "a model size by name, or a YAML file, as for weft train"),                                               \
@@ -43,23 +43,23 @@ weft_status training_measure_config(const struct training_measure *measure, int 
                                     struct error *error);
 
 /**
- * The shape of weights from `from`: of the model called `name`, where a name is given, else what they say themselves
- * (`known`, or NULL). Errors: ARGUMENT where nothing says it.
+ * The shape of the weights in `from`: that of the model called `name`, if given, else `known`, which comes from the
+ * weights themselves. Errors: ARGUMENT if both are NULL.
  */
 weft_status training_shape_of(const char *from, const char *name, const struct model_shape *known,
                               struct model_shape *shape, struct error *error);
 
 /**
- * Leave the job after a training that ended with `status`. Where another rank has told the user why it failed
- * (`speaks` is false), only the exit code says so here.
+ * Leave the job after a training that ended with `status`. If another rank reports the failure to the user (`speaks` is
+ * false), this rank only sets the exit code.
  */
 weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,
                            struct error *error);
 
 /**
- * Set this process up for the limits it has. Its soft limit of open files becomes the hard one: a dataset keeps its
- * shards open, and there can be more of them than 1024. Where the address space is limited (ulimit -v), malloc gets
- * along with one arena: each further one takes 64 MiB of it for some small blocks.
+ * Adapt this process to its limits. The soft limit of open files is raised to the hard one, because a dataset keeps its
+ * shards open, and there can be more than 1024. If the address space is limited (ulimit -v), malloc uses one arena,
+ * because each further arena reserves 64 MiB.
  */
 void training_prepare_process(void);
 

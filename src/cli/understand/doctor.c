@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft doctor`: what would keep a job from running well. */
+/* `weft doctor`: check for anything that would keep a job from running well. */
 #include "observe/doctor/doctor.h"
 #include "base/format/json.h"
 #include "cli/frame/command.h"

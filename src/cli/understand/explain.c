@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain`: what the tuner would choose, at what price, and why not the others. */
+/* `weft explain`: the tuner's choice, and the predicted cost of every algorithm. */
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/measure/sweep_record.h"
@@ -53,7 +53,7 @@ static int by_price(const void *first, const void *second)
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-/* `measured` has what a sweep found at this size, if there was one. */
+/* `measured` has the results of a sweep at this size, if there was one. */
 static void print_prices(FILE *output, const struct tuner_prices *prices, const struct sweep_record *measured,
                          uint64_t block_bytes)
 {
@@ -77,7 +77,7 @@ static void print_prices(FILE *output, const struct tuner_prices *prices, const 
     }
 }
 
-/* Where no sweep has measured this size: which ones it has. */
+/* If no sweep has measured this size: list the sizes that were measured. */
 static void print_sizes_measured(FILE *output, const struct sweep_record *measured, uint64_t block_bytes)
 {
     char bytes[32];
@@ -149,7 +149,7 @@ static void shape_of_world(const struct weft_comm *world, struct schedule_shape 
         shape->above[level] = world->above[level];
 }
 
-/* Explain for what the options describe, or for the world, on what was measured or the cluster file says. */
+/* Explain for the placement of the options or of the world, on measured links or those of a cluster file. */
 static weft_status explain_here(weft_context *context, enum collective collective, uint64_t bytes, FILE *output,
                                 struct error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft inspect`: what every rank of a running job does, how long it has waited, and for whom. */
+/* `weft inspect`: what every rank of a running job is doing and which ranks it waits for. */
 #include "base/format/json.h"
 #include "base/text.h"
 #include "cli/frame/command.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft plan`: the best way to spread a model's training over ranks and nodes, what it will take, and why. */
+/* `weft plan`: the best way to spread a model's training over ranks and nodes, its predicted time, and why. */
 #include "cli/frame/command.h"
 
 #include "base/text.h"

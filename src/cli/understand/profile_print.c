@@ -138,7 +138,7 @@ static void print_layers(const struct profile_print *print, FILE *output)
     fprintf(output, "outside of layers:\n");
     for (size_t k = 0; k < PROFILED_KERNELS; k++) {
         if (step->outside[k].seconds < 5e-4 * step->seconds)
-            continue; /* they are in the rest */
+            continue; /* part of "other" */
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "  %s", profiled_names[k]);
         print_sum(print, output, name, step->outside[k].seconds);

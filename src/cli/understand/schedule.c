@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft schedule`: shows the schedules that ranks run, and proves them. */
+/* `weft schedule`: show the schedules that ranks run, and prove them. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
@@ -155,7 +155,7 @@ static size_t select_jobs(struct sweep_job *jobs, size_t count, enum collective 
     return kept;
 }
 
-/* A line for each algorithm; returns the sets of schedules proved. */
+/* Print a line per algorithm; returns the number of sets of schedules proved. */
 static uint64_t print_proofs(const struct sweep_job *jobs, size_t count, FILE *output)
 {
     uint64_t total = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft schedule load`: reads a schedule that somebody wrote, proves it, shows it, times it beside Weft's own. */
+/* `weft schedule load`: read a schedule that a user wrote, prove it, and compare its predicted time with Weft's own. */
 #include "cli/understand/schedule_load.h"
 
 #include "base/text.h"
@@ -60,7 +60,7 @@ static void print_schedules(struct schedule *const *schedules, const struct sche
             schedule_print(schedules[rank], output);
 }
 
-/* What it takes, and what the best of Weft's own takes, from size to size. */
+/* Print its time and that of Weft's best algorithm for each size. */
 static weft_status print_times(struct schedule *const *schedules, struct schedule_shape shape,
                                const struct cluster_file *file, FILE *output, struct error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft sim`: what would happen. `weft sim cluster`: a trace of jobs through the scheduler, in virtual time. */
+/* `weft sim cluster`: run a trace of jobs through the scheduler, in virtual time. */
 #include "cli/frame/command.h"
 #include "cli/platform/client/pod_shape.h"
 
@@ -89,7 +89,7 @@ static weft_status read_assumptions(struct assumptions *assumptions, struct erro
     return read_share(chosen.preemptible, &assumptions->preemptible, error);
 }
 
-/* Whether both names are of one regular file, which is there. */
+/* Whether both names are of one existing regular file. */
 static bool same_file(const char *one, const char *other)
 {
     struct stat a, b;

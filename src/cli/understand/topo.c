@@ -27,7 +27,7 @@ static const struct cli_option options[] = {
     CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL, "show the levels and links of a cluster file instead"),
 };
 
-/* What is shown: a machine, and the providers if it is this one. */
+/* The machine to show, and the providers if it is this one. */
 struct topo_view {
     struct machine *machine;
     struct provider *providers;
@@ -197,8 +197,7 @@ static void print_devices(FILE *output, const struct machine *machine)
     }
 }
 
-/* A line a provider: its devices, each once. The list has a device once for each of its networks, next to each other.
- */
+/* Print a line per provider with its devices. The list has consecutive entries for the networks of a device. */
 static void print_providers(FILE *output, const struct topo_view *view)
 {
     char version[16];
@@ -233,7 +232,7 @@ static void print_full(FILE *output, const struct topo_view *view)
         topo_print_links(output, machine);
 }
 
-/* A paragraph of two or three lines: what a first look needs. */
+/* Print a summary of two or three lines. */
 static void print_brief(FILE *output, const struct topo_view *view)
 {
     const struct machine *machine = view->machine;

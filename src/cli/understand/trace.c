@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft trace`: timelines summed up. */
+/* `weft trace`: summarize timelines. */
 #include "base/format/json.h"
 #include "base/text.h"
 #include "cli/frame/command.h"

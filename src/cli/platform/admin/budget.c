@@ -131,7 +131,7 @@ static const struct table_column project_columns[] = {
     {.title = "cap", .right = true, .cell = "[{limited?}{cap:amount}]"},
 };
 
-/* The budget of `project`, with the fields of a row of the table that are not its own. To be freed. */
+/* Make a row of the table: the budget of `project` and fields from elsewhere. The caller frees it. */
 static cJSON *budget_make_row(cJSON *project, const char *user)
 {
     cJSON *row = cJSON_DetachItemFromObjectCaseSensitive(project, "budget");

@@ -23,7 +23,7 @@ static const struct table_column node_columns[] = {
     {.title = "runs", .least = 8, .cell = "{runs}"},
     {.title = "detail", .least = 10, .wraps = true, .cell = "[{down?}{changed:ago}: ][{down?}{detail}]"}};
 
-/* All hosts in an array; for people with what the table shows beside the server's fields. */
+/* Make an array of all hosts; for the table, with fields that the server does not send. */
 static cJSON *nodes_arrange(cJSON *cluster, bool json)
 {
     cJSON *hosts = cJSON_CreateArray();

@@ -21,7 +21,7 @@
 #define LOCAL_POD   "local"
 #define SLOTS_MOST  64          /* of a host */
 #define HEAPS       2           /* of malloc() */
-#define LARGE_BYTES (128 << 10) /* what malloc() has pages of its own for */
+#define LARGE_BYTES (128 << 10) /* from here on, malloc() maps each block separately */
 
 static struct {
     const char *policy, *state, *listen, *certificate, *key, *pods;
@@ -112,8 +112,7 @@ static void free_hosts(struct hosts *hosts)
 
 /* ---- the policy ---- */
 
-/* Where several people share the machines, a tenth of them is for everybody's small runs unless a file says otherwise.
- */
+/* With several users, a tenth of the machines is for everybody's small runs, unless a file says otherwise. */
 static weft_status choose_policy(struct service_policy *policy, struct error *error)
 {
     if (chosen.policy)
@@ -154,8 +153,8 @@ static weft_status divide_address(char *host, size_t room, uint16_t *port, struc
     return WEFT_OK;
 }
 
-/* Connections and journals are files: as many as may be. Returns how many were allowed, which programs are to have:
- * some close all that they might have open, or use select(). */
+/* Raise the limit of open files: connections and journals need them. Returns the limit before, which programs get,
+ * because some close every possible descriptor or use select(). */
 static rlim_t allow_files(void)
 {
     struct rlimit limit;
@@ -167,8 +166,8 @@ static rlim_t allow_files(void)
     return before;
 }
 
-/* What is taken and given back all the time must not grow for ever: few heaps, though there are many threads, and large
- * answers beside them, which go back to the machine whole. */
+/* Keep malloc() from growing: few heaps despite many threads, and large blocks in mappings of their own, which are
+ * returned to the system whole. */
 static void keep_memory_small(void)
 {
     mallopt(M_ARENA_MAX, HEAPS);
@@ -211,7 +210,7 @@ static weft_status serve_serve(const struct service_config *config, const struct
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads: none of them is to get one */
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads, so that none of them gets one */
     signal(SIGPIPE, SIG_IGN);
     weft_status status = service_open(config, &service, error);
     if (status != WEFT_OK)

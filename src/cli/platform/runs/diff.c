@@ -17,7 +17,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each difference"),
 };
 
-/* One of the two, with the replies that `compared` points into. */
+/* One of the two runs, with the replies that `compared` points into. */
 struct side {
     int64_t run;
     cJSON *object, *snapshot;
@@ -25,7 +25,7 @@ struct side {
     struct run_compared compared;
 };
 
-/* What not every run, or not every server, has: left out where it cannot be had. */
+/* Get something that not every run or server has; NULL if it is not there. */
 static cJSON *get_if_there(struct platform *platform, const struct platform_path *path)
 {
     cJSON *reply = NULL;

@@ -21,7 +21,7 @@ static char *difference_copy(struct run_differences *differences, const char *te
     return made;
 }
 
-/* Note a difference; nothing where both are the same. */
+/* Record a difference, unless both sides are the same. */
 static void difference_note(struct run_differences *differences, const char *section, const char *what,
                             const char *left, const char *right)
 {
@@ -56,14 +56,14 @@ void run_differences_free(struct run_differences *differences)
 
 /* ---- objects: specification and environment ---- */
 
-/* 0 means that nothing was asked for. */
+/* For these keys, 0 means that nothing was asked for. */
 static bool is_nothing_at_0(const char *key)
 {
     return key && (strcmp(key, "parent") == 0 || strcmp(key, "processors") == 0 || strcmp(key, "memory") == 0 ||
                    strcmp(key, "processes") == 0 || strcmp(key, "disk") == 0 || strcmp(key, "time_slice") == 0);
 }
 
-/* A value as people read it, in `buffer`; NULL if it is missing or says nothing. */
+/* Format a value into `buffer`; NULL if it is missing or empty. */
 static const char *difference_value_text(const cJSON *item, char *buffer, size_t size)
 {
     if (!item || cJSON_IsNull(item) || (cJSON_IsString(item) && !*item->valuestring) ||
@@ -130,7 +130,7 @@ static weft_status difference_divide(const cJSON *command, struct divided *divid
     return arguments_divide(divided->words, count, &divided->list, &divided->count, error);
 }
 
-/* The words among the arguments, moved to the front of the list; how many they are. */
+/* Move the words among the arguments to the front of the list; returns their number. */
 static size_t keep_words(struct divided *divided)
 {
     size_t kept = 0;
@@ -140,7 +140,7 @@ static size_t keep_words(struct divided *divided)
     return kept;
 }
 
-/* Words have no names: what is the same at both ends is skipped, and all between differs. */
+/* Words have no names: skip those that are the same at both ends; all between them differ. */
 static void difference_compare_words(struct run_differences *differences, struct divided *left, struct divided *right)
 {
     size_t left_count = keep_words(left), right_count = keep_words(right), begin = 0;
@@ -208,7 +208,7 @@ static weft_status compare_commands(struct run_differences *differences, const c
 
 /* ---- code ---- */
 
-/* What an entry of a snapshot is, so that two that differ differ in it. */
+/* Describe an entry of a snapshot, so that different entries have different descriptions. */
 static const char *entry_text(const cJSON *entry, char *buffer, size_t size)
 {
     const char *kind = field_text(entry, "kind");
@@ -226,8 +226,7 @@ static const char *entry_text(const cJSON *entry, char *buffer, size_t size)
     return buffer;
 }
 
-/* Both lists are sorted alike by path; so a file that is in both is met in both in turn. An index makes that
- * independent of the order. */
+/* Entries are compared as two lists sorted by path, whatever order the server has. */
 static int difference_by_path(const void *left, const void *right)
 {
     return strcmp(field_text(*(const cJSON *const *)left, "path"), field_text(*(const cJSON *const *)right, "path"));
@@ -289,14 +288,14 @@ static const char *difference_ran_text(const cJSON *run, char buffer[MOMENT_BYTE
     return field_number(run, "served_ms") >= 100 ? moment_span(field_integer(run, "served_ms"), buffer) : NULL;
 }
 
-/* What the machines measure of any run differs always, and is no result of it. */
+/* Measurements of the machine always differ and are not results. */
 static bool is_measured(const char *name)
 {
     return strncmp(name, "system/", strlen("system/")) == 0;
 }
 
-/* The metric called `name`, or NULL. *at, at first the first of a list in the order of names, moves on to where the
- * next name is looked for: names have to come in that order, too. */
+/* The metric called `name`, or NULL. *at starts at the first metric of a list sorted by name and moves forward, so
+ * calls must come in that order too. */
 static const cJSON *metric_called(const cJSON **at, const char *name)
 {
     while (*at && strcmp(field_text(*at, "name"), name) < 0)

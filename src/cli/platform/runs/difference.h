@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What differs between two runs: of their specification, arguments, environment, code and result. Thread-safe. */
+/** Differences between two runs in specification, arguments, environment, code and result. Thread-safe. */
 #ifndef WEFT_CLI_PLATFORM_RUNS_DIFFERENCE_H
 #define WEFT_CLI_PLATFORM_RUNS_DIFFERENCE_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/** What is known of a run. */
+/** A run as the server describes it. */
 struct run_compared {
     const cJSON *run;     /**< GET /runs/N, with its specification */
     const cJSON *entries; /**< the array of its snapshot's entries; NULL: not known */
@@ -21,7 +21,7 @@ struct run_compared {
 struct run_difference {
     const char *section; /**< "specification", "arguments", "environment", "code", "result" */
     char *what;          /**< the key, option, variable, file ...; "" for a word of the arguments */
-    char *left, *right;  /**< NULL: it is not there */
+    char *left, *right;  /**< NULL: missing on this side */
 };
 
 struct run_differences {
@@ -30,12 +30,12 @@ struct run_differences {
     bool failed; /**< memory ran out */
 };
 
-/** Find what differs, section by section. Errors: MEMORY. */
+/** Find the differences, section by section. Errors: MEMORY. */
 weft_status run_differences_find(const struct run_compared *left, const struct run_compared *right,
                                  struct run_differences *differences, struct error *error);
 void run_differences_free(struct run_differences *differences);
 
-/** Print them as a diff: what is on the left alone with "-", on the right alone with "+". */
+/** Print them as a diff: "-" before lines of the left run, "+" before lines of the right one. */
 void run_differences_print(const struct run_differences *differences, FILE *output);
 
 #endif

@@ -74,7 +74,7 @@ static weft_status too_long(const char *name, struct error *error)
 
 /* ---- the list ---- */
 
-/* Numbers, texts and objects that are missing are 0, "" and NULL: a server of another age may not know them. */
+/* Missing numbers are NAN and missing strings "": an older or newer server may not send them. */
 static double metrics_number(const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -87,7 +87,7 @@ static const char *metrics_text(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? text_printable(value->valuestring) : "";
 }
 
-/* With what ranks differ by, where a metric is of several. */
+/* The long table also has the range over ranks. */
 static const struct table_column short_columns[] = {{.title = "name", .least = 24},
                                                     {.title = "last", .right = true},
                                                     {.title = "step", .right = true},
@@ -130,7 +130,7 @@ static void put_metric(struct table *table, const cJSON *metric, bool spread)
 {
     const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
     const double step = metrics_number(last, "step"), moment = metrics_number(last, "time");
-    const int64_t now = moment_now(); /* the server's clock may be before it */
+    const int64_t now = moment_now(); /* the server's clock may be ahead */
     char ago[MOMENT_BYTES] = "";
     if (isfinite(moment))
         moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
@@ -233,9 +233,9 @@ static weft_status metrics_list(struct platform *platform, int64_t run, FILE *ou
 
 struct curve {
     char name[256];
-    double *x, *mean, *lowest, *highest; /* one piece of memory, at `x` */
+    double *x, *mean, *lowest, *highest; /* one allocation, at `x` */
     size_t count;
-    double points, nan, infinite; /* that it stands for; of these, not drawn */
+    double points, nan, infinite; /* points in total; of these, not drawn */
 };
 
 static void read_column(const cJSON *reply, const char *key, double *values, size_t count)
@@ -269,7 +269,7 @@ static weft_status read_curve(const cJSON *reply, const char *name, struct curve
     return WEFT_OK;
 }
 
-/* Machines know no steps. */
+/* Metrics of machines have no steps. */
 static bool is_over_times(const char *name)
 {
     return chosen.times || strncmp(name, "system/", 7) == 0;
@@ -323,7 +323,7 @@ static weft_status write_picture(const struct curve *curves, size_t count, int64
             continue;
         }
         times = true;
-        for (size_t j = curves[i].count; j-- > 0;) /* seconds after the first: a number that says something */
+        for (size_t j = curves[i].count; j-- > 0;) /* seconds since the first point */
             curves[i].x[j] = (curves[i].x[j] - curves[i].x[0]) / 1000;
     }
     snprintf(title, sizeof title, "run %" PRId64, run);

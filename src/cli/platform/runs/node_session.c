@@ -23,10 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INPUT_BYTES  (256 << 10) /* a megabyte is what the server takes */
+#define INPUT_BYTES  (256 << 10) /* the server accepts 1 MiB */
 #define TOO_MANY     429
 #define REST_SECONDS 0.05 /* after too many requests */
-#define JOIN_SECONDS 2    /* for the thread that sends, when the command has ended */
+#define JOIN_SECONDS 2    /* for the sender thread, after the command has ended */
 
 struct node_session_order {
     int64_t run, node;
@@ -36,10 +36,10 @@ struct node_session_order {
 
 struct node_session {
     const struct node_session_order *order;
-    char name[64]; /* as the server calls it; "": not known yet */
+    char name[64]; /* the server's name of it; "": not known yet */
     pthread_t sender;
     bool sends;
-    int stop[2]; /* a pipe: the sender is to end when its other end closes */
+    int stop[2]; /* a pipe: the sender ends when the other end is closed */
     int sizes;   /* a signalfd: the size of the terminal changed; -1: not a terminal */
     int *exit_code;
     bool ended;
@@ -76,7 +76,7 @@ static void send_size(struct client *client, const struct node_session *session)
     node_session_post(client, session, "resize", body, (size_t)length, "application/json");
 }
 
-/* Send what comes on standard input, until it ends or the command does. */
+/* Send standard input, until it ends or the command does. */
 static void *send_input(void *context)
 {
     struct node_session *session = context;
@@ -121,7 +121,7 @@ static bool node_session_write_all(int descriptor, const unsigned char *bytes, s
 {
     while (size > 0) {
         ssize_t n = write(descriptor, bytes, size);
-        if (n < 0 && errno == EAGAIN) { /* somebody shares a terminal that does not block */
+        if (n < 0 && errno == EAGAIN) { /* a shared terminal may be non-blocking */
             struct pollfd room = {descriptor, POLLOUT, 0};
             poll(&room, 1, -1);
         } else if (n < 0 && errno != EINTR) {
@@ -209,7 +209,7 @@ static void put_order(struct json_writer *body, const struct node_session_order 
     json_close(body);
 }
 
-/* The signal of a new size is taken by a descriptor; the mask is inherited by no other program. */
+/* Take SIGWINCH by a descriptor. No other program inherits the mask. */
 static int watch_sizes(void)
 {
     sigset_t sizes;
@@ -226,7 +226,7 @@ static void node_session_end_session(struct node_session *session)
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += JOIN_SECONDS;
     if (session->sends && pthread_timedjoin_np(session->sender, NULL, &deadline) != 0) {
-        pthread_detach(session->sender); /* it waits for a server that is gone, and keeps the session */
+        pthread_detach(session->sender); /* it waits for a server that is gone, and still uses the session */
         return;
     }
     close(session->stop[0]);
@@ -278,7 +278,7 @@ weft_status node_session_run(const char *place, char *const *command, bool termi
     struct platform platform;
     char run[RUN_NAME_BYTES];
     struct node_session_order order = {.command = command, .terminal = terminal};
-    *exit_code = NODE_SESSION_FAILED; /* until the command says another one */
+    *exit_code = NODE_SESSION_FAILED; /* until the command reports its own */
     weft_status status = run_node_parse(place, run, sizeof run, &order.node, error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);

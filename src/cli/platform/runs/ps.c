@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs that are shown to people, unless they say how many; JSON and CSV have all that are not over, or are chosen. */
+/* Runs shown in the table without --last. JSON and CSV have all live runs, or all that match. */
 #define LIVE_SHOWN     100
 #define ENDED_SHOWN    5
 #define FILTERED_SHOWN 20
-#define QUEUE_MOST     "10000" /* runs of which the queue is asked */
+#define QUEUE_MOST     "10000" /* runs of the queue that are asked for */
 
 static const char *const states[] = {"queued",    "placed",    "starting",  "running", "stopping",
                                      "preempted", "re-queued", "succeeded", "failed",  "cancelled",

@@ -47,7 +47,7 @@ static void runs_print_line(const struct run_record *record, FILE *out)
         fprintf(out, "%24s %s\n", "", record->reason);
 }
 
-/* The first of the newest `wanted` records that --project lets through; 0 where they are not more. */
+/* The index of the oldest of the newest `wanted` records that match --project; 0 if there are no more. */
 static size_t find_first(const char *directory, char (*ids)[RUN_ID_BYTES], size_t count, size_t wanted)
 {
     if (!chosen.project)
@@ -93,7 +93,7 @@ static weft_status runs_run(struct command_call *call, struct error *error)
     }
     if (!chosen.json && !shown)
         fprintf(call->output, "no runs yet; start one with weft run\n");
-    /* With --project it is known that there are older runs, not how many of them are the project's. */
+    /* With --project, it is unknown how many of the older runs are the project's. */
     else if (!chosen.json && first > 0)
         platform_list_cut(call->output, chosen.project ? "runs" : "runs are recorded", "newest",
                           chosen.project ? -1 : (int64_t)count, (int64_t)shown, "--last N shows more");

@@ -28,9 +28,8 @@ static const struct cli_option options[] = {
 };
 
 /*
- * The project of a run: what was said, or what the server has for those who say nothing. It has nothing where one's
- * name is that of a project of several: then it is "default", which is made for its first run where one person has the
- * server for themselves.
+ * Choose the project of a run: --project, $WEFT_PROJECT, or the server's default for this user. The server has none if
+ * the user's name is taken by a project of others. Without tokens, "default" is used then; it is made with its first run.
  */
 static weft_status choose_project(const struct platform *platform, const char **project, struct error *error)
 {
@@ -44,7 +43,7 @@ static weft_status choose_project(const struct platform *platform, const char **
     return platform_name_check(*project, "the project", error);
 }
 
-/* Who may make it, and how, where no project's name is near. */
+/* Add how to make the project, if no existing name is close. */
 static weft_status tell_unknown(struct platform *platform, const char *project, struct error *error)
 {
     const weft_status status = platform_project_unknown(platform, project, error);
@@ -84,8 +83,8 @@ static weft_status submit_submit(struct command_call *call, struct platform *pla
     if (status == WEFT_OK)
         status = run_submit_send(call, platform, &path, &body, done, &chosen.shown, error);
     json_end(&body);
-    /* Without tokens a project that is missing is made with its first run, and one's personal one is with tokens, too:
-     * that is not what is wrong. */
+    /* Without tokens, a missing project is made with its first run, and so is a personal one with tokens: then the
+     * error has another cause. */
     return status == WEFT_OK || !field_true(platform->server, "tokens") || strcmp(project, platform->user) == 0
                ? status
                : tell_unknown(platform, project, error);
