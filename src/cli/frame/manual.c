@@ -99,13 +99,23 @@ static void manual_options(FILE *output, const struct command *command, const st
         fputs(form->end, output);
 }
 
+/* Call `write` for all commands of `table`. Subcommands come before a command that can run itself. */
+static void manual_commands(FILE *output, const char *prefix, const struct command *const *table, size_t count,
+                            void (*write)(FILE *output, const char *name, const struct command *command))
+{
+    for (size_t i = 0; i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s %s", prefix, table[i]->name);
+        if (!table[i]->run)
+            write(output, name, table[i]);
+        manual_commands(output, name, table[i]->subcommands, table[i]->subcommand_count, write);
+        if (table[i]->run)
+            write(output, name, table[i]);
+    }
+}
+
 static void man_command(FILE *output, const char *name, const struct command *command)
 {
-    for (size_t i = 0; i < command->subcommand_count; i++) {
-        char nested[64];
-        snprintf(nested, sizeof nested, "%s %s", name, command->subcommands[i]->name);
-        man_command(output, nested, command->subcommands[i]);
-    }
     if (!command->run)
         return;
     fprintf(output, ".Ss ");
@@ -166,11 +176,7 @@ void help_manual(FILE *output, const struct command *const *table, size_t count)
             "Sizes may be written with K, M, G or T (powers of 1024).\n"
             ".Sh COMMANDS\n",
             weft_version());
-    for (size_t i = 0; i < count; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "weft %s", table[i]->name);
-        man_command(output, name, table[i]);
-    }
+    manual_commands(output, "weft", table, count, man_command);
     man_environment(output);
     fputs(".Sh EXIT STATUS\n"
           "0 on success; 1 on a failure, one error message on standard error; 2 if the command line cannot be "
@@ -195,16 +201,10 @@ static void markdown_option(FILE *output, const struct cli_option *option)
 
 static void markdown_command(FILE *output, const char *name, const struct command *command)
 {
-    if (!command->run)
-        fprintf(output, "## %s\n\n%s.\n\n", name, command->summary);
-    for (size_t i = 0; i < command->subcommand_count; i++) {
-        char nested[64];
-        snprintf(nested, sizeof nested, "%s %s", name, command->subcommands[i]->name);
-        markdown_command(output, nested, command->subcommands[i]);
-    }
+    fprintf(output, "## %s\n\n%s.\n\n", name, command->summary);
     if (!command->run)
         return;
-    fprintf(output, "## %s\n\n%s.\n\n    ", name, command->summary);
+    fputs("    ", output);
     help_usage(output, name, command);
     fputs("\n\n", output);
     if (command->description)
@@ -221,11 +221,7 @@ void help_reference(FILE *output, const struct command *const *table, size_t cou
     fputs("# The weft command\n\nMade by `weft help --markdown` from the tables of options; the man page weft(1) says "
           "the same.\n\n",
           output);
-    for (size_t i = 0; i < count; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "weft %s", table[i]->name);
-        markdown_command(output, name, table[i]);
-    }
+    manual_commands(output, "weft", table, count, markdown_command);
     size_t variable_count;
     const struct configuration_variable *variables = configuration_variables(&variable_count);
     fputs("## Environment\n\n| variable | default | range | meaning |\n|---|---|---|---|\n", output);

@@ -87,19 +87,15 @@ static const char *metrics_text(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? text_printable(value->valuestring) : "";
 }
 
-/* The long table also has the range over ranks. */
-static const struct table_column short_columns[] = {{.title = "name", .least = 24},
-                                                    {.title = "last", .right = true},
-                                                    {.title = "step", .right = true},
-                                                    {.title = "ranks", .right = true},
-                                                    {.title = "when"}};
-static const struct table_column long_columns[] = {{.title = "name", .least = 24},
-                                                   {.title = "last", .right = true},
-                                                   {.title = "lowest", .right = true},
-                                                   {.title = "highest", .right = true},
-                                                   {.title = "step", .right = true},
-                                                   {.title = "ranks", .right = true},
-                                                   {.title = "when"}};
+static const struct table_column columns[] = {{.title = "name", .least = 24},
+                                              {.title = "last", .right = true},
+                                              {.title = "lowest", .right = true},
+                                              {.title = "highest", .right = true},
+                                              {.title = "step", .right = true},
+                                              {.title = "ranks", .right = true},
+                                              {.title = "when"}};
+#define LOWEST_COLUMN  2 /* this and the next one are shown if a metric is of several ranks */
+#define HIGHEST_COLUMN 3
 
 static bool is_of_several(const cJSON *metric)
 {
@@ -115,18 +111,7 @@ static void metrics_put_value(struct table *table, const cJSON *metric, const ch
     table_put(table, "%s", value);
 }
 
-static void put_spread(struct table *table, const cJSON *metric)
-{
-    if (is_of_several(metric)) {
-        metrics_put_value(table, metric, "lowest");
-        metrics_put_value(table, metric, "highest");
-    } else {
-        table_put(table, "-");
-        table_put(table, "-");
-    }
-}
-
-static void put_metric(struct table *table, const cJSON *metric, bool spread)
+static void put_metric(struct table *table, const cJSON *metric)
 {
     const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
     const double step = metrics_number(last, "step"), moment = metrics_number(last, "time");
@@ -136,8 +121,13 @@ static void put_metric(struct table *table, const cJSON *metric, bool spread)
         moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
     table_put(table, "%s", metrics_text(metric, "name"));
     metrics_put_value(table, metric, "value");
-    if (spread)
-        put_spread(table, metric);
+    if (is_of_several(metric)) {
+        metrics_put_value(table, metric, "lowest");
+        metrics_put_value(table, metric, "highest");
+    } else {
+        table_put(table, "-");
+        table_put(table, "-");
+    }
     if (isfinite(step) && strncmp(metrics_text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
         table_put(table, "%.0f", step);
     else
@@ -160,12 +150,13 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
                                 : " yet");
         return WEFT_OK;
     }
-    cJSON_ArrayForEach(metric, metrics) spread = spread || is_of_several(metric);
-    if (spread)
-        table_begin(&table, long_columns, sizeof long_columns / sizeof *long_columns);
-    else
-        table_begin(&table, short_columns, sizeof short_columns / sizeof *short_columns);
-    cJSON_ArrayForEach(metric, metrics) put_metric(&table, metric, spread);
+    table_begin(&table, columns, ARRAY_SIZE(columns));
+    cJSON_ArrayForEach(metric, metrics)
+    {
+        spread = spread || is_of_several(metric);
+        put_metric(&table, metric);
+    }
+    table.hidden[LOWEST_COLUMN] = table.hidden[HIGHEST_COLUMN] = !spread;
     weft_status status = table_print(&table, output, error);
     table_end(&table);
     if (status == WEFT_OK && field_true(reply, "more"))
