@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define AHEAD  7 /* less than NEAR_TURNS */
+#define AHEAD  7 /* less than SHARED_TURNS */
 #define ROUNDS 200
 
 static _Atomic int through; /* rounds of broadcasts that the root has returned from */

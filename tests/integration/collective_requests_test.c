@@ -314,7 +314,7 @@ static void test_the_same_bits_wherever_ranks_lie(void **state)
     assert_int_equal(one_node.moved[CONTEXT_FABRIC].messages_sent, 0);
     assert_true(two_nodes.moved[CONTEXT_FABRIC].bytes_sent > 0);
     assert_true(four_nodes.moved[CONTEXT_FABRIC].bytes_sent > 0);
-    assert_int_equal(four_nodes.moved[CONTEXT_NEAR].messages_sent, 0);
+    assert_int_equal(four_nodes.moved[CONTEXT_SHM].messages_sent, 0);
     /* A hierarchy sends no more over the slow links than ranks that are all apart. */
     assert_true(two_nodes.moved[CONTEXT_FABRIC].bytes_sent <= four_nodes.moved[CONTEXT_FABRIC].bytes_sent);
 }

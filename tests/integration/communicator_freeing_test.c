@@ -18,7 +18,7 @@
 
 /* Requests keep their scratch: an operation that is late for the first time may leave some. It is less than what
  * hundreds of communicators would leave. */
-#define KEPT_MOST (10 * sizeof(struct near_block))
+#define KEPT_MOST (10 * sizeof(struct shared_block))
 
 static const struct world worlds[] = {
     {.ranks = 2},
@@ -112,7 +112,8 @@ static int free_in_any_order(weft_context *context, int rank, void *argument)
     CHECK(weft_barrier(world) == WEFT_OK);
     free(data);
     /* Of a round's communicators, those of the round before, and staging of the last that were used. */
-    CHECK(most < (uint64_t)weft_comm_size(world) * 3 * KINDS * (sizeof(struct near_block) + 8 * COUNT * sizeof(float)));
+    CHECK(most <
+          (uint64_t)weft_comm_size(world) * 3 * KINDS * (sizeof(struct shared_block) + 8 * COUNT * sizeof(float)));
     return wait_for_memory(context, rank, before);
 }
 

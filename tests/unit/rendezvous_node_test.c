@@ -128,7 +128,7 @@ static void strangers_in_a_node_disturb_nothing(void **state)
     guest_start_in_node(&joined[0], &place, 0, 3, 3, 20);
     find_near_name(name, sizeof name);
     for (int i = 0; i < 40; i++) {
-        strangers[i] = address_connect_near(name);
+        strangers[i] = address_connect_unix(name);
         assert_true(strangers[i] >= 0);
         (void)!send(strangers[i], words[i % 4], strlen(words[i % 4]), MSG_NOSIGNAL);
     }
@@ -155,7 +155,7 @@ static void a_taken_name_keeps_nobody_out(void **state)
     eventfd_write(first.client.stop, 1);
     assert_int_equal(guest_end(&first), WEFT_ERROR_STATE);
     close(first.client.stop);
-    int taken = address_listen_near(name);
+    int taken = address_listen_unix(name);
     assert_true(taken >= 0);
     for (uint32_t rank = 0; rank < 3; rank++)
         guest_start_in_node(&joined[rank], &place, rank, 3, 3, 20);

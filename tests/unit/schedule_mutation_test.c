@@ -314,7 +314,7 @@ static void judge(struct schedule **schedules, const struct schedule_shape *shap
 /* What mutants of a set of schedules would be made of: equal sets have equal mutants. */
 static uint64_t hash_schedules(struct schedule *const *schedules, const struct schedule_shape *shape)
 {
-    uint64_t words[] = {shape->collective, shape->ranks, shape->in_place, schedules_use_near(schedules, shape->ranks)},
+    uint64_t words[] = {shape->collective, shape->ranks, shape->in_place, schedules_use_shm(schedules, shape->ranks)},
              hash;
     hash = hash_bytes(words, sizeof words, 0);
     if (words[3])

@@ -87,7 +87,7 @@ weft_status request_run(weft_comm *comm, const struct call *call)
 {
     if (!comm)
         return missing_communicator(call);
-    execution_near_expect(comm);
+    execution_shm_prefetch(comm);
     progress_enter(comm->context);
     weft_status status = collective_request_run(comm, call);
     progress_leave(comm->context);

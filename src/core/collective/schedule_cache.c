@@ -117,7 +117,7 @@ static weft_status schedule_cache_survey(struct schedule_entry *entry, struct er
     for (uint32_t lane = 0; lane < schedule->lane_count; lane++)
         for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
             const struct step *step = &schedule->steps[i];
-            entry->near |= step->kind >= STEP_EXPOSE;
+            entry->uses_shm |= step->kind >= STEP_EXPOSE;
             entry->exchanges |= step->kind == STEP_EXCHANGE;
             entry->exposes |= step->kind == STEP_EXPOSE;
             if ((step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD) &&
@@ -135,12 +135,12 @@ static weft_status schedule_cache_survey(struct schedule_entry *entry, struct er
 
 /* The schedule of this rank: by a loaded schedule, the algorithm asked for, or the tuner's choice. */
 static weft_status schedule_cache_generate(weft_comm *comm, const struct schedule_key *key, struct schedule **schedule,
-                                           bool *near, struct error *error)
+                                           bool *shm, struct error *error)
 {
     const struct schedule_shape shape = schedule_shape_of(comm, key);
     if (key->algorithm >= SCHEDULE_KEY_LOADED)
         return loaded_schedules_of_rank(&comm->loaded, key->algorithm - SCHEDULE_KEY_LOADED, &shape, comm->rank,
-                                        schedule, near, error);
+                                        schedule, shm, error);
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape.collective, &count), *algorithm = NULL;
     weft_status status = comm_check_present(comm, error);
@@ -157,8 +157,8 @@ static weft_status schedule_cache_make(weft_comm *comm, const struct schedule_ke
                                        struct error *error)
 {
     struct schedule *schedule = NULL;
-    bool near = false; /* of other ranks, in a schedule: all count an operation as near, or none */
-    weft_status status = schedule_cache_generate(comm, key, &schedule, &near, error);
+    bool shm = false; /* of any rank: all count the operation among those through shared memory, or none does */
+    weft_status status = schedule_cache_generate(comm, key, &schedule, &shm, error);
     if (status != WEFT_OK)
         return status;
     struct schedule_entry *entry = calloc(1, sizeof *entry);
@@ -171,7 +171,7 @@ static weft_status schedule_cache_make(weft_comm *comm, const struct schedule_ke
     if (status == WEFT_OK)
         status = schedule_cache_survey(entry, error);
     if (entry)
-        entry->near |= near;
+        entry->uses_shm |= shm;
     schedule_free(schedule);
     if (status != WEFT_OK) {
         if (entry)

@@ -35,7 +35,7 @@ uint32_t leaves_partner(uint32_t nodes, uint32_t round, uint32_t node)
 enum aspect { BANDWIDTH, LATENCY };
 
 /* The larger, the nearer. */
-static double nearness(const struct leaves_measured *measured, enum aspect aspect, uint32_t a, uint32_t b)
+static double closeness(const struct leaves_measured *measured, enum aspect aspect, uint32_t a, uint32_t b)
 {
     const struct link_cost *cost = &measured->costs[a < b ? a * measured->nodes + b : b * measured->nodes + a];
     return aspect == BANDWIDTH ? cost->bytes_per_second : 1 / (cost->latency + 2 * cost->overhead + 1e-12);
@@ -47,8 +47,9 @@ static int leaves_by_value(const void *first, const void *second)
     return (a > b) - (a < b);
 }
 
-/* Nodes with a chain of near pairs between them become one leaf; returns how many leaves. */
-static uint32_t join_near(const struct leaves_measured *measured, enum aspect aspect, double border, uint32_t *leaf)
+/* Nodes with a chain of local pairs between them become one leaf; returns how many leaves. */
+static uint32_t join_close_nodes(const struct leaves_measured *measured, enum aspect aspect, double border,
+                                 uint32_t *leaf)
 {
     uint32_t n = measured->nodes, leaves = 0;
     for (uint32_t node = 0; node < n; node++)
@@ -61,7 +62,7 @@ static uint32_t join_near(const struct leaves_measured *measured, enum aspect as
             grew = false;
             for (uint32_t a = node; a < n; a++)
                 for (uint32_t b = node + 1; leaf[a] == leaves && b < n; b++)
-                    if (leaf[b] == UINT32_MAX && a != b && nearness(measured, aspect, a, b) > border) {
+                    if (leaf[b] == UINT32_MAX && a != b && closeness(measured, aspect, a, b) > border) {
                         leaf[b] = leaves;
                         grew = true;
                     }
@@ -84,7 +85,7 @@ static bool is_consistent(const struct leaves_measured *measured, enum aspect as
     }
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            if (leaf[a] == leaf[b] && nearness(measured, aspect, a, b) <= border)
+            if (leaf[a] == leaf[b] && closeness(measured, aspect, a, b) <= border)
                 return false;
     return leaves > 1 && alone <= 1;
 }
@@ -95,7 +96,7 @@ static uint32_t group_by(const struct leaves_measured *measured, enum aspect asp
     uint32_t n = measured->nodes, count = 0;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            values[count++] = nearness(measured, aspect, a, b);
+            values[count++] = closeness(measured, aspect, a, b);
     qsort(values, count, sizeof *values, leaves_by_value);
     double limit = 1e300; /* gaps as wide as this have been tried */
     for (uint32_t tried = 0; tried < GAPS_MOST; tried++) {
@@ -110,7 +111,7 @@ static uint32_t group_by(const struct leaves_measured *measured, enum aspect asp
         if (widest < GAP_LEAST)
             return 1;
         limit = widest;
-        uint32_t leaves = join_near(measured, aspect, border, leaf);
+        uint32_t leaves = join_close_nodes(measured, aspect, border, leaf);
         if (is_consistent(measured, aspect, border, leaf, leaves))
             return leaves;
     }
@@ -164,7 +165,7 @@ static double uplink_of(const struct leaves_measured *measured, const uint32_t *
             for (uint32_t node = 0; node < n; node++) {
                 uint32_t partner = leaves_partner(n, round, node);
                 if (leaf[node] == group && leaf[partner] != group)
-                    together += nearness(measured, BANDWIDTH, node, partner);
+                    together += closeness(measured, BANDWIDTH, node, partner);
             }
             values[group] = together > values[group] ? together : values[group];
         }

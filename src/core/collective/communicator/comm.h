@@ -7,15 +7,15 @@
  * making and freeing communicators happens while no other call is under way (weft.h).
  *
  * Making is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of its
- * ranks, so that order, limits and diagnosis are those of all operations. Releasing is local: what near ranks may still
- * read (control lines, staging) stays in context.released until each of them has counted itself in near_block.released.
+ * ranks, so that order, limits and diagnosis are those of all operations. Releasing is local: what local ranks may still
+ * read (control lines, staging) stays in context.released until each of them has counted itself in shared_block.released.
  */
 #ifndef WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
 #define WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
 
 #include "core/collective/internal/loaded_schedules.h"
-#include "core/collective/internal/near_lines.h"
 #include "core/collective/internal/schedule_cache.h"
+#include "core/collective/internal/shared_lines.h"
 #include "core/collective/internal/staging.h"
 #include "core/schedule/format/shape.h"
 
@@ -52,17 +52,17 @@ struct weft_comm {
     uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l; NULL: not
                                       known, or one only */
 
-    /* What near ranks show one another. */
-    struct near_block *mine;
-    struct near_block **blocks; /**< blocks[r]: as mapped here; NULL for a rank that is not near */
-    char **bases;               /**< bases[r]: its heap as mapped here, or NULL */
-    uint32_t near_count;        /**< near ranks other than this one */
-    uint32_t *near_ranks;       /**< their ranks here ... */
-    uint32_t *near_world;       /**< ... and in the world */
-    uint64_t near_number;       /**< near operations begun */
-    uint64_t near_credit;       /**< all near ranks are known to have begun this one */
-    uint64_t near_agreed;       /**< their histories have been compared up to this one (near_lines.h) */
-    uint32_t near_stranger;     /**< rank of one that made other calls, + 1; 0: none is known */
+    /* What local ranks show one another. */
+    struct shared_block *mine;
+    struct shared_block **blocks; /**< blocks[r]: as mapped here; NULL for a rank that is not near */
+    char **bases;                 /**< bases[r]: its heap as mapped here, or NULL */
+    uint32_t local_peer_count;    /**< local ranks other than this one */
+    uint32_t *local_peers;        /**< their ranks here ... */
+    uint32_t *local_peers_world;  /**< ... and in the world */
+    uint64_t shm_number;          /**< shared-memory operations begun */
+    uint64_t shm_credit;          /**< all local ranks are known to have begun this one */
+    uint64_t shm_agreed;          /**< their histories have been compared up to this one (shared_lines.h) */
+    uint32_t shm_mismatch;        /**< rank of one that made other calls, + 1; 0: none is known */
     struct staging staging;
     const void **sources; /**< room for the operands of one sum ... */
     void **targets;       /**< ... and for the places where it goes */
@@ -121,7 +121,7 @@ weft_status comm_check_present(const struct weft_comm *comm, struct error *error
 void comm_discard(struct weft_comm *comm);
 
 /**
- * Free those of context.released whose near ranks have released them, too. With the progress_lock; the helper thread calls it
+ * Free those of context.released whose local ranks have released them, too. With the progress_lock; the helper thread calls it
  * at every turn.
  */
 void comm_reclaim(weft_context *context);

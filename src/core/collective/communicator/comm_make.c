@@ -50,7 +50,7 @@ static void free_schedules(weft_comm *comm)
     loaded_schedules_free(&comm->loaded);
 }
 
-/* What near ranks see. */
+/* What local ranks see. */
 static void free_shared(weft_comm *comm)
 {
     struct heap *heap = comm->context->heap;
@@ -67,8 +67,8 @@ static void free_tables(weft_comm *comm)
         free(comm->above[level]);
     free(comm->blocks);
     free(comm->bases);
-    free(comm->near_ranks);
-    free(comm->near_world);
+    free(comm->local_peers);
+    free(comm->local_peers_world);
     free(comm->sent);
     free(comm->received);
     free(comm->subsets);
@@ -90,7 +90,7 @@ void comm_retire(struct weft_comm *comm)
     free_schedules(comm);
     free_shared(comm);
     comm->retired = true;
-    comm->near_count = 0;
+    comm->local_peer_count = 0;
     if (comm == comm->context->world)
         comm->context->world = NULL;
 }
@@ -118,14 +118,14 @@ static weft_status comm_make_allocate(weft_context *context, uint32_t size, stru
     comm->nodes = calloc(size, sizeof *comm->nodes);
     comm->blocks = calloc(size, sizeof *comm->blocks);
     comm->bases = calloc(size, sizeof *comm->bases);
-    comm->near_ranks = calloc(size, sizeof *comm->near_ranks);
-    comm->near_world = calloc(size, sizeof *comm->near_world);
+    comm->local_peers = calloc(size, sizeof *comm->local_peers);
+    comm->local_peers_world = calloc(size, sizeof *comm->local_peers_world);
     comm->sent = calloc(size, sizeof *comm->sent);
     comm->received = calloc(size, sizeof *comm->received);
     comm->sources = calloc(size, sizeof *comm->sources);
     comm->targets = calloc(size + 1, sizeof *comm->targets); /* every rank's output, and staging */
-    if (!comm->world || !comm->nodes || !comm->blocks || !comm->bases || !comm->near_ranks || !comm->near_world ||
-        !comm->sent || !comm->received || !comm->sources || !comm->targets) {
+    if (!comm->world || !comm->nodes || !comm->blocks || !comm->bases || !comm->local_peers ||
+        !comm->local_peers_world || !comm->sent || !comm->received || !comm->sources || !comm->targets) {
         comm_discard(comm);
         return error_memory(error, size * 10 * sizeof(uint64_t), "a communicator");
     }
@@ -178,10 +178,10 @@ static weft_status comm_make_settle(struct weft_comm *comm, const uint32_t *memb
         if (!shm_reaches(context->shm, world))
             continue;
         comm->bases[r] = shm_peer_base(context->shm, world);
-        comm->blocks[r] = (struct near_block *)(comm->bases[r] + introduction->block);
+        comm->blocks[r] = (struct shared_block *)(comm->bases[r] + introduction->block);
         if (world != context->rank) {
-            comm->near_ranks[comm->near_count] = r;
-            comm->near_world[comm->near_count++] = world;
+            comm->local_peers[comm->local_peer_count] = r;
+            comm->local_peers_world[comm->local_peer_count++] = world;
         }
     }
     comm->blocks[comm->rank] = comm->mine;
@@ -331,9 +331,9 @@ static weft_status comm_meet(weft_context *context, const struct founders *found
         return fail_all(context, error);
     }
     struct introduction mine = {.color = color, .key = key, .next_id = context->next_id};
-    mine.status = (uint32_t)heap_alloc(context->heap, sizeof(struct near_block), &block, error);
+    mine.status = (uint32_t)heap_alloc(context->heap, sizeof(struct shared_block), &block, error);
     if (mine.status == WEFT_OK)
-        mine.block = heap_offset(context->heap, block, sizeof(struct near_block));
+        mine.block = heap_offset(context->heap, block, sizeof(struct shared_block));
     struct error refused;
     error_clear(&refused);
     weft_status status = introduce(context, founders, &mine, introductions, &refused);
@@ -502,7 +502,7 @@ static void log_departure(weft_comm *comm, enum call_purpose purpose)
     operation_log_end(operation_log_add(comm->context->log, comm, &call, comm->sequence, comm->tag));
 }
 
-/* Free what is this rank's alone, and the rest as soon as all near ranks have come as far. With the progress_lock. */
+/* Free what is this rank's alone, and the rest as soon as all local ranks have come as far. With the progress_lock. */
 static void comm_make_release(weft_comm *comm)
 {
     weft_context *context = comm->context;
@@ -514,8 +514,8 @@ static void comm_make_release(weft_comm *comm)
     }
     log_departure(comm, CALL_FREE);
     /* This rank's last look at what is theirs. */
-    for (uint32_t i = 0; i < comm->near_count; i++)
-        atomic_fetch_add_explicit(&comm->blocks[comm->near_ranks[i]]->released, 1, memory_order_release);
+    for (uint32_t i = 0; i < comm->local_peer_count; i++)
+        atomic_fetch_add_explicit(&comm->blocks[comm->local_peers[i]]->released, 1, memory_order_release);
     unlink_comm(comm);
     free_schedules(comm);
     free_tables(comm);
@@ -529,7 +529,7 @@ static void free_released(weft_context *context, bool all)
     weft_comm *kept = NULL;
     for (weft_comm *comm = atomic_load_explicit(&context->released, memory_order_relaxed), *next; comm; comm = next) {
         next = comm->next;
-        if (all || atomic_load_explicit(&comm->mine->released, memory_order_acquire) == comm->near_count) {
+        if (all || atomic_load_explicit(&comm->mine->released, memory_order_acquire) == comm->local_peer_count) {
             free_shared(comm);
             free(comm);
         } else {

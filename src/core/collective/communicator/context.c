@@ -208,7 +208,7 @@ weft_status context_tell_all(weft_context *context, const char *what, const void
     return WEFT_OK;
 }
 
-static weft_status open_near(weft_context *context, struct error *error)
+static weft_status context_open_shm(weft_context *context, struct error *error)
 {
     struct shm_endpoint mine, *all = NULL;
     uint64_t secret = hash_bytes(context->secret, sizeof context->secret, 0);
@@ -217,10 +217,10 @@ static weft_status open_near(weft_context *context, struct error *error)
         return status;
     shm_set_control(context->shm, context->control);
     shm_endpoint_info(context->shm, &mine);
-    status = context_tell_all(context, "near endpoint infos", &mine, sizeof mine, (void **)&all, error);
+    status = context_tell_all(context, "shared-memory endpoints", &mine, sizeof mine, (void **)&all, error);
     uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
     if (status == WEFT_OK && !ranks)
-        status = error_memory(error, context->ranks * sizeof *ranks, "the near ranks");
+        status = error_memory(error, context->ranks * sizeof *ranks, "the local ranks");
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
         if (strcmp(context->endpoints[r].machine, context->endpoints[context->rank].machine) == 0) {
             all[count] = all[r];
@@ -231,7 +231,7 @@ static weft_status open_near(weft_context *context, struct error *error)
     free(ranks);
     free(all);
     if (status == WEFT_OK)
-        context->transports[CONTEXT_NEAR] = shm_transport(context->shm);
+        context->transports[CONTEXT_SHM] = shm_transport(context->shm);
     return status;
 }
 
@@ -332,8 +332,8 @@ weft_status context_open_epoch(weft_context *context, const struct fabric *forme
     control_publish_log(context->control, context->log, operation_log_describe);
     status = progress_open(context, error);
     if (status == WEFT_OK)
-        status = open_near(context, error);
-    startup_end(&context->startup, STARTUP_NEAR);
+        status = context_open_shm(context, error);
+    startup_end(&context->startup, STARTUP_SHM);
     if (status == WEFT_OK)
         status = open_fabric(context, former, error);
     startup_end(&context->startup, STARTUP_NETWORK);

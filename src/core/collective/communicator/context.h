@@ -28,7 +28,7 @@ struct weft_process {
 };
 
 /** Transports by number, for counters and progress. */
-enum { CONTEXT_NEAR, CONTEXT_FABRIC, CONTEXT_TRANSPORTS };
+enum { CONTEXT_SHM, CONTEXT_FABRIC, CONTEXT_TRANSPORTS };
 
 struct weft_context {
     uint32_t rank, ranks;
@@ -59,7 +59,7 @@ struct weft_context {
 
     struct weft_comm *world;
     struct weft_comm *comms;              /**< all of them */
-    _Atomic(struct weft_comm *) released; /**< freed here, but near ranks may still look at their memory */
+    _Atomic(struct weft_comm *) released; /**< freed here, but local ranks may still look at their memory */
     uint32_t next_id;                     /**< of a communicator: larger than any this rank is part of */
     struct tuner tuner;
 

@@ -17,40 +17,40 @@
 enum exchange_room exchange_room(const struct schedule *schedule, uint64_t block_bytes)
 {
     const uint64_t bytes = block_bytes * collective_widest_input(schedule->collective, schedule->ranks);
-    return bytes <= SCHEDULE_LINE_BYTES ? EXCHANGE_LINE : bytes <= NEAR_SHORT_BYTES ? EXCHANGE_SHORT : EXCHANGE_LONG;
+    return bytes <= SCHEDULE_LINE_BYTES ? EXCHANGE_LINE : bytes <= SHARED_SHORT_BYTES ? EXCHANGE_SHORT : EXCHANGE_LONG;
 }
 
 uint32_t exchange_ahead(enum exchange_room room)
 {
-    return room == EXCHANGE_LONG ? NEAR_LONG_TURNS - 1 : NEAR_TURNS - 1;
+    return room == EXCHANGE_LONG ? SHARED_LONG_TURNS - 1 : SHARED_TURNS - 1;
 }
 
 /* Where the contribution of the rank to which `block` belongs lies. */
-static uint8_t *contribution_in(struct near_block *block, const struct exchange_operation *operation)
+static uint8_t *contribution_in(struct shared_block *block, const struct exchange_operation *operation)
 {
     switch (operation->room) {
     case EXCHANGE_LINE:
-        return block->first[operation->number % NEAR_TURNS].inlined;
+        return block->first[operation->number % SHARED_TURNS].inlined;
     case EXCHANGE_SHORT:
-        return block->short_annex[operation->number % NEAR_TURNS];
+        return block->short_annex[operation->number % SHARED_TURNS];
     default:
-        return block->long_annex[operation->number % NEAR_LONG_TURNS];
+        return block->long_annex[operation->number % SHARED_LONG_TURNS];
     }
 }
 
 void exchange_publish(const struct exchange_operation *operation, uint64_t bytes)
 {
     weft_comm *comm = operation->comm;
-    struct near_line *line = &comm->mine->first[operation->number % NEAR_TURNS];
+    struct shared_line *line = &comm->mine->first[operation->number % SHARED_TURNS];
     line->tag = operation->tag;
-    near_history_note(comm->mine, operation->number, operation->tag);
+    shared_history_note(comm->mine, operation->number, operation->tag);
     uint8_t *place = contribution_in(comm->mine, operation);
     if (bytes == 8) {
         memcpy(place, operation->call->input, 8);
     } else {
         copy_bytes(place, operation->call->input, bytes, false);
     }
-    atomic_store_explicit(&line->counter, (operation->number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
+    atomic_store_explicit(&line->counter, (operation->number << SHARED_SIGNAL_BITS) + 1, memory_order_release);
 }
 
 /*
@@ -61,7 +61,7 @@ static void expect_next(const struct exchange_operation *operation, uint64_t byt
 {
 #if defined(__x86_64__)
     if (operation->room == EXCHANGE_LINE)
-        return; /* execution_near_expect() has seen to it */
+        return; /* execution_shm_prefetch() has seen to it */
     struct exchange_operation next = *operation;
     next.number++;
     uint8_t *place = contribution_in(next.comm->mine, &next);
@@ -99,19 +99,19 @@ enum exchange_sight exchange_look(const struct exchange_operation *operation, ui
     const weft_comm *comm = operation->comm;
     const struct schedule_group *group = &operation->schedule->groups[operation->schedule->steps[0].peer];
     const uint32_t *members = operation->schedule->members + group->first;
-    const uint64_t wanted = (operation->number << NEAR_SIGNAL_BITS) + 1;
+    const uint64_t wanted = (operation->number << SHARED_SIGNAL_BITS) + 1;
     uint32_t end, first = awaited_members(operation->schedule, &end);
     for (*looked = *looked < first ? first : *looked; *looked < end; ++*looked) {
-        const struct near_line *line = &comm->blocks[members[*looked]]->first[operation->number % NEAR_TURNS];
+        const struct shared_line *line = &comm->blocks[members[*looked]]->first[operation->number % SHARED_TURNS];
         uint64_t counter = atomic_load_explicit(&line->counter, memory_order_acquire);
-        if (counter >> NEAR_SIGNAL_BITS == operation->number && line->tag != operation->tag)
+        if (counter >> SHARED_SIGNAL_BITS == operation->number && line->tag != operation->tag)
             return EXCHANGE_MISMATCH;
         if (counter < wanted)
             return EXCHANGE_WAITS;
     }
     /* Of a giver that is ahead the lines to come are there already. */
     if (operation->schedule->steps[0].value == EXCHANGE_TAKE)
-        __builtin_prefetch(&comm->blocks[members[first]]->first[(operation->number + 4) % NEAR_TURNS]);
+        __builtin_prefetch(&comm->blocks[members[first]]->first[(operation->number + 4) % SHARED_TURNS]);
     return EXCHANGE_COMPLETE;
 }
 
@@ -183,7 +183,7 @@ void exchange_take(const struct exchange_operation *operation)
         break;
     }
     if (awaits_all(operation->schedule))
-        operation->comm->near_credit = operation->number; /* all have begun it */
+        operation->comm->shm_credit = operation->number; /* all have begun it */
 }
 
 /* ---- from beginning to end ---- */
@@ -204,20 +204,20 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
 {
     weft_context *context = comm->context;
     uint32_t awaited = 0;
-    if (!comm->near_count || call->vectors || call->collective == COLLECTIVE_SENDRECEIVE || comm->head ||
+    if (!comm->local_peer_count || call->vectors || call->collective == COLLECTIVE_SENDRECEIVE || comm->head ||
         context->grouping || context->trace || control_failed(context->control))
         return EXCHANGE_NOT;
     struct schedule_entry *entry = NULL;
     if (schedule_cache_serve(comm, call, &entry, error) != WEFT_OK)
         return EXCHANGE_FAILED;
     if (!entry->exchanges || entry->usage.block_bytes > entry->most_block_bytes ||
-        !execution_near_granted(comm, comm->near_number + 1, exchange_ahead(entry->usage.room), &awaited))
+        !execution_shm_granted(comm, comm->shm_number + 1, exchange_ahead(entry->usage.room), &awaited))
         return EXCHANGE_NOT;
     const uint64_t sequence = ++comm->sequence;
     const struct exchange_operation operation = {.comm = comm,
                                                  .call = call,
                                                  .schedule = entry->schedule,
-                                                 .number = ++comm->near_number,
+                                                 .number = ++comm->shm_number,
                                                  .tag = comm->tag =
                                                      schedule_entry_tag(entry, call, sequence, comm->tag),
                                                  .block_bytes = entry->usage.block_bytes,
@@ -225,7 +225,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
                                                  .finish = entry->usage.finishes ? &entry->usage.finish : NULL};
     exchange_publish(&operation, entry->usage.input_bytes);
     struct operation_entry *log = operation_log_add(context->log, comm, call, sequence, operation.tag);
-    shm_ring_all(context->shm, comm->near_world, comm->near_count);
+    shm_ring_all(context->shm, comm->local_peers_world, comm->local_peer_count);
     expect_next(&operation, entry->usage.input_bytes);
     if (schedule_entry_verify(entry, comm, error) != WEFT_OK)
         return EXCHANGE_FAILED;

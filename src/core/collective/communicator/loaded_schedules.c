@@ -11,7 +11,7 @@
 
 weft_status loaded_schedules_of_rank(const struct loaded_schedules *loaded, uint32_t number,
                                      const struct schedule_shape *shape, uint32_t rank, struct schedule **schedule,
-                                     bool *near, struct error *error)
+                                     bool *shm, struct error *error)
 {
     const struct loaded_schedule *one = loaded->all;
     while (one->number != number)
@@ -20,7 +20,7 @@ weft_status loaded_schedules_of_rank(const struct loaded_schedules *loaded, uint
     weft_status status = schedule_text_prove(one->written, shape, &schedules, error);
     if (status != WEFT_OK)
         return status;
-    *near = schedules_use_near(schedules, shape->ranks);
+    *shm = schedules_use_shm(schedules, shape->ranks);
     *schedule = schedules[rank];
     schedules[rank] = NULL;
     sweep_free(schedules, shape->ranks);

@@ -21,7 +21,7 @@ void startup_end(struct startup *startup, enum startup_phase phase)
 
 void startup_tell(weft_context *context)
 {
-    static const char *const names[] = {"rendezvous", "control plane", "near ranks",
+    static const char *const names[] = {"rendezvous", "control plane", "local ranks",
                                         "network",    "communicator",  "tuner"};
     const struct startup *startup = &context->startup;
     uint64_t all = 0;

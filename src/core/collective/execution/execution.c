@@ -121,7 +121,7 @@ static weft_status execution_bind(struct weft_request *request, uint64_t block_b
     binding->iterations = schedule_iterations(schedule, block_bytes);
     binding->stages = true;
     binding->streaming = false;
-    if (request->entry->near)
+    if (request->entry->uses_shm)
         binding->room = execution_round_up(binding->iterations > 1 ? schedule->segment_bytes : block_bytes);
     binding->finish = NULL;
     if (collective_reduces(call->collective) &&
@@ -381,7 +381,7 @@ weft_status execution_adopt(const struct exchange_operation *operation, struct s
         return status;
     request->sequence = sequence;
     request->tag = operation->tag;
-    request->near_number = operation->number;
+    request->shm_number = operation->number;
     request->log = log;
     progress_count(&operation->comm->context->progress, +1);
     enqueue(request);
@@ -398,7 +398,7 @@ void execution_cancel(struct weft_request *request, weft_status status)
         struct transfer *transfer = &request->lanes[i].transfer;
         if (transfer->state != TRANSFER_ACTIVE)
             continue;
-        uint32_t way = shm_reaches(context->shm, transfer->peer) ? CONTEXT_NEAR : CONTEXT_FABRIC;
+        uint32_t way = shm_reaches(context->shm, transfer->peer) ? CONTEXT_SHM : CONTEXT_FABRIC;
         context->transports[way]->cancel(context->transports[way], transfer);
         transfer->state = TRANSFER_IDLE;
         context->transfers[way]--;
@@ -421,7 +421,7 @@ bool execution_advance(struct weft_request *request)
     if (request->state == EXECUTION_QUEUED) {
         struct error error;
         error_clear(&error);
-        if (request->entry->near && !execution_near_begin(request, &error)) {
+        if (request->entry->uses_shm && !execution_shm_begin(request, &error)) {
             if (error.status != WEFT_OK)
                 progress_fail(request->comm->context, &error);
             return false;

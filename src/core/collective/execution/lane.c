@@ -28,7 +28,7 @@ static enum step_result lane_take_step(struct weft_request *request, struct lane
     case STEP_FINISH:
         return execution_step_local(request, lane, step);
     default:
-        return execution_step_near(request, lane, step);
+        return execution_step_shm(request, lane, step);
     }
 }
 

@@ -9,7 +9,7 @@
 static void message_step_settle(struct weft_request *request, struct lane *lane)
 {
     weft_context *context = request->comm->context;
-    context->transfers[shm_reaches(context->shm, lane->transfer.peer) ? CONTEXT_NEAR : CONTEXT_FABRIC]--;
+    context->transfers[shm_reaches(context->shm, lane->transfer.peer) ? CONTEXT_SHM : CONTEXT_FABRIC]--;
     lane->transfer.state = TRANSFER_IDLE;
 }
 
@@ -34,7 +34,7 @@ static enum step_result message_step_begin(struct weft_request *request, struct 
     weft_context *context = comm->context;
     struct transfer *transfer = &lane->transfer;
     uint32_t peer = comm->world[step->peer];
-    uint32_t way = shm_reaches(context->shm, peer) ? CONTEXT_NEAR : CONTEXT_FABRIC;
+    uint32_t way = shm_reaches(context->shm, peer) ? CONTEXT_SHM : CONTEXT_FABRIC;
     struct error error;
     error_clear(&error);
     transfer->peer = peer;

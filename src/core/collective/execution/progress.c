@@ -146,7 +146,7 @@ bool progress_round(weft_context *context)
         return false;
     }
     bool moved = false;
-    if (context->transfers[CONTEXT_NEAR] | context->transfers[CONTEXT_FABRIC])
+    if (context->transfers[CONTEXT_SHM] | context->transfers[CONTEXT_FABRIC])
         move_transports(context);
     for (struct weft_comm *comm = context->active, *next; comm; comm = next) {
         next = comm->next_active;
@@ -235,7 +235,7 @@ static int fabric_descriptor(const weft_context *context)
  */
 static bool is_idle(weft_context *context, bool *network_wakes)
 {
-    if (progress_round(context) || !transport_may_sleep(context, CONTEXT_NEAR))
+    if (progress_round(context) || !transport_may_sleep(context, CONTEXT_SHM))
         return false;
     *network_wakes = transport_may_sleep(context, CONTEXT_FABRIC);
     if (*network_wakes)

@@ -9,71 +9,72 @@
 #include <inttypes.h>
 #include <string.h>
 
-static struct near_line *own_line(const struct weft_request *request)
+static struct shared_line *own_line(const struct weft_request *request)
 {
-    return &request->comm->mine->first[request->near_number % NEAR_TURNS];
+    return &request->comm->mine->first[request->shm_number % SHARED_TURNS];
 }
 
-static const struct near_line *line_of(const struct weft_request *request, uint32_t rank)
+static const struct shared_line *line_of(const struct weft_request *request, uint32_t rank)
 {
-    return &request->comm->blocks[rank]->first[request->near_number % NEAR_TURNS];
+    return &request->comm->blocks[rank]->first[request->shm_number % SHARED_TURNS];
 }
 
 static uint64_t counter_of(const struct weft_request *request, uint32_t rank, uint32_t lane)
 {
-    const struct near_line *line = lane ? &request->comm->blocks[rank]->lanes[lane - 1] : line_of(request, rank);
+    const struct shared_line *line = lane ? &request->comm->blocks[rank]->lanes[lane - 1] : line_of(request, rank);
     return atomic_load_explicit(&line->counter, memory_order_acquire);
 }
 
-/* The line that the next near operation publishes is in the caches of those who read it two operations ago. */
-void execution_near_expect(const weft_comm *comm)
+/* The line that the next shared-memory operation publishes is in the caches of those who read it two operations ago. */
+void execution_shm_prefetch(const weft_comm *comm)
 {
 #if defined(__x86_64__)
-    if (comm->near_count)
-        __asm__ volatile("prefetchw %0" : : "m"(comm->mine->first[(comm->near_number + 1) % NEAR_TURNS]));
+    if (comm->local_peer_count)
+        __asm__ volatile("prefetchw %0" : : "m"(comm->mine->first[(comm->shm_number + 1) % SHARED_TURNS]));
 #endif
 }
 
 /* ---- beginning ---- */
 
 /*
- * Whether near ranks, which are seen to have begun operation `number`, have made the same calls up to the last that the
+ * Whether local ranks, which are seen to have begun operation `number`, have made the same calls up to the last that the
  * history keeps. Nobody is so far ahead that it could have been overwritten: 64 operations, where 30 are the most.
  */
 static bool have_one_history(weft_comm *comm, uint64_t number)
 {
-    const uint64_t kept = number / NEAR_HISTORY_STEP * NEAR_HISTORY_STEP;
-    if (kept <= comm->near_agreed)
+    const uint64_t kept = number / SHARED_HISTORY_STEP * SHARED_HISTORY_STEP;
+    if (kept <= comm->shm_agreed)
         return true;
-    const uint64_t mine = atomic_load_explicit(near_history(comm->mine, kept), memory_order_relaxed);
-    for (uint32_t i = 0; i < comm->near_count; i++)
-        if (atomic_load_explicit(near_history(comm->blocks[comm->near_ranks[i]], kept), memory_order_relaxed) != mine) {
-            comm->near_stranger = comm->near_ranks[i] + 1;
+    const uint64_t mine = atomic_load_explicit(shared_history(comm->mine, kept), memory_order_relaxed);
+    for (uint32_t i = 0; i < comm->local_peer_count; i++)
+        if (atomic_load_explicit(shared_history(comm->blocks[comm->local_peers[i]], kept), memory_order_relaxed) !=
+            mine) {
+            comm->shm_mismatch = comm->local_peers[i] + 1;
             return false;
         }
-    comm->near_agreed = kept;
+    comm->shm_agreed = kept;
     return true;
 }
 
-/* Whether all near ranks are seen to have begun operation `number`. */
+/* Whether all local ranks are seen to have begun operation `number`. */
 static bool begun_by_all(weft_comm *comm, uint64_t number, uint32_t *awaited)
 {
-    for (uint32_t i = 0; i < comm->near_count; i++) {
-        const struct near_line *line = &comm->blocks[comm->near_ranks[i]]->first[number % NEAR_TURNS];
-        if (atomic_load_explicit(&line->counter, memory_order_acquire) < number << NEAR_SIGNAL_BITS) {
-            *awaited = comm->near_world[i] + 1;
+    for (uint32_t i = 0; i < comm->local_peer_count; i++) {
+        const struct shared_line *line = &comm->blocks[comm->local_peers[i]]->first[number % SHARED_TURNS];
+        if (atomic_load_explicit(&line->counter, memory_order_acquire) < number << SHARED_SIGNAL_BITS) {
+            *awaited = comm->local_peers_world[i] + 1;
             return false;
         }
     }
     if (!have_one_history(comm, number))
         return false;
-    comm->near_credit = number;
+    comm->shm_credit = number;
     return true;
 }
 
-bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited)
+bool execution_shm_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited)
 {
-    if (comm->near_credit + ahead >= number)
+    if (comm->shm_credit + ahead >= number)
         return true;
     /* The others may be further than they must be: then the next grants cost nothing. */
     return (ahead > 1 && begun_by_all(comm, number - ahead / 2, awaited)) ||
@@ -91,15 +92,15 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
     const struct heap *heap = comm->context->heap;
     const struct schedule *schedule = request->schedule;
     const struct binding *binding = &request->binding;
-    struct near_places *places = &own_line(request)->places;
+    struct shared_places *places = &own_line(request)->places;
     const uint64_t exposed = exposes ? schedule->input_blocks * binding->room : 0;
     const uint64_t spread = request->entry->spread_blocks * binding->room;
     char *place;
     places->stride = exposed + spread;
     if (!places->stride)
         return WEFT_OK;
-    /* What passes through another core's caches before a line comes round again is of all its near ranks together. */
-    const uint64_t kept = comm->context->kept_bytes / comm->near_count;
+    /* What passes through another core's caches before a line comes round again is of all its local ranks together. */
+    const uint64_t kept = comm->context->kept_bytes / comm->local_peer_count;
     places->slots = kept / places->stride;
     if (places->slots < schedule->slots)
         places->slots = schedule->slots;
@@ -129,21 +130,21 @@ static bool is_beyond_caches(const struct weft_request *request)
     const bool in_place = binding->input >= binding->output &&
                           binding->input < binding->output + schedule->output_blocks * binding->block_bytes;
     const uint64_t blocks = (in_place ? 0 : schedule->input_blocks) + schedule->output_blocks;
-    const uint64_t footprint = (request->comm->near_count + 1) * blocks * binding->block_bytes;
+    const uint64_t footprint = (request->comm->local_peer_count + 1) * blocks * binding->block_bytes;
     const uint64_t limit = request->comm->context->streaming_bytes;
     if (binding->stages)
         return footprint >= limit / 2;
     return collective_reduces(schedule->collective) ? footprint >= limit : footprint > limit;
 }
 
-/* Tell near ranks where the buffers of this operation lie. */
+/* Tell local ranks where the buffers of this operation lie. */
 static weft_status shm_step_announce(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
     const struct heap *heap = comm->context->heap;
     const struct schedule *schedule = request->schedule;
     struct binding *binding = &request->binding;
-    struct near_places *places = &own_line(request)->places;
+    struct shared_places *places = &own_line(request)->places;
     bool vector = collective_is_vector(schedule->collective);
     uint64_t input_bytes = binding->block_bytes * schedule->input_blocks;
     if (vector)
@@ -160,35 +161,35 @@ static weft_status shm_step_announce(struct weft_request *request, struct error 
     return binding->stages ? take_staging(request, exposes, error) : WEFT_OK;
 }
 
-bool execution_near_begin(struct weft_request *request, struct error *error)
+bool execution_shm_begin(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
-    uint64_t number = comm->near_number + 1;
+    uint64_t number = comm->shm_number + 1;
     const uint32_t ahead =
         request->entry->exchanges ? exchange_ahead(exchange_room(request->schedule, request->binding.block_bytes)) : 1;
-    if (!execution_near_granted(comm, number, ahead, &request->awaited)) {
-        if (comm->near_stranger)
-            diagnosis_mismatch(request, comm->near_stranger - 1, NULL);
+    if (!execution_shm_granted(comm, number, ahead, &request->awaited)) {
+        if (comm->shm_mismatch)
+            diagnosis_mismatch(request, comm->shm_mismatch - 1, NULL);
         return false;
     }
-    request->near_number = number;
+    request->shm_number = number;
     if (!request->entry->exchanges) {
-        if (request->binding.iterations * request->schedule->step_count >> NEAR_SIGNAL_BITS) {
+        if (request->binding.iterations * request->schedule->step_count >> SHARED_SIGNAL_BITS) {
             error_set(error, WEFT_ERROR_SCHEDULE, "%s in segments of %" PRIu64 " bytes would make too many signals",
                       request->schedule->algorithm, request->schedule->segment_bytes);
             return false;
         }
-        struct near_line *line = own_line(request);
+        struct shared_line *line = own_line(request);
         if (shm_step_announce(request, error) != WEFT_OK)
             return false;
         line->tag = request->tag;
-        near_history_note(comm->mine, number, request->tag);
+        shared_history_note(comm->mine, number, request->tag);
         if (!request->entry->signals_first) { /* else the first signal publishes it */
-            atomic_store_explicit(&line->counter, number << NEAR_SIGNAL_BITS, memory_order_release);
-            shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
+            atomic_store_explicit(&line->counter, number << SHARED_SIGNAL_BITS, memory_order_release);
+            shm_ring_all(comm->context->shm, comm->local_peers_world, comm->local_peer_count);
         }
     }
-    comm->near_number = number;
+    comm->shm_number = number;
     return true;
 }
 
@@ -198,12 +199,12 @@ static void shm_step_signal(struct weft_request *request, struct lane *lane, con
 {
     weft_comm *comm = request->comm;
     uint32_t number = (uint32_t)(lane - request->lanes);
-    struct near_line *line = number ? &comm->mine->lanes[number - 1] : own_line(request);
+    struct shared_line *line = number ? &comm->mine->lanes[number - 1] : own_line(request);
     lane->signals++;
-    atomic_store_explicit(&line->counter, (request->near_number << NEAR_SIGNAL_BITS) + lane->signals,
+    atomic_store_explicit(&line->counter, (request->shm_number << SHARED_SIGNAL_BITS) + lane->signals,
                           memory_order_release);
-    if (group->count == comm->near_count + 1) {
-        shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
+    if (group->count == comm->local_peer_count + 1) {
+        shm_ring_all(comm->context->shm, comm->local_peers_world, comm->local_peer_count);
         return;
     }
     const uint32_t *members = request->schedule->members + group->first;
@@ -215,9 +216,9 @@ static void shm_step_signal(struct weft_request *request, struct lane *lane, con
 /* Whether `rank` has begun this operation as this rank has; a mismatch is reported. */
 static bool agrees(struct weft_request *request, uint32_t rank)
 {
-    const struct near_line *line = line_of(request, rank);
-    uint64_t begun = atomic_load_explicit(&line->counter, memory_order_acquire) >> NEAR_SIGNAL_BITS;
-    if (begun == request->near_number && line->tag != request->tag) {
+    const struct shared_line *line = line_of(request, rank);
+    uint64_t begun = atomic_load_explicit(&line->counter, memory_order_acquire) >> SHARED_SIGNAL_BITS;
+    if (begun == request->shm_number && line->tag != request->tag) {
         diagnosis_mismatch(request, rank, NULL);
         return false;
     }
@@ -231,7 +232,7 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
         return STEP_COMPLETE;
     const uint32_t *members = request->schedule->members + group->first;
     uint64_t wanted =
-        (request->near_number << NEAR_SIGNAL_BITS) + step->stride * (lane->iteration - step->value_lag) + step->value;
+        (request->shm_number << SHARED_SIGNAL_BITS) + step->stride * (lane->iteration - step->value_lag) + step->value;
     for (; lane->looked < group->count; lane->looked++) {
         uint32_t rank = members[lane->looked];
         if (rank == request->comm->rank)
@@ -247,7 +248,7 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
     return STEP_COMPLETE;
 }
 
-/* ---- where near ranks' chunks lie ---- */
+/* ---- where local ranks' chunks lie ---- */
 
 /* Offset of a chunk in a row of blocks that are `stride` bytes apart and of which the present segment begins at
  * `begin`. */
@@ -261,7 +262,7 @@ static uint64_t chunk_offset(const struct weft_request *request, const struct la
 }
 
 /* From the first slot of staging to that of this iteration. */
-static uint64_t slot_offset(const struct near_places *places, const struct lane *lane)
+static uint64_t slot_offset(const struct shared_places *places, const struct lane *lane)
 {
     return lane->iteration % places->slots * places->stride;
 }
@@ -273,7 +274,7 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
     const weft_comm *comm = request->comm;
     if (rank == comm->rank)
         return execution_chunk(request, lane, BUFFER_INPUT, chunk);
-    const struct near_places *places = &line_of(request, rank)->places;
+    const struct shared_places *places = &line_of(request, rank)->places;
     if (places->input != HEAP_NOWHERE)
         return comm->bases[rank] + places->input +
                chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
@@ -285,7 +286,7 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
 
 static enum step_result shm_step_expose(struct weft_request *request, struct lane *lane, const struct step *step)
 {
-    const struct near_places *places = &own_line(request)->places;
+    const struct shared_places *places = &own_line(request)->places;
     if (places->exposed == HEAP_NOWHERE)
         return STEP_COMPLETE; /* registered, or empty */
     const struct schedule *schedule = request->schedule;
@@ -361,7 +362,7 @@ static weft_status spread_targets(struct weft_request *request, struct lane *lan
     }
     if (!ordinary)
         return WEFT_OK;
-    struct near_places *places = &own_line(request)->places;
+    struct shared_places *places = &own_line(request)->places;
     if (atomic_load_explicit(&places->spread, memory_order_relaxed) == HEAP_NOWHERE) {
         weft_status status = take_staging(request, false, error);
         if (status != WEFT_OK)
@@ -408,7 +409,7 @@ static void shm_step_deliver(struct weft_request *request, struct lane *lane, co
     uint64_t bytes = execution_step_bytes(request, lane, step);
     if (own_line(request)->places.output != HEAP_NOWHERE || !bytes)
         return; /* stored already by who spread it */
-    const struct near_places *places = &line_of(request, step->peer)->places;
+    const struct shared_places *places = &line_of(request, step->peer)->places;
     copy_bytes(execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk),
                request->comm->bases[step->peer] + atomic_load_explicit(&places->spread, memory_order_relaxed) +
                    slot_offset(places, lane) +
@@ -425,7 +426,7 @@ static enum step_result shm_step_exchange(struct weft_request *request, struct l
     const struct exchange_operation operation = {.comm = comm,
                                                  .call = request->call,
                                                  .schedule = schedule,
-                                                 .number = request->near_number,
+                                                 .number = request->shm_number,
                                                  .tag = request->tag,
                                                  .block_bytes = request->binding.block_bytes,
                                                  .room = exchange_room(schedule, request->binding.block_bytes),
@@ -435,7 +436,7 @@ static enum step_result shm_step_exchange(struct weft_request *request, struct l
                          collective_is_vector(schedule->collective)
                              ? request->call->vectors->output_counts[schedule->rank] * request->binding.element
                              : schedule->input_blocks * request->binding.block_bytes);
-        shm_ring_all(comm->context->shm, comm->near_world, comm->near_count);
+        shm_ring_all(comm->context->shm, comm->local_peers_world, comm->local_peer_count);
         lane->begun = true;
     }
     const enum exchange_sight sight = exchange_look(&operation, &lane->looked);
@@ -452,7 +453,7 @@ static enum step_result shm_step_exchange(struct weft_request *request, struct l
     return STEP_WAITS;
 }
 
-enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step)
+enum step_result execution_step_shm(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     switch ((enum step_kind)step->kind) {
     case STEP_EXPOSE:

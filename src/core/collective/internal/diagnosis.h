@@ -83,7 +83,7 @@ struct diagnosis {
     uint64_t seen;     /**< of the cycle found last: it must be found twice */
 };
 
-/** Rank `comm_rank` has made another call, as `transfer` has shown, a message to or from it; NULL: near memory has.
+/** Rank `comm_rank` has made another call, as `transfer` has shown, a message to or from it; NULL: shared memory has.
  * With the progress_lock. */
 void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, const struct transfer *transfer);
 

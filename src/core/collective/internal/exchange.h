@@ -29,7 +29,7 @@ struct exchange_operation {
     weft_comm *comm;
     const struct call *call;
     const struct schedule *schedule;
-    uint64_t number; /**< among its communicator's near operations */
+    uint64_t number; /**< among its communicator's shared-memory operations */
     uint64_t tag;
     uint64_t block_bytes;                  /**< of the largest block, in the v-forms */
     enum exchange_room room;               /**< where contributions lie: exchange_room() */
@@ -49,7 +49,7 @@ enum exchange_room exchange_room(const struct schedule *schedule, uint64_t block
 /** How many operations a rank may be ahead of another when it begins one in that room: all others are in use. */
 uint32_t exchange_ahead(enum exchange_room room);
 
-/** Show this rank's `bytes` bytes. The near ranks' doorbells are not rung yet. */
+/** Show this rank's `bytes` bytes. The local ranks' doorbells are not rung yet. */
 void exchange_publish(const struct exchange_operation *operation, uint64_t bytes);
 
 /** Look at the members of the group from number *looked on, and count those that have published. */

@@ -7,7 +7,7 @@
  * independently; each remembers its step and its iteration. Everything here is guarded by the context's progress_lock.
  *
  * The life of a collective: prepared (schedule found, buffers bound), queued in its communicator's order, begun (when it is
- * the first in the queue and near ranks have granted it the control lines), advanced, done. A message (send, receive)
+ * the first in the queue and local ranks have granted it the control lines), advanced, done. A message (send, receive)
  * is begun at once, since the other end may wait for it before it starts anything else.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_EXECUTION_H
@@ -51,7 +51,7 @@ struct binding {
     uint64_t scratch_bytes;                /**< of a slot */
     char *arrivals[SCHEDULE_LANES];        /**< where a lane's messages land before they are reduced */
     bool streaming;                        /**< store past the caches */
-    bool stages;                           /**< this rank's buffers reach near ranks through staging, or theirs it */
+    bool stages;                           /**< this rank's buffers reach local ranks through staging, or theirs it */
     const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
     struct reduction_finish finishing;
 };
@@ -87,7 +87,7 @@ struct weft_request {
 
     uint64_t sequence; /**< in its communicator, from 1; of messages: between its two ranks */
     uint64_t tag;
-    uint64_t near_number; /**< of a near operation */
+    uint64_t shm_number; /**< of a shared-memory operation */
     struct operation_entry *log;
     enum execution_state state;
     bool in_wait; /**< a caller is blocked in it */
@@ -155,20 +155,20 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
 
 enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step);
 enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step);
-enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step);
+enum step_result execution_step_shm(struct weft_request *request, struct lane *lane, const struct step *step);
 
-/** A near operation is about to be prepared: begin to fetch the line that it will write, which takes as long as
+/** A shared-memory operation is about to be prepared: begin to fetch the line that it will write, which takes as long as
  * preparing. */
-void execution_near_expect(const weft_comm *comm);
+void execution_shm_prefetch(const weft_comm *comm);
 
 /**
- * Whether near operation `number` may begin, of which others may be up to `ahead` behind:
+ * Whether shared-memory operation `number` may begin, of which others may be up to `ahead` behind:
  * exchange_ahead() for an exchange, 1 for all that has staging. If not, *awaited becomes the world rank that it waits
  * for, + 1.
  */
-bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited);
+bool execution_shm_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited);
 
 /** Whether they have granted them for this one; then announce it in them. */
-bool execution_near_begin(struct weft_request *request, struct error *error);
+bool execution_shm_begin(struct weft_request *request, struct error *error);
 
 #endif

@@ -23,12 +23,12 @@ struct loaded_schedules {
 };
 
 /**
- * The proved schedule of `rank` by schedule number `number`; *near: any rank's schedule uses near memory. Errors: as
+ * The proved schedule of `rank` by schedule number `number`; *near: any rank's schedule uses shared memory. Errors: as
  * schedule_text_prove().
  */
 weft_status loaded_schedules_of_rank(const struct loaded_schedules *loaded, uint32_t number,
                                      const struct schedule_shape *shape, uint32_t rank, struct schedule **schedule,
-                                     bool *near, struct error *error);
+                                     bool *shm, struct error *error);
 
 void loaded_schedules_free(struct loaded_schedules *loaded);
 

@@ -7,7 +7,7 @@
  * always and takes the progress_lock when operations are in flight and nobody drives them, so that requests move while the
  * caller computes. A driver lets other threads have the progress_lock between two rounds.
  *
- * Waiting: about a hundred pauses (none when ranks outnumber cores), then sched_yield, then sleep in poll, which a near
+ * Waiting: about a hundred pauses (none when ranks outnumber cores), then sched_yield, then sleep in poll, which a local
  * peer's doorbell, the fabric or a failure ends. A caller that leaves operations behind sets its sleeping flag, so that
  * doorbells ring, and arms them in the helper's epoll (one shot): then the helper wakes only for them.
  */
@@ -28,7 +28,7 @@ struct progress {
     _Atomic uint32_t wanted;        /**< threads that wait for it */
     _Atomic uint32_t sleeping;      /**< its holder sleeps in poll */
     _Atomic uint32_t operations;    /**< in flight */
-    bool asleep;                    /**< near peers ring the doorbell (guarded by the progress_lock) */
+    bool asleep;                    /**< local peers ring the doorbell (guarded by the progress_lock) */
     bool crowded;                   /**< ranks outnumber cores: never spin */
     uint32_t shared; /**< not 0: somebody else was seen to run on this core: spin no more for so many yields */
     int caller_wake; /**< eventfd: ends a caller's sleep */

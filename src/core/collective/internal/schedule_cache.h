@@ -61,10 +61,10 @@ struct schedule_entry {
     uint64_t bytes;                  /**< of that block */
     uint64_t checksum;               /**< of that block */
 
-    bool near;      /**< it has near steps */
+    bool uses_shm;  /**< it has steps through shared memory */
     bool exchanges; /**< it is one STEP_EXCHANGE */
     bool exposes;
-    bool signals_first;     /**< the first lane waits for nobody before its first signal, which is to all near ranks */
+    bool signals_first;     /**< the first lane waits for nobody before its first signal, which is to all local ranks */
     uint32_t spread_blocks; /**< blocks that staging for what this rank spreads must have */
     uint32_t arrival_chunks[SCHEDULE_LANES]; /**< room that a lane's STEP_RECEIVE_REDUCE needs for what arrives */
 

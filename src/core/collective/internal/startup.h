@@ -10,7 +10,7 @@
 enum startup_phase {
     STARTUP_RENDEZVOUS,   /**< all ranks come, and learn of each other */
     STARTUP_CONTROL,      /**< the control plane's tree is built */
-    STARTUP_NEAR,         /**< memory, and the ranks that share it */
+    STARTUP_SHM,          /**< memory, and the ranks that share it */
     STARTUP_NETWORK,      /**< libfabric, where ranks are remote */
     STARTUP_COMMUNICATOR, /**< the world */
     STARTUP_TUNER,        /**< links are measured, or read */

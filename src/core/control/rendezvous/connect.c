@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define ATTEMPT_SECONDS 3.0   /* one address is tried for so long before the next */
-#define NEAR_SECONDS    3.0   /* limit for the parent in this node to appear */
-#define NEAR_NAP        0.005 /* longest interval between connection attempts; the first is a fifth of it */
+#define LOCAL_SECONDS   3.0   /* limit for the parent in this node to appear */
+#define LOCAL_NAP       0.005 /* longest interval between connection attempts; the first is a fifth of it */
 #define AGAIN_NAP       0.05
 
 double rendezvous_seconds_until(uint64_t deadline)
@@ -175,14 +175,14 @@ static weft_status connect_address_receive(struct rendezvous *rendezvous, bool *
 static weft_status connect_local_parent(struct rendezvous *rendezvous, bool *found, struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
-    double seconds = client->limit_seconds / 4 < NEAR_SECONDS ? client->limit_seconds / 4 : NEAR_SECONDS;
+    double seconds = client->limit_seconds / 4 < LOCAL_SECONDS ? client->limit_seconds / 4 : LOCAL_SECONDS;
     uint64_t deadline = clock_after(seconds);
-    double nap = NEAR_NAP / 5;
+    double nap = LOCAL_NAP / 5;
     char name[64];
     if (!connect_local_name(client, tree_place_parent(client->local_rank), name, sizeof name))
         return WEFT_OK;
     while (!*found && rendezvous_seconds_until(deadline) > 0) {
-        int descriptor = address_connect_near(name);
+        int descriptor = address_connect_unix(name);
         weft_status status = WEFT_OK;
         if (descriptor >= 0 && !address_is_of_same_user(descriptor)) {
             close(descriptor);
@@ -198,7 +198,7 @@ static weft_status connect_local_parent(struct rendezvous *rendezvous, bool *fou
             return WEFT_OK; /* the name is squatted by another process */
         if (!*found && !connect_sleep(client->stop, nap))
             return WEFT_OK;
-        nap = nap * 1.5 < NEAR_NAP ? nap * 1.5 : NEAR_NAP;
+        nap = nap * 1.5 < LOCAL_NAP ? nap * 1.5 : LOCAL_NAP;
     }
     return WEFT_OK;
 }
@@ -211,8 +211,8 @@ static void connect_local_listen(struct rendezvous *rendezvous)
     if (tree_place_child(client->local_rank, 0) >= client->local_ranks ||
         !connect_local_name(client, client->local_rank, name, sizeof name))
         return;
-    rendezvous->near = address_listen_near(name);
-    if (rendezvous->near >= 0)
+    rendezvous->local = address_listen_unix(name);
+    if (rendezvous->local >= 0)
         rendezvous->expected = tree_places_below(client->local_rank, client->local_ranks);
 }
 
@@ -224,7 +224,7 @@ static struct rendezvous *connect_state_new(const struct rendezvous_client *clie
         return NULL;
     }
     rendezvous->client = *client;
-    rendezvous->near = rendezvous->far = rendezvous->up.descriptor = -1;
+    rendezvous->local = rendezvous->far = rendezvous->up.descriptor = -1;
     rendezvous->expected = 1;
     rendezvous->deadline = clock_after(client->limit_seconds);
     for (uint32_t i = 0; i < TREE_ARITY; i++)
@@ -301,8 +301,8 @@ void rendezvous_close(struct rendezvous *rendezvous)
         return;
     joiners_close(&rendezvous->joiners);
     stream_end(&rendezvous->up);
-    if (rendezvous->near >= 0)
-        close(rendezvous->near);
+    if (rendezvous->local >= 0)
+        close(rendezvous->local);
     if (rendezvous->far >= 0)
         close(rendezvous->far);
     free(rendezvous->endpoints);

@@ -112,7 +112,7 @@ static void join_seat(void *context, struct joiner *joiner)
     char message[JOINERS_MESSAGE_BYTES];
     if (!joiners_check(&rendezvous->joiners, joiner, message))
         join_complain(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
-    if (!joiner->near)
+    if (!joiner->local)
         return;
     struct buffer address = {0};
     buffer_put_text(&address, rendezvous->address);
@@ -489,7 +489,7 @@ static uint64_t join_end_of(const struct rendezvous *rendezvous)
 /* Wait for something to happen, and handle it. */
 static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
 {
-    enum { NEAR, FAR, STOP, UP, JOINERS };
+    enum { LOCAL, FAR, STOP, UP, JOINERS };
     struct joiners *joiners = &rendezvous->joiners;
     uint32_t count = joiners->count;
     struct pollfd *grown = realloc(*polls, (JOINERS + count) * sizeof **polls);
@@ -498,7 +498,7 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     *polls = grown;
     bool over = rendezvous->over;
     int up = over ? -1 : rendezvous->up.descriptor;
-    grown[NEAR] = (struct pollfd){over ? -1 : rendezvous->near, POLLIN, 0};
+    grown[LOCAL] = (struct pollfd){over ? -1 : rendezvous->local, POLLIN, 0};
     /* Other leaders may know their places earlier: what they bring is not for the server. */
     grown[FAR] = (struct pollfd){over || !rendezvous->placed ? -1 : rendezvous->far, POLLIN, 0};
     grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
@@ -516,8 +516,8 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     if (grown[UP].revents & (POLLIN | POLLHUP | POLLERR))
         join_parent_receive(rendezvous);
     joiners_serve(joiners, grown + JOINERS, count);
-    if (grown[NEAR].revents)
-        joiners_accept(joiners, rendezvous->near, true);
+    if (grown[LOCAL].revents)
+        joiners_accept(joiners, rendezvous->local, true);
     if (grown[FAR].revents)
         joiners_accept(joiners, rendezvous->far, false);
     if (!rendezvous->over && clock_now() >= join_end_of(rendezvous))

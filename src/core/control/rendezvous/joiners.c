@@ -111,26 +111,27 @@ static bool joiners_make_room(struct joiners *joiners)
     return true;
 }
 
-void joiners_accept(struct joiners *joiners, int listener, bool near)
+void joiners_accept(struct joiners *joiners, int listener, bool local)
 {
     const struct stream_identity identity = {.secret = joiners->secret, .purpose = STREAM_RENDEZVOUS};
     for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
-        if (near && !address_is_of_same_user(fd)) {
+        if (local && !address_is_of_same_user(fd)) {
             close(fd);
             continue;
         }
-        if (!near)
+        if (!local)
             address_prepare(fd);
         if (!joiners_make_room(joiners)) {
             close(fd);
             return;
         }
         struct joiner *joiner = &joiners->joined[joiners->count++];
-        *joiner = (struct joiner){
-            .number = ++joiners->last_number, .near = near, .deadline = clock_now() + GREETING_SECONDS * 1000000000ull};
+        *joiner = (struct joiner){.number = ++joiners->last_number,
+                                  .local = local,
+                                  .deadline = clock_now() + GREETING_SECONDS * 1000000000ull};
         if (stream_begin(&joiner->stream, fd, true, &identity, NULL) != WEFT_OK)
             joiner_remove(joiners, joiners->count - 1);
         else

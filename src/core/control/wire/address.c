@@ -263,7 +263,7 @@ weft_status address_local(int descriptor, char *text, size_t room, struct error 
 }
 
 /* A socket and the address of a name; the address begins with a zero byte, which makes it abstract. */
-static int make_near(const char *name, struct sockaddr_un *address, socklen_t *length)
+static int make_unix_address(const char *name, struct sockaddr_un *address, socklen_t *length)
 {
     size_t size = strnlen(name, sizeof address->sun_path - 1);
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -281,21 +281,21 @@ static int close_keeping_reason(int descriptor)
     return -1;
 }
 
-int address_listen_near(const char *name)
+int address_listen_unix(const char *name)
 {
     struct sockaddr_un address;
     socklen_t length;
-    int fd = make_near(name, &address, &length);
+    int fd = make_unix_address(name, &address, &length);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0)
         return close_keeping_reason(fd);
     return fd;
 }
 
-int address_connect_near(const char *name)
+int address_connect_unix(const char *name)
 {
     struct sockaddr_un address;
     socklen_t length;
-    int fd = make_near(name, &address, &length);
+    int fd = make_unix_address(name, &address, &length);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) != 0)
         return close_keeping_reason(fd);
     return fd;

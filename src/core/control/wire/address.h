@@ -53,8 +53,8 @@ weft_status address_local(int descriptor, char *text, size_t room, struct error 
  * the same kernel, find each other there, and the name goes with its last socket. -1 with the reason in errno:
  * EADDRINUSE where the name is taken, ECONNREFUSED where nobody listens.
  */
-int address_listen_near(const char *name);
-int address_connect_near(const char *name);
+int address_listen_unix(const char *name);
+int address_connect_unix(const char *name);
 
 /** Whether the other end of such a connection is, or listens as, a process of the same user. */
 bool address_is_of_same_user(int descriptor);

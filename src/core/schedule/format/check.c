@@ -105,7 +105,7 @@ static const char *check_wait(const struct schedule *schedule, const struct step
     return NULL;
 }
 
-/* How many blocks the fullest rank's input, or output, has: what near steps may name of another rank. */
+/* How many blocks the fullest rank's input, or output, has: what shared-memory steps may name of another rank. */
 static uint64_t most_input_blocks(const struct schedule *schedule)
 {
     return collective_widest_input(schedule->collective, schedule->ranks);
@@ -186,7 +186,7 @@ static const char *check_step(const struct schedule *schedule, const struct step
         return "is of a kind that does not exist";
     uint8_t uses = forms[step->kind].uses;
     if (step->kind >= STEP_EXPOSE && collective_hides_sizes(schedule->collective))
-        return "is about near memory, where a rank must know the sizes of others' blocks: send messages";
+        return "is about shared memory, where a rank must know the sizes of others' blocks: send messages";
     if (!is_clean(step))
         return "has a field set that its kind does not use";
     const char *what = check_wait(schedule, step);

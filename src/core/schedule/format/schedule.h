@@ -59,44 +59,44 @@
  * Steps are grouped in lanes. A step of a lane begins when the one before it (the last step of the previous iteration,
  * for the first) is complete; lanes move independently. Before a step begins it also waits until lane `wait_lane` of
  * this rank has completed `wait_steps` of its steps in iteration (own - wait_lag) (no wait when that iteration is
- * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Near memory").
+ * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Shared memory").
  * That is the only ordering between lanes of one rank. The schedule is done when all lanes have completed all iterations.
  *
  * A send is complete when its source may be overwritten, a receive when its data is in place; a schedule is proved free of
  * deadlock with sends that complete only after their receive has begun, so an executor may buffer as much or as little
  * as it likes.
  *
- * Between ranks that share memory (*near* ranks) order comes from signals: each lane of each rank has one counter in
+ * Between ranks that share memory (*local* ranks) order comes from signals: each lane of each rank has one counter in
  * shared memory, written by it alone, which only grows: STEP_SIGNAL adds one (release), STEP_AWAIT waits until the
- * counters of a group of near ranks have reached a value (acquire): `stride` x (own iteration - value_lag) + value
+ * counters of a group of local ranks have reached a value (acquire): `stride` x (own iteration - value_lag) + value
  * signals of lane `operands`, counted from the beginning of this operation (no wait when own iteration < value_lag).
  * Only the *other* ranks of the group are looked at. (A counter that holds the operation's sequence number above the
  * signals of this operation needs no base; whoever has gone on to a later operation has made all its signals.) Between
  * any two ranks order comes from messages.
  *
- * ## Near memory
+ * ## Shared memory
  *
- * Whether a buffer is registered (lies in the shared heap, so that near ranks can load and store it) or ordinary is
+ * Whether a buffer is registered (lies in the shared heap, so that local ranks can load and store it) or ordinary is
  * local to a rank, differs between ranks, and is no part of a schedule. So a schedule says what should become visible, and the
  * binding does it:
  *
- *  - STEP_EXPOSE makes chunks of INPUT readable by near ranks: nothing to do for a registered buffer; an ordinary one
+ *  - STEP_EXPOSE makes chunks of INPUT readable by local ranks: nothing to do for a registered buffer; an ordinary one
  *    is copied into this rank's staging copy (slot s mod slots, or mod more than the schedule asks for). A STEP_SIGNAL
  *    later in the lane publishes it.
- *  - STEP_GATHER_REDUCE, STEP_READ read what near ranks have exposed, wherever it lies.
- *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every near rank of a group: it is stored
+ *  - STEP_GATHER_REDUCE, STEP_READ read what local ranks have exposed, wherever it lies.
+ *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every local rank of a group: it is stored
  *    directly into registered outputs (this rank's own always directly), and stored once into this rank's staging for
  *    the ordinary ones.
  *  - STEP_DELIVER takes over what another rank spread: nothing to do when this rank's OUTPUT is registered (it has been
  *    stored already); copied from the spreader's staging when it is ordinary.
  *
  * A rank reads its own INPUT in place, whatever the binding. The target of a reducing step may be exactly the place of
- * one of its operands (in place). A rank touches memory of a near rank, its registered buffers and its staging alike,
+ * one of its operands (in place). A rank touches memory of a local rank, its registered buffers and its staging alike,
  * only after it has awaited (perhaps through others) a signal that this rank made in this operation: where that memory
  * lies can be announced before the first signal. No rank is done before all others have done with its INPUT and OUTPUT.
- * But a near rank may still be copying from *staging* (and reading a control line) when the staging's owner is done: it
+ * But a local rank may still be copying from *staging* (and reading a control line) when the staging's owner is done: it
  * is the executor's business not to reuse staging for a later operation too early (two sets used in turn, and not
- * before every near rank has begun the operation before this one, are enough).
+ * before every local rank has begun the operation before this one, are enough).
  *
  * The verifier proves every schedule under all three bindings: all registered, all ordinary, and alternating; each in place
  * and not.
@@ -149,17 +149,17 @@ enum step_kind {
     STEP_REDUCE, /**< target chunk = canonical tree over `operands` chunks of source: source_chunk + i x stride */
     STEP_FINISH, /**< apply what follows the sum (average, scale) to `chunks` chunks of target, in place */
 
-    /* near ranks, through shared memory; `peer` is a rank (READ, DELIVER) or a group's index (the others) */
-    STEP_EXPOSE,        /**< make chunks of INPUT readable by near ranks */
+    /* local ranks, through shared memory; `peer` is a rank (READ, DELIVER) or a group's index (the others) */
+    STEP_EXPOSE,        /**< make chunks of INPUT readable by local ranks */
     STEP_SIGNAL,        /**< add one to this lane's counter and wake sleepers of group `peer` */
     STEP_AWAIT,         /**< wait for the counters of lane `operands` of group `peer`: see step.value, step.stride */
-    STEP_READ,          /**< target chunks = chunks exposed by near rank `peer` (its INPUT chunk source_chunk) */
+    STEP_READ,          /**< target chunks = chunks exposed by local rank `peer` (its INPUT chunk source_chunk) */
     STEP_GATHER_REDUCE, /**< target chunks = canonical tree, in group order, over INPUT chunks source_chunk of all of
                            the group */
     STEP_SPREAD, /**< chunks of source to OUTPUT chunk target_chunk of every rank of the group (own included, if it is
                     one of them) */
     STEP_REDUCE_SPREAD, /**< gather-reduce over group `peer` and spread to group `operands`, in one pass */
-    STEP_DELIVER,       /**< OUTPUT chunks target_chunk, as spread by near rank `peer`, are now this rank's */
+    STEP_DELIVER,       /**< OUTPUT chunks target_chunk, as spread by local rank `peer`, are now this rank's */
 
     /* tiny messages: contribution and flag share a cache line */
     STEP_EXCHANGE, /**< publish the whole INPUT (at most SCHEDULE_INLINE_BYTES), see all others' (group `peer`): enum

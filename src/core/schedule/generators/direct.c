@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct: near ranks read one another's input in place, each does its share of the work and stores it where it belongs.
+ * Direct: local ranks read one another's input in place, each does its share of the work and stores it where it belongs.
  *
  * Every schedule here has the same three acts, each published by one signal at most:
  *
@@ -22,7 +22,7 @@
 static uint64_t segment_for_all(const struct builder *builder)
 {
     uint64_t bytes = ((uint64_t)16 << 20) / builder->schedule->ranks & ~(uint64_t)4095;
-    return bytes < NEAR_SEGMENT ? NEAR_SEGMENT : bytes > 4 * NEAR_SEGMENT ? 4 * NEAR_SEGMENT : bytes;
+    return bytes < SHM_SEGMENT ? SHM_SEGMENT : bytes > 4 * SHM_SEGMENT ? 4 * SHM_SEGMENT : bytes;
 }
 
 /*
@@ -30,7 +30,7 @@ static uint64_t segment_for_all(const struct builder *builder)
  * out of it run side by side; each costs the takers a signal. Measured in broadcasts of 256 KiB to 8 MiB, ordinary: 64
  * to 128 KiB take two thirds of the time that 256 KiB take; registered ones lose a twentieth.
  */
-#define ROOTED_SEGMENT (NEAR_SEGMENT / 2)
+#define ROOTED_SEGMENT (SHM_SEGMENT / 2)
 
 /* The lanes of the three acts, and how their signals are counted. */
 struct acts {
@@ -197,7 +197,7 @@ void write_direct_reduce(struct builder *builder)
 void write_direct_reduce_scatter(struct builder *builder)
 {
     uint32_t n = builder->schedule->ranks, me = builder->schedule->rank;
-    struct acts acts = acts_begin(builder, segment_of_many(builder->schedule->ranks, 4 * NEAR_SEGMENT));
+    struct acts acts = acts_begin(builder, segment_of_many(builder->schedule->ranks, 4 * SHM_SEGMENT));
     direct_give(&acts, n, me);
     await_given(&acts);
     builder_add(builder, acts.work,
@@ -230,7 +230,7 @@ void write_direct_alltoall(struct builder *builder)
 {
     uint32_t n = builder->schedule->ranks, me = builder->schedule->rank;
     bool in_place = builder->shape->in_place;
-    struct acts acts = acts_begin(builder, segment_of_many(builder->schedule->ranks, 4 * NEAR_SEGMENT));
+    struct acts acts = acts_begin(builder, segment_of_many(builder->schedule->ranks, 4 * SHM_SEGMENT));
     if (in_place)
         builder_scratch(builder, n);
     direct_give(&acts, n, me);
@@ -270,7 +270,7 @@ void write_direct_broadcast(struct builder *builder)
 void write_direct_scatter(struct builder *builder)
 {
     uint32_t n = builder->schedule->ranks, me = builder->schedule->rank, root = builder->schedule->root;
-    struct acts acts = acts_rooted(builder, segment_of_many(builder->schedule->ranks, 4 * NEAR_SEGMENT));
+    struct acts acts = acts_rooted(builder, segment_of_many(builder->schedule->ranks, 4 * SHM_SEGMENT));
     if (me == root) {
         direct_give(&acts, n, me);
         direct_copy_own(&acts, acts.end, BUFFER_INPUT, me, 0);

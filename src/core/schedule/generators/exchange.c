@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiny operations among near ranks: everything crosses inside the control lines, in one step. */
+/* Tiny operations among local ranks: everything crosses inside the control lines, in one step. */
 #include "core/schedule/generators/internal/generators.h"
 
 void write_exchange(struct builder *builder)

@@ -11,7 +11,7 @@
 
 /* ---- refusals ---- */
 
-static bool all_near(const struct schedule_shape *shape)
+static bool on_one_node(const struct schedule_shape *shape)
 {
     for (uint32_t rank = 1; shape->nodes && rank < shape->ranks; rank++)
         if (shape->nodes[rank] != shape->nodes[0])
@@ -26,7 +26,7 @@ static const char *refuses_nothing(const struct schedule_shape *shape)
 
 static const char *refuses_far(const struct schedule_shape *shape)
 {
-    return all_near(shape) ? NULL : "it needs all ranks on one node";
+    return on_one_node(shape) ? NULL : "it needs all ranks on one node";
 }
 
 _Static_assert(SCHEDULE_INLINE_BYTES == 4096, "the messages here say so");
@@ -128,7 +128,7 @@ static bool unit_sizes(const struct schedule_shape *shape, uint32_t level, uint3
 static const char *refuses_one_level(const struct schedule_shape *shape)
 {
     uint32_t fewest, most;
-    if (all_near(shape))
+    if (on_one_node(shape))
         return "all ranks are on one node";
     if (!unit_sizes(shape, 0, &fewest, &most))
         return "there is no memory to look at the nodes";
@@ -183,12 +183,12 @@ static const char *refuses_uneven_levels(const struct schedule_shape *shape)
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
-        "exchange", "beside the flags of near ranks, in one step; inputs of up to 4096 bytes", canonical_always,       \
+        "exchange", "beside the flags of local ranks, in one step; inputs of up to 4096 bytes", canonical_always,      \
             refuses_long, write_exchange                                                                               \
     }
 #define DIRECT(write)                                                                                                  \
     {                                                                                                                  \
-        "direct", "near ranks read and write one another's buffers in place", canonical_always, refuses_many_or_far,   \
+        "direct", "local ranks read and write one another's buffers in place", canonical_always, refuses_many_or_far,  \
             write                                                                                                      \
     }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two levels: inside a node through near memory, between nodes by messages, each byte crossing the network as seldom as
+ * Two levels: inside a node through shared memory, between nodes by messages, each byte crossing the network as seldom as
  * can be.
  *
  * The ranks of a node that have a number (from 0) below the size of the smallest node are *owners*: each has a share of
@@ -10,7 +10,7 @@
  *
  * Every phase has a lane of its own, so that while one segment crosses the network the next is summed inside the nodes
  * and the last one handed out. `GIVE` waits until `END` of two segments ago; who awaits all who give may therefore
- * reuse whatever near ranks have read and delivered.
+ * reuse whatever local ranks have read and delivered.
  */
 #include "core/schedule/generators/internal/generators.h"
 

@@ -4,7 +4,7 @@
  *
  * A message of n bytes occupies its sender for `overhead`, its link for (n + headers) / bandwidth, and arrives
  * `latency` later; messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth.
- * Near messages occupy their receiver, who copies, for n / bandwidth; other near steps move bytes at memory bandwidth
+ * Shared-memory messages occupy their receiver, who copies, for n / bandwidth; other shared-memory steps move bytes at memory bandwidth
  * and signals cost the near latency. Where ranks outnumber the cores of their machine, whatever occupies a rank waits
  * for a core. (The model is LogGP's: A. Alexandrov et al., "LogGP", SPAA 1995.)
  */

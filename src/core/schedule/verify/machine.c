@@ -230,7 +230,7 @@ static void verify_machine_lay_out(struct verify_machine *machine)
             [REGION_OUTPUT] = schedule->output_blocks * parts,
             [REGION_SCRATCH] = schedule->scratch_chunks,
         };
-        if (machine->scopes.near) {
+        if (machine->scopes.shm) {
             sizes[REGION_EXPOSED] = sizes[REGION_INPUT];
             /* A rank without output can spread to others' (reduce). */
             sizes[REGION_SPREAD] = sizes[REGION_OUTPUT]

@@ -13,7 +13,7 @@ bool verify_scopes_open(struct verify_machine *machine, bool narrow)
     struct scopes *scopes = &machine->scopes;
     uint32_t ranks = machine->ranks, threads = machine->thread_count;
     const uint32_t *nodes = machine->shape->nodes;
-    bool near = scopes->near = schedules_use_near(machine->schedules, ranks);
+    bool shm = scopes->shm = schedules_use_shm(machine->schedules, ranks);
     scopes->of_rank = calloc(ranks, sizeof *scopes->of_rank);
     scopes->seat = calloc(ranks, sizeof *scopes->seat);
     scopes->of_thread = calloc(threads ? threads : 1, sizeof *scopes->of_thread);
@@ -24,7 +24,7 @@ bool verify_scopes_open(struct verify_machine *machine, bool narrow)
         return false;
     }
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t scope = !narrow || (near && !nodes) ? 0 : near ? nodes[rank] : rank;
+        uint32_t scope = !narrow || (shm && !nodes) ? 0 : shm ? nodes[rank] : rank;
         scopes->of_rank[rank] = scope;
         scopes->narrow = scopes->narrow || scope;
         scopes->seat[rank] = seats[scope]++;

@@ -110,7 +110,7 @@ static bool begin_message(struct verify_machine *machine, struct thread *thread,
     return true;
 }
 
-/* Where near ranks find chunk `chunk` of `rank`'s input. */
+/* Where local ranks find chunk `chunk` of `rank`'s input. */
 static uint32_t exposed_cell(const struct verify_machine *machine, const struct thread *thread, uint32_t rank,
                              uint32_t chunk)
 {
@@ -227,7 +227,7 @@ static bool verify_steps_expose(struct verify_machine *machine, struct thread *t
     for (uint32_t i = 0; i < step->chunks; i++) {
         uint32_t chunk = step->source_chunk + i, size = verify_size_name(machine, thread->rank, REGION_INPUT, chunk);
         struct value value;
-        if (verify_registered(machine, thread->rank)) /* near ranks will read it where it is: it must be there */
+        if (verify_registered(machine, thread->rank)) /* local ranks will read it where it is: it must be there */
             continue;
         uint32_t to = verify_cell_at(machine, thread->rank, REGION_EXPOSED, thread->iteration, chunk);
         if (!verify_load(machine, thread, verify_cell_at(machine, thread->rank, REGION_INPUT, thread->iteration, chunk),

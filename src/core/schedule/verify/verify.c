@@ -4,8 +4,8 @@
 
 #include "core/schedule/verify/internal/machine.h"
 
-/* Every choice with near memory; without it nobody can tell registered buffers. In place last. */
-static const struct verify_binding near_bindings[] = {
+/* Every choice with shared memory; without it nobody can tell registered buffers. In place last. */
+static const struct verify_binding shm_bindings[] = {
     {CHOICE_ALL, CHOICE_NONE}, {CHOICE_NONE, CHOICE_NONE}, {CHOICE_ALTERNATING, CHOICE_NONE},
     {CHOICE_ALL, CHOICE_ALL},  {CHOICE_NONE, CHOICE_ALL},  {CHOICE_ALTERNATING, CHOICE_ALTERNATING},
 };
@@ -13,7 +13,7 @@ static const struct verify_binding message_bindings[] = {{CHOICE_NONE, CHOICE_NO
 static const struct verify_binding in_place_bindings[] = {
     {CHOICE_ALL, CHOICE_ALL}, {CHOICE_NONE, CHOICE_ALL}, {CHOICE_ALTERNATING, CHOICE_ALL}};
 
-bool schedules_use_near(struct schedule *const *schedules, uint32_t ranks)
+bool schedules_use_shm(struct schedule *const *schedules, uint32_t ranks)
 {
     for (uint32_t rank = 0; rank < ranks; rank++)
         for (uint32_t i = 0; i < schedules[rank]->step_count; i++)
@@ -25,22 +25,22 @@ bool schedules_use_near(struct schedule *const *schedules, uint32_t ranks)
 const struct verify_binding *verify_bindings(struct schedule *const *schedules, uint32_t ranks,
                                              const struct schedule_shape *shape, uint32_t *count)
 {
-    bool near = schedules_use_near(schedules, ranks);
+    bool shm = schedules_use_shm(schedules, ranks);
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALLV: /* never in place */
     case COLLECTIVE_SENDRECEIVE:
     case COLLECTIVE_BARRIER:
-        *count = near ? 3 : 1;
-        return near ? near_bindings : message_bindings;
+        *count = shm ? 3 : 1;
+        return shm ? shm_bindings : message_bindings;
     case COLLECTIVE_BROADCAST: /* always in place */
-        *count = near ? 3 : 1;
+        *count = shm ? 3 : 1;
         return in_place_bindings;
     case COLLECTIVE_ALLTOALL: /* the schedule says */
-        *count = near ? 3 : 1;
-        return shape->in_place ? in_place_bindings : near_bindings;
+        *count = shm ? 3 : 1;
+        return shape->in_place ? in_place_bindings : shm_bindings;
     default:
-        *count = near ? 6 : 2;
-        return near ? near_bindings : message_bindings;
+        *count = shm ? 6 : 2;
+        return shm ? shm_bindings : message_bindings;
     }
 }
 

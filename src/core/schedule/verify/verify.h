@@ -8,7 +8,7 @@
  * all); nothing is read before it is written; no two conflicting accesses are unordered (vector clocks over declared
  * waits, signals and messages); scratch, staging and chunk bounds hold, loops included (several iterations, each slot
  * reused); in place works; no step that writes is superfluous; under the registered, the ordinary and an alternating
- * binding of near memory.
+ * binding of shared memory.
  */
 #ifndef WEFT_CORE_SCHEDULE_VERIFY_VERIFY_H
 #define WEFT_CORE_SCHEDULE_VERIFY_VERIFY_H
@@ -20,7 +20,7 @@
 weft_status schedule_verify(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                             struct error *error);
 
-/** Whether any of the schedules touches near memory. */
-bool schedules_use_near(struct schedule *const *schedules, uint32_t ranks);
+/** Whether any of the schedules touches shared memory. */
+bool schedules_use_shm(struct schedule *const *schedules, uint32_t ranks);
 
 #endif

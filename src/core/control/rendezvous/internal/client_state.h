@@ -21,7 +21,7 @@ enum rendezvous_parent {
 struct rendezvous {
     struct rendezvous_client client;
     struct joiners joiners; /**< those below */
-    int near, far;          /**< listeners for ranks of this node and for leaders; -1: none */
+    int local, far;         /**< listeners for ranks of this node and for leaders; -1: none */
     enum rendezvous_parent above;
     struct stream up;
     char address[ADDRESS_TEXT_BYTES]; /**< this host's, as others reach it */

@@ -21,7 +21,7 @@ struct joiner {
     uint32_t number;                     /**< of this joiner; stays when others go */
     uint64_t deadline;                   /**< for its greeting, then for taking what it is sent */
     size_t answer_left;                  /**< bytes of the answer still to be put into the stream */
-    bool near;                           /**< came over a socket of this host alone */
+    bool local;                          /**< came over a socket of this host alone */
     bool authenticated;                  /**< has proved that it holds the secret */
     uint32_t handled;                    /**< messages that the joiners has counted */
     bool leaving;                        /**< has been told the outcome: the connection ends when all is sent */
@@ -60,7 +60,7 @@ weft_status joiners_open(struct joiners *joiners, uint32_t ranks, uint32_t rank_
 void joiners_close(struct joiners *joiners);
 
 /** Take who waits at a listener. When there are too many, who has been greeting for longest without a proof goes. */
-void joiners_accept(struct joiners *joiners, int listener, bool near);
+void joiners_accept(struct joiners *joiners, int listener, bool local);
 
 /** Fill in what is to be polled for each joiner; `polls` has room for joiners->count. */
 void joiners_poll(const struct joiners *joiners, struct pollfd *polls);

@@ -9,8 +9,8 @@
  * cache. */
 #define MESSAGE_SEGMENT ((uint64_t)256 << 10)
 
-/** Bytes of a block that one near rank hands to others at once: while they take it, the next is made ready. */
-#define NEAR_SEGMENT ((uint64_t)256 << 10)
+/** Bytes of a block that one local rank hands to others at once: while they take it, the next is made ready. */
+#define SHM_SEGMENT ((uint64_t)256 << 10)
 
 /** Most bytes that everybody sends to everybody: a message that needs no announcement. */
 #define ONE_SHOT_BYTES ((uint64_t)16 << 10)

@@ -70,7 +70,7 @@ typedef int16_t tick;
 
 /*
  * A vector clock says what its thread knows of the threads in its *scope*: all of them, or (narrow) only those of its
- * rank, or of its node where near memory is used. Memory is shared in a scope only, so that narrow clocks, which are
+ * rank, or of its node where shared memory is used. Memory is shared in a scope only, so that narrow clocks, which are
  * thousands of times smaller among a thousand ranks, miss nothing but order that comes about through other scopes: what
  * they prove is proved, and what they doubt is asked again with wide ones.
  *
@@ -79,7 +79,7 @@ typedef int16_t tick;
  *     + [0, ranks)              in a barrier: whether that rank has begun
  */
 struct scopes {
-    bool narrow, near;
+    bool narrow, shm;
     uint32_t *of_rank;          /* each rank's scope */
     uint32_t *of_thread;        /* each thread's scope, its rank's */
     uint32_t *component;        /* each thread's component */
@@ -309,7 +309,7 @@ uint32_t verify_announced(const struct verify_machine *machine, uint32_t rank);
 /** In a barrier: `rank` has begun. */
 void verify_note_begun(const struct verify_machine *machine, tick *clock, uint32_t rank);
 
-/** A near rank's memory is about to be touched. */
+/** A local rank's memory is about to be touched. */
 bool verify_may_touch(struct verify_machine *machine, struct thread *thread, uint32_t rank);
 
 /** A step is complete: tick, keep the clock if somebody waits for this step, go on to the next. */
