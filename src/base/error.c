@@ -37,7 +37,7 @@ void error_clear(struct error *error)
     error->text[0] = '\0';
 }
 
-weft_status error_set_list(struct error *error, weft_status status, const char *format, va_list arguments)
+static weft_status error_set_list(struct error *error, weft_status status, const char *format, va_list arguments)
 {
     if (!error || error->status != WEFT_OK)
         return status;

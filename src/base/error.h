@@ -32,7 +32,6 @@ void error_clear(struct error *error);
 /** Note `status` with a message, unless an error is noted already (the first detector is right); returns `status`. */
 weft_status error_set(struct error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-weft_status error_set_list(struct error *error, weft_status status, const char *format, va_list arguments);
 
 /** error_set() with WEFT_ERROR_SYSTEM and ": " and the text of errno appended. */
 weft_status error_system(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));

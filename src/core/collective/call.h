@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/**
- * A call: what a caller asked of a communicator, checked once, described in one way, whatever function it came through.
- */
+/** A call: what a caller asked of a communicator, checked once, in one form for every public function. */
 #ifndef WEFT_CORE_COLLECTIVE_CALL_H
 #define WEFT_CORE_COLLECTIVE_CALL_H
 
@@ -18,21 +16,21 @@ struct call_vectors {
     const size_t *output_counts, *output_displacements; /**< gatherv: only the root's are complete; call_check() */
 };
 
-/** What a call is made for: communicators are made by operations of their parents. */
+/** The purpose of a call. Communicators are made by operations of their parents. */
 enum call_purpose {
     CALL_COLLECTIVE, /**< the program's own */
     CALL_SPLIT,
     CALL_DUPLICATE,
     CALL_SUBSET, /**< messages among some ranks */
-    CALL_FREE,   /**< in the log only: nothing follows it on its communicator */
+    CALL_FREE,   /**< in the log only: the last entry of its communicator */
     CALL_FINALIZE,
     CALL_PURPOSES,
 };
 
-/** Which subset a message of CALL_SUBSET is for. */
+/** The subset that a message of CALL_SUBSET belongs to. */
 struct call_subset {
     uint64_t members; /**< a hash of its ranks in their order */
-    uint64_t number;  /**< of the subsets that these ranks have made, from 1 */
+    uint64_t number;  /**< its number among the subsets of these ranks, from 1 */
 };
 
 /** One call. Buffers and vectors are the caller's. */
@@ -51,26 +49,30 @@ struct call {
 };
 
 /**
- * Check what the caller passed, as rank `rank` of `ranks`: types, root, peer, overflow of sizes, missing buffers,
- * buffers that overlap where they must not. Errors: ARGUMENT, with a message that names the value. Thread-safe.
+ * Check the arguments, as rank `rank` of `ranks`: types, root, peer, overflow of sizes, missing buffers, buffers with a
+ * forbidden overlap. Errors: ARGUMENT, with a message that names the value. Thread-safe.
  */
 weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error);
 
-/** Bytes of the largest block of a call that was checked, among `ranks` ranks; 0 where no rank knows the sizes of all
- * blocks (collective_hides_sizes()). */
+/**
+ * Bytes of the largest block of a checked call among `ranks` ranks; 0 where no rank knows the sizes of all blocks
+ * (collective_hides_sizes()).
+ */
 uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
 
-/** The count that the operation log has: of the v-forms the elements that rank `rank` of `ranks` gives, of CALL_SUBSET
- * the hash of its ranks. */
+/**
+ * The count for the operation log: for v-forms the elements that rank `rank` of `ranks` contributes, for CALL_SUBSET
+ * the hash of its ranks.
+ */
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks);
 
-/** The call as operation_entry.collective has it: enum collective, or, after those, its purpose. */
+/** The code for operation_entry.collective: enum collective, or, after those, its purpose. */
 static inline uint8_t call_code(const struct call *call)
 {
     return (uint8_t)(call->purpose ? COLLECTIVES + call->purpose : call->collective);
 }
 
-/** Whether an entry of the log says that its rank has done with the communicator: weft_comm_free(), weft_finalize(). */
+/** Whether a log entry's code means that its rank has left the communicator: weft_comm_free(), weft_finalize(). */
 static inline bool call_is_departure(uint8_t code)
 {
     return code == COLLECTIVES + CALL_FREE || code == COLLECTIVES + CALL_FINALIZE;
@@ -79,10 +81,10 @@ static inline bool call_is_departure(uint8_t code)
 /** The name of a code ("allreduce", "split"); a static string. */
 const char *call_name(uint8_t code);
 
-/** The call as an entry of the operation log has it: "allreduce(count 1024, f32, sum)"; returns `text`. */
+/** Format the call of a log entry: "allreduce(count 1024, f32, sum)"; returns `text`. */
 char *call_describe(const struct operation_entry *entry, char *text, size_t size);
 
-/** In operation_entry.op of a message: which end this rank is. */
+/** operation_entry.op of a message: which end this rank is. */
 enum { MESSAGE_SENT, MESSAGE_RECEIVED };
 
 #endif

@@ -44,16 +44,16 @@ weft_status context_missing(const char *function, const char *what)
 void context_break(weft_context *context, const struct error *error)
 {
     if (context_status(context) == WEFT_OK)
-        context_break_anew(context, error);
+        context_break_replace(context, error);
 }
 
-void context_break_anew(weft_context *context, const struct error *error)
+void context_break_replace(weft_context *context, const struct error *error)
 {
     keep_message(context, error->text);
     atomic_store_explicit(&context->broken, (int)error->status, memory_order_release);
 }
 
-void context_mend(weft_context *context)
+void context_repair(weft_context *context)
 {
     keep_message(context, "");
     atomic_store_explicit(&context->broken, WEFT_OK, memory_order_release);

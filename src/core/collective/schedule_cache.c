@@ -23,7 +23,7 @@ static uint8_t schedule_cache_class_of(const weft_comm *comm, enum collective co
     return bytes <= 8 ? 3 : (uint8_t)(64 - __builtin_clzll(bytes - 1));
 }
 
-uint64_t schedule_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class)
+static uint64_t schedule_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class)
 {
     if (!size_class)
         return line_bytes(comm, collective);
@@ -291,23 +291,8 @@ static struct schedule_entry *repeated(const weft_comm *comm, const struct call 
     return apart || entry->key.collective == COLLECTIVE_BROADCAST ? entry : NULL;
 }
 
-weft_status schedule_cache_serve(weft_comm *comm, const struct call *call, struct schedule_entry **entry,
-                                 struct error *error)
-{
-    struct schedule_entry *last = repeated(comm, call);
-    if (last) {
-        *entry = last;
-        return WEFT_OK;
-    }
-    weft_status status = call_check(call, comm->rank, comm->size, error);
-    if (status == WEFT_OK)
-        status = schedule_cache_find(comm, call, call_block_bytes(call, comm->size), entry, error);
-    if (status == WEFT_OK)
-        schedule_entry_use(*entry, call);
-    return status;
-}
-
-void schedule_entry_use(struct schedule_entry *entry, const struct call *call)
+/* Note `call` as the last one served, unless it is already. */
+static void schedule_entry_use(struct schedule_entry *entry, const struct call *call)
 {
     const struct schedule *schedule = entry->schedule;
     struct schedule_usage *usage = &entry->usage;
@@ -331,6 +316,22 @@ void schedule_entry_use(struct schedule_entry *entry, const struct call *call)
                       (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM);
     if (usage->finishes)
         usage->finish = reduction_finish_of(call->op, schedule->ranks);
+}
+
+weft_status schedule_cache_serve(weft_comm *comm, const struct call *call, struct schedule_entry **entry,
+                                 struct error *error)
+{
+    struct schedule_entry *last = repeated(comm, call);
+    if (last) {
+        *entry = last;
+        return WEFT_OK;
+    }
+    weft_status status = call_check(call, comm->rank, comm->size, error);
+    if (status == WEFT_OK)
+        status = schedule_cache_find(comm, call, call_block_bytes(call, comm->size), entry, error);
+    if (status == WEFT_OK)
+        schedule_entry_use(*entry, call);
+    return status;
 }
 
 uint64_t schedule_entry_tag(struct schedule_entry *entry, const struct call *call, uint64_t sequence, uint64_t before)

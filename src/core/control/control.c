@@ -205,7 +205,7 @@ void plane_route(struct control *control, uint16_t kind, const void *payload, si
 
 /* ---- failure ---- */
 
-void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except)
+static void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except)
 {
     if (control->failure.status != WEFT_OK)
         return;
@@ -422,7 +422,7 @@ static bool control_handle_frames(struct control *control, struct link *link)
     return false;
 }
 
-void plane_receive(struct control *control, struct link *link)
+static void plane_receive(struct control *control, struct link *link)
 {
     weft_status status = stream_read(&link->stream, NULL);
     link->heard = clock_now();

@@ -11,7 +11,7 @@
 #define LINKS_VERSION 2
 #define COUNT_MOST    4096 /* most entries that are kept */
 
-const char *link_level_name(enum link_level level)
+static const char *link_level_name(enum link_level level)
 {
     static const char *const names[LINK_LEVELS] = {[LINK_NEAR] = "near", [LINK_FAR] = "far"};
     return (unsigned)level < LINK_LEVELS ? names[level] : "unknown";

@@ -49,9 +49,6 @@ struct links {
     size_t count;
 };
 
-/** "near" or "far"; a static string. */
-const char *link_level_name(enum link_level level);
-
 /** Where the file is by default. Errors: ARGUMENT if neither XDG_CACHE_HOME nor HOME is set. */
 weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A communicator: some ranks in an order, with a life, an order of operations, schedules and control lines of their own.
+ * A communicator: ranks in an order, with a lifetime, an order of operations, schedules and control lines of its own.
  *
- * Who is near whom is agreed from the ranks' endpoint infos: equal machine identities have come near one another when the
- * context was opened. Everything here that changes is touched only by whoever holds the context's progress_lock (progress.h);
- * making and freeing communicators happens while no other call is under way (weft.h).
+ * Which ranks are local to one another follows from the ranks' endpoint info: ranks with the same machine identity
+ * mapped each other's heaps when the context was opened. Everything here that changes is touched only by the holder of
+ * the context's progress lock (progress.h). Communicators are made and freed while no other call is in progress
+ * (weft.h).
  *
- * Making is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of its
- * ranks, so that order, limits and diagnosis are those of all operations. Releasing is local: what local ranks may still
- * read (control lines, staging) stays in context.released until each of them has counted itself in shared_block.released.
+ * Making one is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of
+ * its ranks, so ordering, limits and diagnosis are those of all operations. Releasing is local: what local ranks may
+ * still read (control lines, staging) stays in context.released until each of them has counted itself in
+ * shared_block.released.
  */
 #ifndef WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
 #define WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
@@ -27,13 +29,12 @@
 /** The id of the world. */
 #define COMM_WORLD 1u
 
-/** Transfers of single messages (send, receive) match apart from those of collectives, and those of weft_comm_subset()
- * apart from both. */
+/** Single messages (send, receive), those of collectives, and those of weft_comm_subset() match separately. */
 #define COMM_MESSAGES 0x80000000u
 #define COMM_SUBSETS  0x40000000u
 #define COMM_IDS      0x3fffffffu /**< what is left: the id itself */
 
-/** How often the ranks whose hash is `members` have made a subset. */
+/** The number of subsets made so far by the ranks whose hash is `members`. */
 struct comm_subset {
     uint64_t members, made;
 };
@@ -41,7 +42,7 @@ struct comm_subset {
 struct weft_comm {
     weft_context *context;
     char name[COMM_NAME_BYTES]; /**< for people: "world", "communicator 3" */
-    bool retired;               /**< of before a failure */
+    bool retired;               /**< from before a failure */
     uint32_t id;                /**< equal on its ranks; no two communicators that share two ranks have the same */
     uint32_t rank, size;
     uint32_t *world; /**< world[r]: the world rank of rank r */
@@ -52,37 +53,36 @@ struct weft_comm {
     uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l; NULL: not
                                       known, or one only */
 
-    /* What local ranks show one another. */
     struct shared_block *mine;
-    struct shared_block **blocks; /**< blocks[r]: as mapped here; NULL for a rank that is not near */
+    struct shared_block **blocks; /**< blocks[r]: as mapped here; NULL for a rank on another host */
     char **bases;                 /**< bases[r]: its heap as mapped here, or NULL */
     uint32_t local_peer_count;    /**< local ranks other than this one */
-    uint32_t *local_peers;        /**< their ranks here ... */
+    uint32_t *local_peers;        /**< their ranks in this communicator ... */
     uint32_t *local_peers_world;  /**< ... and in the world */
     uint64_t shm_number;          /**< shared-memory operations begun */
     uint64_t shm_credit;          /**< all local ranks are known to have begun this one */
-    uint64_t shm_agreed;          /**< their histories have been compared up to this one (shared_lines.h) */
-    uint32_t shm_mismatch;        /**< rank of one that made other calls, + 1; 0: none is known */
+    uint64_t shm_agreed;          /**< histories have been compared up to this one (shared_lines.h) */
+    uint32_t shm_mismatch;        /**< rank of one that made other calls, + 1; 0: none known */
     struct staging staging;
-    const void **sources; /**< room for the operands of one sum ... */
-    void **targets;       /**< ... and for the places where it goes */
+    const void **sources; /**< space for the operands of one sum ... */
+    void **targets;       /**< ... and for its targets */
 
     /* Order. */
     uint64_t sequence;                /**< collectives started */
-    uint64_t tag;                     /**< of the last of them; 0: there is none */
+    uint64_t tag;                     /**< the last one's; 0: there is none */
     uint64_t *sent, *received;        /**< messages started to and from each rank */
-    struct weft_request *head, *tail; /**< collectives that are not complete, in their order */
+    struct weft_request *head, *tail; /**< incomplete collectives, in order */
     struct weft_comm *next_active;    /**< context.active: communicators with a head */
 
     /* Choices. */
     struct schedule_cache schedules;
     const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
-    struct loaded_schedules loaded;                /**< loaded by the user; go before `override` */
+    struct loaded_schedules loaded;                /**< loaded by the user; take precedence over `override` */
     bool reproducible;
     double time_limit; /**< seconds; 0: the context's */
 
     struct weft_comm *next;      /**< context.comms, or context.released */
-    struct comm_subset *subsets; /**< how often which of its ranks have made a subset */
+    struct comm_subset *subsets; /**< subsets made of its ranks */
     uint32_t subset_count;
 };
 
@@ -97,36 +97,36 @@ static inline uint32_t comm_match_id(const struct weft_comm *comm, const struct 
 weft_status comm_open_world(weft_context *context, struct error *error);
 
 /**
- * At the end of the job: an operation of the world, so that a rank that has skipped one is found out, and an entry for
- * every other communicator in the log. Returns when all ranks have come; there is no limit. Collective.
+ * At the end of the job: an operation of the world, so that a rank that has skipped one is detected, and a log entry
+ * for every other communicator. Returns when all ranks have called it; there is no time limit. Collective.
  */
 weft_status comm_leave_world(weft_context *context);
 
-/** Number the leaves and pods of its nodes, of which the context's tuner has learnt. Errors: MEMORY. */
+/** Number the leaves and pods of its nodes, from the context's tuner. Errors: MEMORY. */
 weft_status comm_number_units(struct weft_comm *comm, struct error *error);
 
-/** The name that a communicator has by its id: "world", "communicator 3"; returns `text`. */
+/** The name for a communicator's id: "world", "communicator 3"; returns `text`. */
 char *comm_name(uint32_t id, char *text, size_t size);
 
 /**
- * After a failure: free what it had in shared memory. The handle stays the user's until it is freed; every call on it
- * is refused.
+ * After a failure: free its shared memory. The handle belongs to the user until it is freed; every call on it is
+ * refused.
  */
 void comm_retire(struct weft_comm *comm);
 
-/** STATE if `comm` is of before a failure. */
+/** Errors: STATE if `comm` is from before a failure. */
 weft_status comm_check_present(const struct weft_comm *comm, struct error *error);
 
-/** Free without asking anybody: at the end of the context, or after a failure. */
+/** Free without waiting for other ranks: when the context closes, or after a failure. */
 void comm_discard(struct weft_comm *comm);
 
 /**
- * Free those of context.released whose local ranks have released them, too. With the progress_lock; the helper thread calls it
- * at every turn.
+ * Free those in context.released that their local ranks have released, too. With the progress lock; the helper thread
+ * calls it in every round.
  */
 void comm_reclaim(weft_context *context);
 
-/** Free all of them, after a failure or at the end. */
+/** Free all of context.released, after a failure or at the end. */
 void comm_discard_released(weft_context *context);
 
 #endif

@@ -2,8 +2,8 @@
 /**
  * The configuration that a context runs with: what the caller of weft_init() said, completed from the environment.
  *
- * A program's own choice wins over the user's variable, which wins over the default. The table of variables tells of
- * all that Weft reads but what launchers hand over in variables of their own (control/README.md).
+ * The program's choice wins over the user's variable, which wins over the default. The table lists all variables that
+ * Weft reads, except those set by launchers (control/README.md).
  */
 #ifndef WEFT_CORE_COLLECTIVE_COMMUNICATOR_CONFIGURATION_H
 #define WEFT_CORE_COLLECTIVE_COMMUNICATOR_CONFIGURATION_H
@@ -15,8 +15,8 @@
 /** One variable. */
 struct configuration_variable {
     const char *name;
-    const char *range;    /**< what it may be, for people */
-    const char *standard; /**< what holds without it */
+    const char *range;    /**< accepted values, for people */
+    const char *standard; /**< the default, for people */
     const char *meaning;
 };
 
@@ -24,18 +24,18 @@ struct configuration_variable {
 const struct configuration_variable *configuration_variables(size_t *count);
 
 /**
- * Complete `given` (NULL: nothing said) into `*complete`, whose texts point into `given` and the environment. Errors:
+ * Complete `given` (NULL: all defaults) into `*complete`, whose strings point into `given` and the environment. Errors:
  * ARGUMENT, with a message that names the field or variable and its value.
  */
 weft_status configuration_complete(const weft_config *given, weft_config *complete, struct error *error);
 
-/** The run that `weft run` has recorded for this job, as it tells its ranks (WEFT_RUN); NULL for none. */
+/** The run that `weft run` recorded for this job (WEFT_RUN); NULL for none. */
 const char *configuration_run(void);
 
-/** Whether rank 0 is to tell of its start (WEFT_VERBOSE). */
+/** Whether rank 0 reports its startup (WEFT_VERBOSE). */
 bool configuration_verbose(void);
 
-/** What is to be traced: the file that WEFT_TRACE names, NULL for none, and how many events a rank keeps. */
+/** The trace file named by WEFT_TRACE, NULL for none, and how many events a rank keeps. */
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error);
 
 #endif

@@ -111,7 +111,7 @@ bool context_same_kernel(const struct endpoint_info *a, const struct endpoint_in
     return same_fields(a, b, 1);
 }
 
-weft_status context_make_card(weft_context *context, struct control **control, struct endpoint_info *endpoint,
+weft_status context_make_endpoint(weft_context *context, struct control **control, struct endpoint_info *endpoint,
                               struct error *error)
 {
     const weft_config *config = &context->config;
@@ -175,7 +175,7 @@ static weft_status context_meet(weft_context *context, struct error *error)
         return status;
     context->rank = bootstrap_rank(context->bootstrap);
     context->ranks = bootstrap_ranks(context->bootstrap);
-    status = context_make_card(context, &context->control, &endpoint, error);
+    status = context_make_endpoint(context, &context->control, &endpoint, error);
     if (status == WEFT_OK)
         status = bootstrap_exchange(context->bootstrap, &endpoint, &context->endpoints, error);
     startup_end(&context->startup, STARTUP_RENDEZVOUS);
@@ -186,7 +186,7 @@ static weft_status context_meet(weft_context *context, struct error *error)
     return status == WEFT_OK ? prepare_regrouping(context, error) : status;
 }
 
-weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
+weft_status context_allgather(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
                              struct error *error)
 {
     uint32_t *members = malloc(context->ranks * sizeof *members);
@@ -217,7 +217,7 @@ static weft_status context_open_shm(weft_context *context, struct error *error)
         return status;
     shm_set_control(context->shm, context->control);
     shm_endpoint_info(context->shm, &mine);
-    status = context_tell_all(context, "shared-memory endpoints", &mine, sizeof mine, (void **)&all, error);
+    status = context_allgather(context, "shared-memory endpoints", &mine, sizeof mine, (void **)&all, error);
     uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
     if (status == WEFT_OK && !ranks)
         status = error_memory(error, context->ranks * sizeof *ranks, "the local ranks");
@@ -266,7 +266,7 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
     if (status != WEFT_OK)
         return status;
     fabric_endpoint_info(context->fabric, &mine);
-    status = context_tell_all(context, "fabric endpoint infos", &mine, sizeof mine, (void **)&all, error);
+    status = context_allgather(context, "fabric endpoint infos", &mine, sizeof mine, (void **)&all, error);
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
         if (!shm_reaches(context->shm, r))
             status = fabric_connect(context->fabric, r, &all[r], error);
@@ -451,7 +451,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
         return status;
     }
     if (context->rank == 0 && configuration_verbose())
-        startup_tell(context);
+        startup_print(context);
     *result = context;
     return WEFT_OK;
 }
@@ -504,7 +504,7 @@ weft_status weft_finalize(weft_context *context)
         /* Nobody's memory goes before everybody is done with it. */
         uint8_t nothing = 0;
         void *all = NULL;
-        weft_status told = context_tell_all(context, "finalize", &nothing, 1, &all, &error);
+        weft_status told = context_allgather(context, "finalize", &nothing, 1, &all, &error);
         status = status == WEFT_OK ? told : status;
         free(all);
     }

@@ -108,7 +108,7 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     uint8_t nothing = 0;
     void *all = NULL;
     if (status == WEFT_OK)
-        status = context_tell_all(context, "shrunk", &nothing, 1, &all, error);
+        status = context_allgather(context, "shrunk", &nothing, 1, &all, error);
     free(all);
     if (status != WEFT_OK)
         control_abort(control, status, error->text);
@@ -123,7 +123,7 @@ static weft_status try_to_shrink(weft_context *context, bool *again, struct erro
     struct endpoint_info endpoint;
     const struct regroup_wait wait = {context->rendezvous_limit, context->late_seconds, shrink_warn, context};
     *again = false;
-    weft_status status = context_make_card(context, &control, &endpoint, error);
+    weft_status status = context_make_endpoint(context, &control, &endpoint, error);
     if (status == WEFT_OK)
         status = regroup_meet(context->regroup, &endpoint, &wait, &table, error);
     if (status == WEFT_OK)
@@ -177,8 +177,8 @@ weft_status weft_shrink(weft_context *context)
         status = try_to_shrink(context, &again, &error);
     }
     if (status != WEFT_OK)
-        context_break_anew(context, &error);
+        context_break_replace(context, &error);
     else
-        context_mend(context);
+        context_repair(context);
     return status;
 }

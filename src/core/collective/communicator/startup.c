@@ -19,7 +19,7 @@ void startup_end(struct startup *startup, enum startup_phase phase)
     startup->last = now;
 }
 
-void startup_tell(weft_context *context)
+void startup_print(weft_context *context)
 {
     static const char *const names[] = {"rendezvous", "control plane", "local ranks",
                                         "network",    "communicator",  "tuner"};

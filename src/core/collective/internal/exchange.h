@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Exchange: operations so small that contribution and flag cross together, in one step (STEP_EXCHANGE).
+ * Exchange: operations so small that contribution and flag travel together, in one step (STEP_EXCHANGE).
  *
- * A rank publishes its contribution in its control line, looks until those have published whose data it takes (in a
- * barrier: all), and takes its result from what they gave. Who takes nothing goes on at once. The three parts serve
- * requests (core/collective/execution/shm_step.c) and exchange_run(), which takes a whole blocking operation at once. Guarded by the
- * context's progress_lock.
+ * A rank publishes its contribution in its control line, polls until the ranks whose data it needs have published (in a
+ * barrier: all), and computes its result from what they published. A rank that needs no data continues at once. The
+ * three parts serve requests (core/collective/execution/shm_step.c) and exchange_run(), which runs a whole blocking
+ * operation. Guarded by the context's progress lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_EXCHANGE_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_EXCHANGE_H
@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Where the contributions to an operation lie. */
+/** Where the contributions to an operation are. */
 enum exchange_room {
-    EXCHANGE_LINE,  /**< beside the flag, in its line */
+    EXCHANGE_LINE,  /**< next to the flag, in its line */
     EXCHANGE_SHORT, /**< in the short annex */
     EXCHANGE_LONG,  /**< in the long annex */
 };
@@ -36,41 +36,41 @@ struct exchange_operation {
     const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
 };
 
-/** What looking at the others came to. */
+/** The result of polling the others. */
 enum exchange_sight {
     EXCHANGE_COMPLETE,
-    EXCHANGE_WAITS,    /**< for the member *looked of the schedule's group */
+    EXCHANGE_WAITS,    /**< for member *looked of the schedule's group */
     EXCHANGE_MISMATCH, /**< that member makes another call */
 };
 
 /** The smallest room for contributions to a schedule with blocks of `block_bytes`. */
 enum exchange_room exchange_room(const struct schedule *schedule, uint64_t block_bytes);
 
-/** How many operations a rank may be ahead of another when it begins one in that room: all others are in use. */
+/** How many operations a rank may be ahead of another when it begins one in that room; all other places are in use. */
 uint32_t exchange_ahead(enum exchange_room room);
 
-/** Show this rank's `bytes` bytes. The local ranks' doorbells are not rung yet. */
+/** Publish this rank's `bytes` bytes. Does not yet ring the local ranks' doorbells. */
 void exchange_publish(const struct exchange_operation *operation, uint64_t bytes);
 
-/** Look at the members of the group from number *looked on, and count those that have published. */
+/** Poll the members of the group from number *looked on, and count those that have published. */
 enum exchange_sight exchange_look(const struct exchange_operation *operation, uint32_t *looked);
 
-/** Those whose data it takes have published: write the output. */
+/** The ranks whose data is needed have published: write the output. */
 void exchange_take(const struct exchange_operation *operation);
 
-/** What exchange_run() came to. */
+/** The outcome of exchange_run(). */
 enum exchange_outcome {
     EXCHANGE_RAN,    /**< the call is complete */
-    EXCHANGE_FAILED, /**< it cannot be begun, or not be completed; `error` says why */
-    EXCHANGE_NOT,    /**< nothing was begun: this call takes the general way */
-    EXCHANGE_LATE,   /**< it is begun, and somebody is late: *started goes on the general way */
+    EXCHANGE_FAILED, /**< it cannot begin or complete; `error` says why */
+    EXCHANGE_NOT,    /**< not begun: this call takes the general path */
+    EXCHANGE_LATE,   /**< begun, but a rank is late: *started continues on the general path */
 };
 
 /**
- * Take a blocking call from beginning to end, if its schedule is an exchange and nothing of its communicator is in flight.
+ * Run a blocking call to completion, if its schedule is an exchange and nothing of its communicator is in flight.
  *
- * This is the way of an 8-byte all-reduce, so it has a budget: what others wait for comes first, and what only this
- * rank needs (the log, the schedule's checksum, the doorbells) is done while the lines cross.
+ * An 8-byte all-reduce takes this path, so it has a budget: what others wait for comes first; what only this rank needs
+ * (the log, the schedule's checksum, the doorbells) is done while the lines are in transit.
  */
 enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, struct weft_request **started,
                                    struct error *error);

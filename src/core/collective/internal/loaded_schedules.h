@@ -2,8 +2,8 @@
 /**
  * Schedules that the program has loaded into a communicator: weft_comm_load_schedule().
  *
- * They are kept until the communicator is freed, since schedules made from them may be in use. Guarded by the context's
- * progress lock.
+ * They are kept until the communicator is freed, because schedules made from them may be in use. Guarded by the
+ * context's progress lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_LOADED_SCHEDULES_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_LOADED_SCHEDULES_H
@@ -23,8 +23,8 @@ struct loaded_schedules {
 };
 
 /**
- * The proved schedule of `rank` by schedule number `number`; *near: any rank's schedule uses shared memory. Errors: as
- * schedule_text_prove().
+ * The verified schedule of `rank` from loaded schedule `number`; *shm: whether any rank's schedule uses shared memory.
+ * Errors: as schedule_text_prove().
  */
 weft_status loaded_schedules_of_rank(const struct loaded_schedules *loaded, uint32_t number,
                                      const struct schedule_shape *shape, uint32_t rank, struct schedule **schedule,

@@ -15,8 +15,7 @@
  *  - A NaN result is always the one positive quiet NaN without payload (0x7fc00000 in f32), whatever went in.
  *  - One source is copied as it is, bit by bit, unless a finish follows.
  *
- * The processor's rounding and flush-to-zero modes are taken as the C standard's defaults; who changes them changes the
- * bits.
+ * The processor's rounding and flush-to-zero modes must be the C standard's defaults; changing them changes the bits.
  *
  * ## Finish
  *
@@ -46,7 +45,9 @@
 /** The kernels for one instruction set. */
 struct reduction;
 
-/** The best that this machine runs. Ask once and keep it: asking the processor takes some 50 us in a virtual machine.
+/**
+ * The best that this machine supports. Call once and keep the result: querying the processor takes some 50 us in a
+ * virtual machine.
  */
 const struct reduction *reduction_best(void);
 
@@ -73,9 +74,9 @@ struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks);
 
 /**
  * Store T(0, source_count) over `sources`, finished, to each of `target_count` targets: `count` elements of `type`.
- * `kind` is what the public op is made of: WEFT_OP_AVERAGE and WEFT_OP_SCALED_SUM add. `finish` may be NULL: none. At
- * least one source; no target at all is allowed. The first target is computed, the others are copied from it piece
- * by piece: it should be the one that is nearest.
+ * `kind` is the public op's; WEFT_OP_AVERAGE and WEFT_OP_SCALED_SUM add. `finish` may be NULL. At least one source;
+ * zero targets are allowed. The first target is computed and the others are copied from it piece by piece, so it should
+ * be the closest one.
  */
 void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *const *targets,
                     uint32_t target_count, const void *const *sources, uint32_t source_count, uint64_t count,

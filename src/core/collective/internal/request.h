@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/**
- * Requests: from a checked call to its end, blocking or apart. What the public functions of collectives.c come down to.
- */
+/** Requests: run a call, blocking or started. The public functions of collectives.c end here. */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_REQUEST_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_REQUEST_H
 
 #include "core/collective/call.h"
 
-/** Do it, and return when it is complete here (in a group: return at once). */
+/** Run it, and return when it is complete on this rank (in a group: return at once). */
 weft_status request_run(weft_comm *comm, const struct call *call);
 
-/** Start it; *request ends it. */
+/** Start it; weft_wait(), weft_test() and the like complete *request. */
 weft_status request_start(weft_comm *comm, const struct call *call, weft_request **request);
 
 #endif

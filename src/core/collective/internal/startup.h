@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** How long the phases of weft_init() took, for who asks (WEFT_VERBOSE). One thread. */
+/** Times of the phases of weft_init(), for WEFT_VERBOSE. One thread. */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_STARTUP_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_STARTUP_H
 
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 enum startup_phase {
-    STARTUP_RENDEZVOUS,   /**< all ranks come, and learn of each other */
+    STARTUP_RENDEZVOUS,   /**< all ranks join and get each other's endpoint info */
     STARTUP_CONTROL,      /**< the control plane's tree is built */
-    STARTUP_SHM,          /**< memory, and the ranks that share it */
+    STARTUP_SHM,          /**< the heap, and the ranks that share it */
     STARTUP_NETWORK,      /**< libfabric, where ranks are remote */
     STARTUP_COMMUNICATOR, /**< the world */
-    STARTUP_TUNER,        /**< links are measured, or read */
+    STARTUP_TUNER,        /**< links are measured or read from a file */
     STARTUP_PHASES,
 };
 
@@ -25,11 +25,10 @@ struct startup {
 /** weft_init() begins. */
 void startup_begin(struct startup *startup);
 
-/** `phase` is over; the next begins. */
+/** `phase` ends; the next begins. */
 void startup_end(struct startup *startup, enum startup_phase phase);
 
-/** Write times, the network that was chosen and why, and how many frames of set-up passed through this rank, to
- * standard error. */
-void startup_tell(weft_context *context);
+/** Write the times, the chosen network and why, and how many set-up frames this rank handled, to standard error. */
+void startup_print(weft_context *context);
 
 #endif

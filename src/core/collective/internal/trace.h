@@ -2,11 +2,11 @@
 /**
  * A trace: what this rank's operations did and when, for a timeline. Off unless WEFT_TRACE names a file.
  *
- * Events go to a ring in memory that keeps the newest ones. At weft_finalize() rank 0 collects the rings of all ranks
- * that trace, brings their moments to its own clock, and writes one file of Chrome's trace events (Perfetto opens it;
+ * Events go to a ring in memory that keeps the newest. At weft_finalize() rank 0 collects the rings of all ranks that
+ * trace, converts their times to its own clock, and writes one file of Chrome's trace events (Perfetto opens it;
  * observe/inspect/timeline.h reads it). After a failure every rank writes its own events to FILE.rank-N.
  *
- * While tracing is off it costs one branch where an operation begins, advances and ends. Guarded by the progress_lock.
+ * While tracing is off it costs one branch where an operation begins, advances and ends. Guarded by the progress lock.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_TRACE_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_TRACE_H
@@ -32,8 +32,8 @@ enum trace_kind { TRACE_OPERATION, TRACE_STEP };
 /** One event: an operation from its beginning to its end, or a step of one. Times are clock_ticks(). */
 struct trace_event {
     uint64_t begin, end;
-    uint64_t called; /**< operation: when its caller came. step: the iteration */
-    uint64_t waited; /**< operation: ticks in which it stood still */
+    uint64_t called; /**< operation: when it was called. step: the iteration */
+    uint64_t waited; /**< operation: ticks without progress */
     uint64_t bytes;  /**< operation: of a block. step: moved */
     uint64_t sequence;
     uint32_t communicator; /**< comm_match_id() */
@@ -50,17 +50,17 @@ _Static_assert(sizeof(struct trace_event) == 64, "an event is a cache line");
 /** What a request remembers for its event. */
 struct trace_marks {
     uint64_t called, begun;
-    uint64_t still; /**< since when it has not moved; 0: it moves */
+    uint64_t still; /**< when it last progressed; 0: it is progressing */
     uint64_t waited;
 };
 
-/** What is known of one rank's events: sent to rank 0 before them. Plain bytes. */
+/** One rank's trace, sent to rank 0 before its events. Plain bytes. */
 struct trace_header {
     uint64_t count;                        /**< events recorded; the newest `room` of them are kept */
     uint64_t room;                         /**< of the ring */
     struct clock_timestamp opened, closed; /**< the rank's own clocks */
-    int64_t offset[2];                     /**< its clock_now() less rank 0's, at these two moments */
-    uint64_t uncertainty;                  /**< nanoseconds, of the worse of the two: half a round trip */
+    int64_t offset[2];                     /**< its clock_now() minus rank 0's, when opened and closed */
+    uint64_t uncertainty;                  /**< nanoseconds: the worse of the two; half a round trip */
     char algorithms[TRACE_ALGORITHMS][TRACE_NAME_BYTES];
 };
 
@@ -77,24 +77,24 @@ struct trace {
  */
 weft_status trace_open(weft_context *context, const char *path, uint64_t events, struct error *error);
 
-/** Free it; nothing is recorded any more. NULL is allowed. */
+/** Free it; recording ends. NULL is allowed. */
 void trace_close(struct trace *trace);
 
-/** Write the file: collective over the ranks that trace, when nothing has failed. Ends the recording. */
+/** Write the file. Collective over the ranks that trace, unless the job has failed. Ends the recording. */
 weft_status trace_write(weft_context *context, struct error *error);
 
 /* ---- recording: only with a trace ---- */
 
-/** A caller has come with `request`. */
+/** `request` was called. */
 void trace_call(struct weft_request *request);
 
 /** It begins. */
 void trace_begin(struct weft_request *request);
 
-/** Whether it has moved in this round. */
+/** Whether it progressed in this round. */
 void trace_advance(struct weft_request *request, bool moved);
 
-/** A step of it has ended, which was first looked at `begin`. */
+/** A step of it, first tried at lane->looked_at, has ended. */
 void trace_step(struct trace *trace, const struct weft_request *request, const struct lane *lane,
                 const struct step *step, uint64_t bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Writing a trace: for trace.c. The form of the file is told in observe/inspect/timeline.h. */
+/** Writing a trace: for trace.c. observe/inspect/timeline.h describes the format. */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_TRACE_FILE_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_TRACE_FILE_H
 

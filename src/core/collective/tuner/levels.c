@@ -334,7 +334,7 @@ static weft_status levels_spread(weft_comm *world, void *data, size_t bytes)
     return status;
 }
 
-weft_status tuner_levels_tell(const struct tuner_levels *levels, uint32_t maps, struct tuner *tuner,
+weft_status tuner_levels_distribute(const struct tuner_levels *levels, uint32_t maps, struct tuner *tuner,
                               weft_context *context, struct error *error)
 {
     weft_comm *world = context->world;

@@ -50,7 +50,7 @@ static double clamp(double value, double least, double most)
 
 /* ---- measuring ---- */
 
-weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds)
+static weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds)
 {
     double best = 1e9;
     for (int i = 0; i < rounds; i++) {
@@ -348,7 +348,7 @@ static weft_status tuner_links_agree(weft_context *context, const char *what, st
                                      struct error *error)
 {
     struct agreement *all = NULL;
-    weft_status status = context_tell_all(context, what, agreement, sizeof *agreement, (void **)&all, error);
+    weft_status status = context_allgather(context, what, agreement, sizeof *agreement, (void **)&all, error);
     if (status == WEFT_OK)
         *agreement = all[0];
     free(all);
@@ -381,7 +381,7 @@ weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *t
     tuner->cluster = agreement.cluster;
     memcpy(tuner->source, agreement.source, sizeof tuner->source);
     if (status == WEFT_OK && agreement.maps)
-        status = tuner_levels_tell(&levels, agreement.maps, tuner, context, error);
+        status = tuner_levels_distribute(&levels, agreement.maps, tuner, context, error);
     tuner_levels_close(&levels);
     return status;
 }

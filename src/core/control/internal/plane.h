@@ -92,12 +92,6 @@ void plane_flood(struct control *control, uint16_t kind, const void *payload, si
 /** Send a routed frame (its payload begins with destination and source) on its way. */
 void plane_route(struct control *control, uint16_t kind, const void *payload, size_t size);
 
-/** Record that the job has failed and flood it to all neighbors but `except`. No effect if it has failed already. */
-void plane_fail(struct control *control, weft_status status, const char *message, const struct link *except);
-
-/** Read from a neighbor, handle its frames and the end of its connection. */
-void plane_receive(struct control *control, struct link *link);
-
 /** The status and message of the failure, for a caller that was waiting. */
 weft_status plane_failure(struct control *control, struct error *error);
 

@@ -16,7 +16,7 @@
 #define LOCAL_NAP       0.005 /* longest interval between connection attempts; the first is a fifth of it */
 #define AGAIN_NAP       0.05
 
-double rendezvous_seconds_until(uint64_t deadline)
+static double rendezvous_seconds_until(uint64_t deadline)
 {
     uint64_t now = clock_now();
     return deadline > now ? (double)(deadline - now) / 1e9 : 0;
@@ -85,7 +85,7 @@ static weft_status connect_retry(const struct rendezvous *rendezvous, const char
     }
 }
 
-weft_status rendezvous_find_server(struct rendezvous *rendezvous, struct error *error)
+static weft_status rendezvous_find_server(struct rendezvous *rendezvous, struct error *error)
 {
     int descriptor = -1;
     weft_status status = connect_retry(rendezvous, rendezvous->client.addresses, &descriptor, error);

@@ -78,7 +78,7 @@ void joiners_close(struct joiners *joiners)
     *joiners = (struct joiners){0};
 }
 
-struct joiner *joiners_find(const struct joiners *joiners, uint32_t number)
+static struct joiner *joiners_find(const struct joiners *joiners, uint32_t number)
 {
     for (uint32_t i = 0; i < joiners->count; i++)
         if (joiners->joined[i].number == number)

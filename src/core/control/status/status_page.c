@@ -45,7 +45,7 @@ static uint64_t status_page_job_number(const struct bootstrap *bootstrap, uint32
     return ranks > 1 ? job : hash_number((uint64_t)getpid(), hash_number(clock_now(), job));
 }
 
-static weft_status status_page_map(struct status_page_keeper *writer, uint64_t bytes, struct error *error)
+static weft_status status_page_map(struct status_page_writer *writer, uint64_t bytes, struct error *error)
 {
     writer->descriptor = memfd_create(STATUS_PAGE_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (writer->descriptor < 0 || ftruncate(writer->descriptor, (off_t)bytes) != 0 ||
@@ -60,11 +60,11 @@ static weft_status status_page_map(struct status_page_keeper *writer, uint64_t b
     return WEFT_OK;
 }
 
-weft_status status_page_open(struct status_page_keeper *writer, uint32_t rank, uint32_t ranks,
+weft_status status_page_open(struct status_page_writer *writer, uint32_t rank, uint32_t ranks,
                              const struct endpoint_info *endpoints, const struct bootstrap *bootstrap, const char *run,
                              struct control *control, struct error *error)
 {
-    *writer = (struct status_page_keeper){.control = control, .descriptor = -1};
+    *writer = (struct status_page_writer){.control = control, .descriptor = -1};
     weft_status status = status_page_map(writer, status_page_bytes(ranks), error);
     if (status != WEFT_OK) {
         status_page_close(writer);
@@ -89,20 +89,20 @@ weft_status status_page_open(struct status_page_keeper *writer, uint32_t rank, u
     return WEFT_OK;
 }
 
-void status_page_close(struct status_page_keeper *writer)
+void status_page_close(struct status_page_writer *writer)
 {
     if (writer->status_page)
         munmap(writer->status_page, writer->status_page->bytes);
     if (writer->descriptor > 0)
         close(writer->descriptor);
-    *writer = (struct status_page_keeper){.descriptor = -1};
+    *writer = (struct status_page_writer){.descriptor = -1};
 }
 
 /* ---- questions ---- */
 
 static void status_page_answer_take(void *context, uint32_t rank, const struct operation_log *log)
 {
-    struct status_page_keeper *writer = context;
+    struct status_page_writer *writer = context;
     struct status_page_answer *answer = &status_page_answers(writer->status_page, writer->status_page->ranks)[rank];
     uint64_t now = clock_now();
     atomic_store_explicit(&answer->number, 0, memory_order_relaxed);
@@ -115,7 +115,7 @@ static void status_page_answer_take(void *context, uint32_t rank, const struct o
         writer->missing--;
 }
 
-static void status_page_ask(struct status_page_keeper *writer, uint64_t number)
+static void status_page_ask(struct status_page_writer *writer, uint64_t number)
 {
     const struct status_page *status_page = writer->status_page;
     writer->asking = number;
@@ -128,7 +128,7 @@ static void status_page_ask(struct status_page_keeper *writer, uint64_t number)
             control_ask_log(writer->control, r, status_page_answer_take, writer);
 }
 
-int status_page_progress(struct status_page_keeper *writer)
+int status_page_progress(struct status_page_writer *writer)
 {
     struct status_page *status_page = writer->status_page;
     if (!status_page)

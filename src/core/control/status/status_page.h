@@ -68,7 +68,7 @@ uint64_t status_page_bytes(uint32_t ranks);
 /* ---- the rank ---- */
 
 /** What this rank does to keep its status page. */
-struct status_page_keeper {
+struct status_page_writer {
     struct status_page *status_page;
     struct control *control;
     int descriptor;
@@ -77,15 +77,15 @@ struct status_page_keeper {
 };
 
 /** Make the status page of rank `rank`. `run` may be NULL. `endpoint infos` and `control` are borrowed. Errors: SYSTEM, MEMORY. */
-weft_status status_page_open(struct status_page_keeper *writer, uint32_t rank, uint32_t ranks,
+weft_status status_page_open(struct status_page_writer *writer, uint32_t rank, uint32_t ranks,
                              const struct endpoint_info *endpoints, const struct bootstrap *bootstrap, const char *run,
                              struct control *control, struct error *error);
 
 /** Harmless on what is zeroed. The helper thread has ended. */
-void status_page_close(struct status_page_keeper *writer);
+void status_page_close(struct status_page_writer *writer);
 
 /** The helper's part: beat, and answer questions; milliseconds until it wants to be called again, or -1. */
-int status_page_progress(struct status_page_keeper *writer);
+int status_page_progress(struct status_page_writer *writer);
 
 /* ---- who looks ---- */
 

@@ -95,7 +95,7 @@ void stage_recursive_doubling(const struct stage *stage)
                    &stage->output, 0, stage->chunks);
 }
 
-void stage_halving_doubling(const struct stage *stage)
+static void stage_halving_doubling(const struct stage *stage)
 {
     struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank, rounds = 0;
@@ -143,7 +143,7 @@ static void bruck_run(const struct stage *stage, struct moment after, bool sends
     }
 }
 
-void stage_bruck_allgather(const struct stage *stage, struct moment own)
+static void stage_bruck_allgather(const struct stage *stage, struct moment own)
 {
     uint32_t n = stage->ranks, me = stage->rank;
     struct moment received = own;

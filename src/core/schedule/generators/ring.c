@@ -13,7 +13,7 @@ static uint32_t ring_before(uint32_t rank, uint32_t back, uint32_t n)
     return (rank + 2 * n - back) % n;
 }
 
-void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece)
+static void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece)
 {
     struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);

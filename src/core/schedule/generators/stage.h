@@ -72,16 +72,10 @@ void stage_pairwise_reduce_scatter(const struct stage *stage, const struct piece
 /** Everybody's own piece of `output` goes to everybody; begins after `own`. */
 void stage_pairwise_allgather(const struct stage *stage, struct moment own);
 /** The same result, sums in the order of the ring; on the way they are kept in scratch (2 chunks). */
-void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece);
 /** Everybody's own piece of `output` goes round the ring; begins after `own`. */
 void stage_ring_allgather(const struct stage *stage, struct moment own);
 /** Both in place of the output; no scratch. */
 void stage_ring_allreduce(const struct stage *stage);
-/** Halve and double: powers of two only; canonical; all-reduce. No scratch. */
-void stage_halving_doubling(const struct stage *stage);
-/** Own block of the output to everybody in a logarithmic number of rounds (J. Bruck et al., 1997); whole blocks, not
- * segmented. */
-void stage_bruck_allgather(const struct stage *stage, struct moment own);
 
 /* Each works on all of the data (`chunks`). */
 

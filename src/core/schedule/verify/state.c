@@ -222,7 +222,7 @@ static bool clash(struct verify_machine *machine, const struct thread *thread, u
                                                                                                             : "reads");
 }
 
-bool verify_note_read(struct verify_machine *machine, struct thread *thread, uint32_t index)
+static bool verify_note_read(struct verify_machine *machine, struct thread *thread, uint32_t index)
 {
     struct cell *cell = &machine->cells[index];
     uint32_t self = (uint32_t)(thread - machine->threads);

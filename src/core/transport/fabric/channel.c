@@ -59,7 +59,7 @@ static struct fabric_channel *fabric_channel_channel_find(struct fabric *fabric,
     return NULL;
 }
 
-struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
+static struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
 {
     struct fabric_channel *channel = fabric_channel_channel_find(fabric, peer, communicator, number);
     if (channel)
@@ -186,7 +186,7 @@ static bool same_operation(const struct transfer *transfer, const struct fabric_
     return transfer->tag == header->tag && transfer->bytes == header->bytes;
 }
 
-void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t tag, uint64_t bytes)
+static void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t tag, uint64_t bytes)
 {
     if (!transfer->is_send)
         bulk_retire(fabric, transfer);

@@ -51,13 +51,8 @@ struct rendezvous {
     struct stream_counts counts; /**< of upward connections that have ended */
 };
 
-double rendezvous_seconds_until(uint64_t deadline);
-
 /** Listen on `host` for ranks below this one, and write the address to `here`. */
 weft_status rendezvous_listen_far(struct rendezvous *rendezvous, const char *host, struct error *error);
-
-/** Connect to the server, retrying until it listens; `up` is begun. */
-weft_status rendezvous_find_server(struct rendezvous *rendezvous, struct error *error);
 
 /** Connect to the parent at its known address; `up` is begun. */
 weft_status rendezvous_find_parent(struct rendezvous *rendezvous, struct error *error);

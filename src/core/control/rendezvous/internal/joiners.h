@@ -74,9 +74,6 @@ void joiners_end_others(struct joiners *joiners);
 /** The earliest deadline of a joiner, or `latest`. */
 uint64_t joiners_deadline(const struct joiners *joiners, uint64_t latest);
 
-/** The joiner with this number, or NULL. */
-struct joiner *joiners_find(const struct joiners *joiners, uint32_t number);
-
 /** Whether the joiner believes in the same job; else the message that says why not. */
 bool joiners_check(const struct joiners *joiners, const struct joiner *joiner, char message[JOINERS_MESSAGE_BYTES]);
 

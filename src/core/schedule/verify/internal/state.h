@@ -269,7 +269,6 @@ static inline bool verify_ordered(const struct verify_machine *machine, const st
 const char *verify_cell_text(const struct verify_machine *machine, uint32_t index, char *text, size_t size);
 
 /** Access a cell: complains when a conflicting access is not ordered before. */
-bool verify_note_read(struct verify_machine *machine, struct thread *thread, uint32_t index);
 bool verify_note_write(struct verify_machine *machine, struct thread *thread, uint32_t index);
 
 /** The name of a chunk's size: its part, or in the v-forms the block whose size it is. */

@@ -444,9 +444,6 @@ static inline uint64_t region_remote_address(const struct fabric *fabric, const 
 
 /* ---- core/transport/fabric/channel.c ---- */
 
-/** The channel's state, made when it is first used; NULL when there is no memory. */
-struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number);
-
 /** Free what is kept for a communicator's channels: nothing of it is in flight. */
 void channels_forget(struct fabric *fabric, uint32_t communicator);
 void fabric_channels_close(struct fabric *fabric);
@@ -463,9 +460,6 @@ void channel_request(struct fabric *fabric);
 /** Lists by flight.next_waiting: append, and take out if it is in it. */
 void waiting_append(struct transfer **list, struct transfer *transfer);
 void waiting_remove(struct transfer **list, struct transfer *transfer);
-
-/** End `transfer` because the peer's other half has another tag or size. */
-void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t tag, uint64_t bytes);
 
 /* ---- core/transport/fabric/message.c ---- */
 
