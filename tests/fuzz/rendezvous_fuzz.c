@@ -86,7 +86,7 @@ static void put_come(struct stream *stream)
     buffer_put_text(&payload, "127.0.0.1:9");
     buffer_put_u32(&payload, 0);
     buffer_put_u32(&payload, 1);
-    stream_put(stream, RENDEZVOUS_COME, buffer_begin(&payload), buffer_size(&payload));
+    stream_put(stream, RENDEZVOUS_JOIN, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
 
@@ -168,7 +168,7 @@ static uint16_t give_place(struct stream *stream, const struct answer *given)
     struct reader reader = {frame.payload, frame.size, false};
     reader_bytes(&reader, 8);
     reader_text(&reader, address, sizeof address);
-    if (frame.kind != RENDEZVOUS_COME || address_parse(address, host, &port, NULL) != WEFT_OK)
+    if (frame.kind != RENDEZVOUS_JOIN || address_parse(address, host, &port, NULL) != WEFT_OK)
         abort();
     if (given->who == PARENT)
         snprintf(parent, sizeof parent, "127.0.0.1:%u", given->parent_port);

@@ -285,8 +285,8 @@ static void a_malformed_frame_ends_the_connection_with_a_message(void **state)
                                           {0, 1u << 16},          {0, 99},
                                           {0, CONTROL_HEARTBEAT}, {0, CONTROL_LEAVING},
                                           {0, CONTROL_FAILURE},   {0, CONTROL_GATHER},
-                                          {0, CONTROL_SPREAD},    {0, CONTROL_HURRY},
-                                          {0, CONTROL_GIVE},      {0, CONTROL_ASK},
+                                          {0, CONTROL_SPREAD},    {0, CONTROL_FLUSH},
+                                          {0, CONTROL_BLOB},      {0, CONTROL_ASK},
                                           {0, CONTROL_ANSWER}};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         struct endpoint_info endpoints[2];

@@ -164,14 +164,14 @@ static void a_malformed_card_is_told(void **state)
         uint32_t size, kind;
     } headers[] = {{8, 77},
                    {8, RENDEZVOUS_ENDPOINTS},
-                   {0, RENDEZVOUS_COME},
-                   {8, RENDEZVOUS_COME},
-                   {20, RENDEZVOUS_COME},
+                   {0, RENDEZVOUS_JOIN},
+                   {8, RENDEZVOUS_JOIN},
+                   {20, RENDEZVOUS_JOIN},
                    {3, RENDEZVOUS_WITHDRAWN},
-                   {RENDEZVOUS_BLOB_MOST, RENDEZVOUS_COME},
-                   {UINT32_MAX, RENDEZVOUS_COME},
+                   {RENDEZVOUS_BLOB_MOST, RENDEZVOUS_JOIN},
+                   {UINT32_MAX, RENDEZVOUS_JOIN},
                    {8, 1u << 20},
-                   {STREAM_FRAME_MOST, RENDEZVOUS_COME} /* which is not waited for */};
+                   {STREAM_FRAME_MOST, RENDEZVOUS_JOIN} /* which is not waited for */};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         struct rendezvous_point place;
         struct joiner joiner;

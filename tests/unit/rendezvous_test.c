@@ -81,7 +81,7 @@ static void put_come(struct stream *stream, uint32_t first, uint32_t count)
     buffer_put_text(&payload, "127.0.0.1:9");
     buffer_put_u32(&payload, first);
     buffer_put_u32(&payload, count);
-    stream_put(stream, RENDEZVOUS_COME, buffer_begin(&payload), buffer_size(&payload));
+    stream_put(stream, RENDEZVOUS_JOIN, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
 

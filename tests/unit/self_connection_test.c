@@ -69,12 +69,12 @@ static enum outcome connect_and_wait(const char *host)
 static enum outcome call_and_ask(const char *host)
 {
     int descriptor = -1, reason = 0, answer = 0;
-    if (address_call(host, PORT, &descriptor) != 0)
+    if (address_connect_begin(host, PORT, &descriptor) != 0)
         return errno == ECONNREFUSED ? GOOD : WRONG;
     for (int i = 0; i < 500 && answer == 0; i++) {
         struct pollfd wait = {descriptor, POLLOUT, 0};
         poll(&wait, 1, 10);
-        answer = address_answered(descriptor, &reason);
+        answer = address_connect_result(descriptor, &reason);
     }
     close(descriptor);
     return answer == -1 && reason == ECONNREFUSED ? GOOD : WRONG;

@@ -347,9 +347,9 @@ static bool control_routed_handle(struct control *control, const struct frame *f
         return true;
     }
     switch (frame->kind) {
-    case CONTROL_GIVE:
+    case CONTROL_BLOB:
         control->exchange_frames++;
-        return exchange_receive_give(control, source, reader);
+        return exchange_receive_routed_blob(control, source, reader);
     case CONTROL_TABLE:
         control->exchange_frames++;
         return exchange_receive_table(control, reader);
@@ -393,9 +393,9 @@ static bool control_handle(struct control *control, struct link *link, const str
     case CONTROL_SPREAD:
         control->exchange_frames++;
         return exchange_receive_spread(control, link, reader);
-    case CONTROL_HURRY:
-        return gather_receive_hurry(control, link, reader);
-    case CONTROL_GIVE:
+    case CONTROL_FLUSH:
+        return gather_receive_flush(control, link, reader);
+    case CONTROL_BLOB:
     case CONTROL_TABLE:
     case CONTROL_ASK:
     case CONTROL_ANSWER:

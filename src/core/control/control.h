@@ -3,9 +3,9 @@
  * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that
  * carry bootstrap, liveness, abort and operation logs. It needs no launcher alive.
  *
- * Neighbors in the tree detect a dead rank by its closed connection (within milliseconds), or a stopped process or cut
+ * Neighbors in the tree detect a dead rank by its closed connection (within milliseconds), and a stopped process or cut
  * link by missing heartbeats (after the liveness limit). They send "rank r on host h died: reason" through the rest of
- * the tree, so that every survivor learns it. Each rank keeps the first cause that arrives.
+ * the tree to every survivor. Each rank keeps the first cause that arrives.
  *
  * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any
  * thread. control_failed() is one load, for every poll loop.
@@ -35,31 +35,37 @@ struct control_config {
 weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
                          struct endpoint_info *endpoint, struct error *error);
 
-/** Change the rank, the number of ranks and the connect limit that control_open() was given; before control_connect(). */
+/**
+ * Change the rank, the number of ranks and the connect limit that control_open() was given; before control_connect().
+ */
 void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, double connect_limit);
 
 /** Hand the listener to the caller, who closes it; -1 when there is none. Unused after control_connect(). */
 int control_take_listener(struct control *control);
 
-/** Build the tree; `endpoints` (borrowed for the life of control) and the rendezvous's secret authenticate both ends. */
+/**
+ * Build the tree; `endpoints` (borrowed for the life of control) and the rendezvous's secret authenticate both ends.
+ */
 weft_status control_connect(struct control *control, const struct endpoint_info *endpoints, const uint8_t *secret,
                             struct error *error);
 
 /**
  * Announce the end along the tree, so that no rank takes it for a death, and close everything. Collective unless the
- * job failed: returns when every rank has called it. The helper thread must have ended: this drives progress itself. NULL
- * is allowed.
+ * job failed: returns when every rank has called it. The helper thread must have ended: this drives progress itself.
+ * NULL is allowed.
  */
 void control_close(struct control *control);
 
-/** Close everything at once, without a farewell: the job has failed, and what is left of it goes on under another
- * control plane. The helper thread must have ended. NULL is allowed. */
+/**
+ * Close everything at once without announcing it: the job has failed, and the survivors use another control plane. The
+ * helper thread must have ended. NULL is allowed.
+ */
 void control_abandon(struct control *control);
 
 /** One descriptor (an epoll) that becomes readable when control_progress() has something to do. */
 int control_descriptor(const struct control *control);
 
-/** Handle what has arrived, send heartbeats; returns milliseconds until it must be called again. */
+/** Handle received frames and send heartbeats; returns milliseconds until it must be called again. */
 int control_progress(struct control *control);
 
 /* ---- failure ---- */
@@ -70,38 +76,35 @@ bool control_failed(const struct control *control);
 /** The status and message of the failure; WEFT_OK when there is none. */
 weft_status control_failure(const struct control *control, struct error *error);
 
-/**
- * Whether `rank` has called control_close(). What it sent before may still be on its way, so only who has waited for it
- * for a while longer (a second, say) should conclude that it "has left".
- */
+/** Whether `rank` has called control_close(). Frames that it sent before may still be on their way. */
 bool control_left(struct control *control, uint32_t rank);
 
 /** Make the job fail everywhere with this status and message (unless it has failed already). Does not block. */
 void control_abort(struct control *control, weft_status status, const char *message);
 
-/** Called once, from the helper thread, when the job has failed (to ring the doorbell of a sleeper). */
+/** Called once, from the helper thread, when the job fails (to ring a sleeping caller's doorbell). */
 void control_on_failure(struct control *control, void (*callback)(void *context), void *context);
 
 /* ---- exchange ---- */
 
 /**
  * All-gather of small blobs among `members` (world ranks, this one included, same list and `key` on each): result is
- * count x bytes, in member order, the caller's memory. `key` tells concurrent exchanges apart (the upper layers number
- * theirs). Among all ranks in their order, blobs go up the tree and the table comes down, a frame over each link;
- * among others the first member gathers. Blocks; needs the helper thread to be running. For set-up only: milliseconds,
- * not microseconds.
+ * count x bytes, in member order, the caller's memory. `key` identifies concurrent exchanges (the upper layers number
+ * theirs). Among all ranks in their order, blobs go up the tree and the table comes down, one frame over each link;
+ * otherwise the first member gathers. Blocks; needs the helper thread to be running. For set-up only: milliseconds, not
+ * microseconds.
  */
 weft_status control_exchange(struct control *control, uint64_t key, const uint32_t *members, uint32_t count,
                              const void *blob, uint32_t bytes, void *result, double limit_seconds, struct error *error);
 
-/** How many frames of exchanges this rank has handled so far, its own and those that it passed on. */
+/** Frames of exchanges that this rank has handled so far, including those that it forwarded. */
 uint64_t control_exchange_frames(struct control *control);
 
 /* ---- operation logs ---- */
 
 /**
- * What a rank is doing: its last operations. Written by the rank's threads on the hot path (a few stores), read by the
- * helper thread when a peer asks, and by its user from outside (core/control/status/status_page.h). An entry is a cache line.
+ * A rank's recent operations. Written by the rank's threads on the hot path (a few stores), read by the helper thread
+ * when a peer asks, and by the user from outside (core/control/status/status_page.h). An entry is one cache line.
  */
 #define OPERATION_LOG_ENTRIES 64
 #define OPERATION_TEXT_BYTES  192
@@ -115,9 +118,9 @@ struct operation_entry {
     uint32_t root; /**< or the peer of a send or receive */
     uint64_t count;
     uint64_t hash;            /**< the operation's tag */
-    _Atomic uint32_t awaited; /**< the world rank that it waits for now, + 1; 0: none known */
+    _Atomic uint32_t awaited; /**< the world rank that it waits for, + 1; 0: none known */
     uint64_t started;         /**< clock_ticks() */
-    uint64_t since;           /**< while something is awaited: clock_ticks() when it was last seen to move */
+    uint64_t since;           /**< while waiting: clock_ticks() of the last progress */
 };
 _Static_assert(sizeof(struct operation_entry) == 64, "one cache line is written for an operation");
 
@@ -130,26 +133,26 @@ enum operation_phase {
 
 struct operation_log {
     _Atomic uint64_t next;         /**< entries written so far */
-    struct clock_timestamp opened; /**< with `beat` it tells how long a tick takes */
-    struct clock_timestamp beat;   /**< the helper thread's last turn; in a copy, the time of the copy */
+    struct clock_timestamp opened; /**< with `beat` it gives the length of a tick */
+    struct clock_timestamp beat;   /**< the helper thread's last round; in a copy, the time of the copy */
     uint64_t unused[3];            /**< entries begin on cache lines */
     struct operation_entry entries[OPERATION_LOG_ENTRIES];
 };
 
 /**
  * Let peers read this log (borrowed for the life of control). `describe` formats the current operation from a copy of
- * the log; heartbeats carry it to the neighbors, so that they can report the last operation of a rank that fell silent.
+ * the log; heartbeats carry it to the neighbors, so that they can report the last operation of a rank that stopped
+ * responding.
  */
 void control_publish_log(struct control *control, const struct operation_log *log,
                          char *(*describe)(const struct operation_log *log, char *text, size_t size));
 
-/** A copy of a log that others are writing, in this process or another: an entry that changes meanwhile is left free.
- */
+/** Copy a log that others are writing, in this process or another. An entry that changes meanwhile is left free. */
 void operation_log_copy(const struct operation_log *from, struct operation_log *to);
 
 /**
- * Fetch a rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the
- * helper; the helper itself uses control_ask_log(), whose answer arrives through the callback.
+ * Fetch a rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the helper,
+ * which uses control_ask_log(): its answer arrives through the callback.
  */
 weft_status control_fetch_log(struct control *control, uint32_t rank, struct operation_log *log, double limit_seconds,
                               struct error *error);

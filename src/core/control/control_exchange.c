@@ -136,7 +136,7 @@ void exchange_note_left(struct control *control, uint32_t rank)
             control_exchange_conclude_missing(control, exchange, false, 0);
 }
 
-bool exchange_receive_give(struct control *control, uint32_t source, struct reader reader)
+bool exchange_receive_routed_blob(struct control *control, uint32_t source, struct reader reader)
 {
     uint64_t key = reader_u64(&reader);
     uint32_t index = reader_u32(&reader), count = reader_u32(&reader), size = reader_u32(&reader);
@@ -217,7 +217,7 @@ static void control_exchange_give(struct control *control, const struct exchange
 {
     struct buffer payload = {0};
     if (exchange->among_all) {
-        (void)gather_give(control, exchange->key, exchange->count, exchange->size, blob);
+        (void)gather_contribute(control, exchange->key, exchange->count, exchange->size, blob);
         return;
     }
     buffer_put_u32(&payload, exchange->members[0]);
@@ -227,7 +227,7 @@ static void control_exchange_give(struct control *control, const struct exchange
     buffer_put_u32(&payload, exchange->count);
     buffer_put_u32(&payload, exchange->size);
     buffer_put(&payload, blob, exchange->size);
-    plane_route(control, CONTROL_GIVE, buffer_begin(&payload), buffer_size(&payload));
+    plane_route(control, CONTROL_BLOB, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
 
@@ -255,7 +255,7 @@ static weft_status control_exchange_take_part(struct control *control, struct ex
         if (index == 0 && exchange->among_all && !exchange->hurried) {
             exchange->hurried = true;
             deadline += (uint64_t)(HURRY_SECONDS * 1e9);
-            gather_hurry(control, exchange->key);
+            gather_flush(control, exchange->key);
             continue;
         }
         if (index == 0) {

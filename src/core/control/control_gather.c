@@ -111,7 +111,7 @@ static bool control_gather_take(struct control *control, uint64_t key, uint32_t 
     return good;
 }
 
-bool gather_give(struct control *control, uint64_t key, uint32_t count, uint32_t size, const void *blob)
+bool gather_contribute(struct control *control, uint64_t key, uint32_t count, uint32_t size, const void *blob)
 {
     struct buffer entry = {0};
     buffer_put_u32(&entry, control->config.rank);
@@ -131,21 +131,21 @@ bool gather_receive(struct control *control, struct reader reader)
     return control_gather_take(control, key, count, size, entries, reader.bytes);
 }
 
-void gather_hurry(struct control *control, uint64_t key)
+void gather_flush(struct control *control, uint64_t key)
 {
     struct buffer payload = {0};
     buffer_put_u64(&payload, key);
-    plane_flood(control, CONTROL_HURRY, buffer_begin(&payload), buffer_size(&payload), NULL);
+    plane_flood(control, CONTROL_FLUSH, buffer_begin(&payload), buffer_size(&payload), NULL);
     buffer_free(&payload);
 }
 
-bool gather_receive_hurry(struct control *control, const struct link *from, struct reader reader)
+bool gather_receive_flush(struct control *control, const struct link *from, struct reader reader)
 {
     const uint8_t *bytes = reader.bytes;
     uint64_t key = reader_u64(&reader);
     if (reader.bad)
         return false;
-    plane_flood(control, CONTROL_HURRY, bytes, 8, from);
+    plane_flood(control, CONTROL_FLUSH, bytes, 8, from);
     struct gathering *gathering = control_gather_find_or_make(control, key);
     if (!gathering)
         return true;

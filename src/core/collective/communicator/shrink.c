@@ -125,7 +125,7 @@ static weft_status try_to_shrink(weft_context *context, bool *again, struct erro
     *again = false;
     weft_status status = context_make_endpoint(context, &control, &endpoint, error);
     if (status == WEFT_OK)
-        status = regroup_meet(context->regroup, &endpoint, &wait, &table, error);
+        status = regroup_agree(context->regroup, &endpoint, &wait, &table, error);
     if (status == WEFT_OK)
         status = shrink_fence(context, &table, error);
     if (status != WEFT_OK) {

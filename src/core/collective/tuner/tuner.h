@@ -89,7 +89,7 @@ struct simulated_cluster tuner_cluster_of(const struct cluster_file *file);
 /** Simulation parameters for a measured link between nodes, limited to plausible values. */
 struct link_parameters tuner_far_parameters(const struct link_cost *cost);
 
-/* ---- what joins the nodes (core/collective/tuner/levels.c), for tuner_open() ---- */
+/* ---- levels above the node (core/collective/tuner/levels.c), for tuner_open() ---- */
 
 /** Rank 0's description of the cluster, and where it is stored. */
 struct tuner_levels {

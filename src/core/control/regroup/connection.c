@@ -92,7 +92,7 @@ static void regroup_connection_end(struct regroup *regroup, struct regroup_conne
 
 /* ---- calling and being called ---- */
 
-void regroup_connection_call(struct regroup *regroup, uint32_t rank)
+void regroup_connection_begin(struct regroup *regroup, uint32_t rank)
 {
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port = 0;
@@ -100,7 +100,7 @@ void regroup_connection_call(struct regroup *regroup, uint32_t rank)
     struct regroup_peer *peer = &regroup->peers[rank];
     if (address_parse(regroup->endpoints[rank].control, host, &port, NULL) != WEFT_OK)
         peer->state = REGROUP_PEER_CUT;
-    else if (address_call(host, port, &descriptor) != 0)
+    else if (address_connect_begin(host, port, &descriptor) != 0)
         peer->state = errno == ECONNREFUSED ? REGROUP_PEER_DEAD : REGROUP_PEER_CUT;
     if (descriptor < 0)
         return;
@@ -143,7 +143,7 @@ void regroup_connection_accept_all(struct regroup *regroup)
 static void regroup_connection_call_finish(struct regroup *regroup, struct regroup_connection *connection)
 {
     int descriptor = connection->stream.descriptor, reason = 0;
-    switch (address_answered(descriptor, &reason)) {
+    switch (address_connect_result(descriptor, &reason)) {
     case 0:
         return;
     case 1:
@@ -167,7 +167,7 @@ static void regroup_connection_send_alive(const struct regroup *regroup, struct 
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
-    buffer_put_u32(&payload, (regroup->bootstrap ? REGROUP_WILLING : 0) | (regroup->quiet ? REGROUP_QUIET : 0));
+    buffer_put_u32(&payload, (regroup->agreeing ? REGROUP_WILLING : 0) | (regroup->quiet ? REGROUP_QUIET : 0));
     regroup_connection_send(connection, REGROUP_ALIVE, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
 }
@@ -250,7 +250,7 @@ static bool regroup_connection_join_handle(struct regroup *regroup, struct regro
 static void regroup_connection_probe_handle(struct regroup *regroup, struct regroup_connection *connection)
 {
     uint32_t leader = regroup->bound;
-    if (!regroup->bootstrap || regroup->decided || leader == connection->rank)
+    if (!regroup->agreeing || regroup->decided || leader == connection->rank)
         return;
     if (leader == REGROUP_NOBODY && regroup->led_since && regroup->rank < connection->rank)
         leader = regroup->rank;
@@ -284,7 +284,7 @@ static bool regroup_connection_frame_handle(struct regroup *regroup, struct regr
         rank = reader_u32(&reader);
         if (reader.bad || rank >= regroup->ranks)
             return false;
-        if (regroup->bootstrap && rank != regroup->rank && regroup->peers[rank].member)
+        if (regroup->agreeing && rank != regroup->rank && regroup->peers[rank].member)
             regroup_follow(regroup, rank);
         return true;
     case REGROUP_TABLE:

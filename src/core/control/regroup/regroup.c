@@ -81,7 +81,7 @@ int regroup_descriptor(const struct regroup *regroup)
 
 void regroup_decide(struct regroup *regroup, weft_status status, const char *message)
 {
-    if (!regroup->bootstrap || regroup->decided)
+    if (!regroup->agreeing || regroup->decided)
         return;
     regroup->decided = true;
     error_clear(&regroup->outcome);
@@ -123,7 +123,7 @@ bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
     struct reader ranks = {first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++)
         included |= reader_u32(&ranks) == regroup->rank;
-    if (epoch <= regroup->epoch || !included || !regroup->bootstrap || regroup->decided)
+    if (epoch <= regroup->epoch || !included || !regroup->agreeing || regroup->decided)
         return true;
     regroup->epoch = epoch;
     buffer_consume(&regroup->table, buffer_size(&regroup->table));
@@ -167,7 +167,7 @@ static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
     struct regroup_peer *peer = &regroup->peers[leader];
     struct regroup_connection *connection = regroup_connection_to(regroup, leader);
     if (!connection && peer->state == REGROUP_PEER_UNKNOWN)
-        regroup_connection_call(regroup, leader);
+        regroup_connection_begin(regroup, leader);
     if (peer->state != REGROUP_PEER_UNKNOWN)
         return false;
     if (connection && connection->open && !connection->willing &&
@@ -198,7 +198,7 @@ static bool regroup_rank_is_awaited(struct regroup *regroup, uint32_t rank, uint
     struct regroup_connection *connection = regroup_connection_to(regroup, rank);
     uint64_t limit = regroup->led_since + (uint64_t)(regroup->wait.limit_seconds * 1e9);
     if (!connection && now >= regroup->led_since + GRACE)
-        regroup_connection_call(regroup, rank);
+        regroup_connection_begin(regroup, rank);
     if (connection && connection->open && !connection->probed) {
         connection->probed = true;
         regroup_connection_send(connection, REGROUP_PROBE, NULL, 0);
@@ -301,7 +301,7 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
             continue;
         const struct regroup_connection *connection = regroup_connection_to(regroup, r);
         if (!connection)
-            regroup_connection_call(regroup, r);
+            regroup_connection_begin(regroup, r);
         if (peer->state != REGROUP_PEER_UNKNOWN)
             continue;
         if (connection && connection->open && looked_at == 0) { /* nobody below it lives */
@@ -335,13 +335,13 @@ int regroup_progress(struct regroup *regroup, bool quiet)
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
         if (!connection->ended)
             regroup_connection_advance(regroup, connection, now);
-    if (regroup->bootstrap && !regroup->decided)
+    if (regroup->agreeing && !regroup->decided)
         regroup_seek(regroup, now);
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
-        if (!regroup->bootstrap && regroup->began && now > regroup->began + AFTERLIFE && !connection->stream.server)
+        if (!regroup->agreeing && regroup->began && now > regroup->began + AFTERLIFE && !connection->stream.server)
             connection->ended = true; /* of a rendezvous that is over */
     regroup_connection_sweep(regroup, false);
-    bool active = regroup->connections || (regroup->bootstrap && !regroup->decided);
+    bool active = regroup->connections || (regroup->agreeing && !regroup->decided);
     pthread_mutex_unlock(&regroup->lock);
     return active ? TICK_MILLISECONDS : -1;
 }
@@ -380,7 +380,7 @@ static void regroup_rendezvous_begin(struct regroup *regroup, const struct endpo
         regroup->peers[r].state = REGROUP_PEER_UNKNOWN;
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
         connection->joined = connection->probed = false;
-    regroup->bootstrap = true;
+    regroup->agreeing = true;
     eventfd_write(regroup->wake, 1);
 }
 
@@ -415,7 +415,7 @@ static weft_status regroup_result_read(const struct regroup *regroup, struct reg
     return WEFT_OK;
 }
 
-weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *endpoint, const struct regroup_wait *wait,
+weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *endpoint, const struct regroup_wait *wait,
                          struct regroup_table *table, struct error *error)
 {
     char missing[256], message[512];
@@ -439,7 +439,7 @@ weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *en
             wait->late(wait->context, message);
         }
     }
-    regroup->bootstrap = false;
+    regroup->agreeing = false;
     weft_status status = WEFT_OK;
     if (!regroup->decided)
         status =

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Regrouping: after a failure, the ranks that still live find each other and agree on who they are.
+ * Regrouping: after a failure, the surviving ranks find each other and agree on a new membership.
  *
- * Each agreement begins an *epoch*: some of the ranks of the epoch before, in their old order, renumbered, with a
- * secret and control listeners of their own. Ranks here are *first* ranks: their numbers in the job as it began.
+ * Each agreement begins an *epoch*: some of the ranks of the previous epoch, in their old order, renumbered, with a new
+ * secret and new control listeners. Ranks here are *first* ranks: their numbers when the job began.
  *
- * The lowest living rank leads. Everybody calls those below it at the listeners of the first epoch, which stay open for
- * the life of the job, and joins the lowest that answers; the leader calls those above it that have not joined. Who
- * refuses a connection is dead; who takes one and is silent is stopped; who cannot be reached at all may live on beyond
- * a broken network. Who answers but has not come is waited for up to a limit, then left out. Once nobody is missing,
- * the leader tells all who have joined the table of the new epoch. A leader that dies meanwhile is followed by the
- * next.
+ * The lowest living rank leads. Each rank connects to those below it at the listeners of the first epoch, which stay
+ * open for the life of the job, and joins the lowest that answers. The leader connects to those above it that have not
+ * joined. A rank whose host refuses the connection is dead; one that accepts it and stays silent is stopped; one that
+ * cannot be reached at all may be alive on the other side of a network partition. The leader waits up to a limit for
+ * ranks that answer but have not joined, then leaves them out. Once no rank is missing, the leader sends the table of
+ * the new epoch to all who have joined. If a leader dies meanwhile, the next lowest rank takes over.
  *
- * Of a partition the larger side goes on: a leader that cannot reach more ranks than have joined it gives up, with the
- * message that says so (among equals the side of the lowest rank goes on).
+ * In a partition the larger side continues. A leader that cannot reach more ranks than have joined it gives up, with a
+ * message that says so; ties go to the side with the lowest rank.
  *
- * Threads: regroup_progress() is the context's helper thread's; regroup_meet() is one caller's at a time, who drives
- * progress while it waits.
+ * Threads: regroup_progress() is called by the context's helper thread; regroup_agree() by one caller at a time, which
+ * drives progress while it waits.
  */
 #ifndef WEFT_CORE_CONTROL_REGROUP_REGROUP_H
 #define WEFT_CORE_CONTROL_REGROUP_REGROUP_H
@@ -31,8 +31,8 @@
 struct regroup;
 
 /**
- * Be ready to regroup: take over the listener that `endpoint infos[rank].control` names (it is closed by regroup_close(), also
- * on failure). Endpoint infos and secret are copied.
+ * Prepare for regrouping: take over the listener at endpoints[rank].control (regroup_close() closes it, also on
+ * failure). Endpoint info and secret are copied.
  */
 weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_info *endpoints, const uint8_t *secret,
                          int listener, struct regroup **regroup, struct error *error);
@@ -42,32 +42,33 @@ void regroup_close(struct regroup *regroup);
 int regroup_descriptor(const struct regroup *regroup);
 
 /**
- * Answer who calls, go on with a rendezvous; milliseconds until it must be called again, or -1. `quiet`: nothing of this
- * rank is in flight, nor can be again in this epoch, so that it may be left out without harm to the memory of others.
+ * Answer connections, advance an agreement in progress. Returns milliseconds until it must be called again, or -1.
+ * `quiet`: nothing of this rank is in flight, nor can be again in this epoch, so it may be left out without endangering
+ * the memory of others.
  */
 int regroup_progress(struct regroup *regroup, bool quiet);
 
-/** What has been agreed. */
+/** The agreed membership. */
 struct regroup_table {
     uint32_t epoch; /**< 1 after the first regrouping */
     uint32_t rank, ranks;
-    struct endpoint_info *endpoints; /**< of the new epoch, by new rank; malloc'ed, the caller's */
+    struct endpoint_info *endpoints; /**< by new rank; malloc'ed, the caller's */
     uint32_t *first;                 /**< first[r]: the first rank of new rank r; malloc'ed, the caller's */
     uint8_t secret[SECRET_BYTES];
 };
 
 struct regroup_wait {
-    double limit_seconds; /**< for ranks that live but have not come */
-    double late_seconds;  /**< after which `late` gets the list of missing ranks */
+    double limit_seconds; /**< how long to wait for ranks that are alive but have not joined */
+    double late_seconds;  /**< after which `late` is called with the list of missing ranks */
     void (*late)(void *context, const char *message);
     void *context;
 };
 
 /**
- * Come with this rank's endpoint info for the epoch to be. Errors: PEER, with the message that says why this rank cannot go on
- * (the smaller side of a partition; left out by the others); TIMEOUT.
+ * Agree on the next epoch, with this rank's endpoint info for it. Errors: PEER, with a message that says why this rank
+ * cannot continue (the smaller side of a partition; left out by the others); TIMEOUT.
  */
-weft_status regroup_meet(struct regroup *regroup, const struct endpoint_info *endpoint, const struct regroup_wait *wait,
-                         struct regroup_table *table, struct error *error);
+weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *endpoint,
+                          const struct regroup_wait *wait, struct regroup_table *table, struct error *error);
 
 #endif

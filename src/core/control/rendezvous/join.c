@@ -402,7 +402,7 @@ static void join_numbers_pass(struct rendezvous *rendezvous, const char *host)
         buffer_put_u32(&payload, rank);
         buffer_put_u32(&payload, count);
     }
-    stream_put(&rendezvous->up, RENDEZVOUS_COME, buffer_begin(&payload), buffer_size(&payload));
+    stream_put(&rendezvous->up, RENDEZVOUS_JOIN, buffer_begin(&payload), buffer_size(&payload));
     rendezvous->up.out.failed |= payload.failed;
     buffer_free(&payload);
 }

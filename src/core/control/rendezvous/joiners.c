@@ -182,7 +182,7 @@ static bool joiners_hear(struct joiners *joiners, struct joiner *joiner)
     if (joiner->stream.state == STREAM_OPEN && before != STREAM_OPEN) {
         joiner->authenticated = true;
         account(joiners, joiner);
-        joiners->rules->seat(joiners->context, joiner);
+        joiners->rules->authenticated(joiners->context, joiner);
     }
     struct frame frame;
     int found = 0;

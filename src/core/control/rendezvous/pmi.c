@@ -234,13 +234,13 @@ static weft_status pmi_get(struct kvs *kvs, uint32_t rank, const char *key, char
     return WEFT_OK;
 }
 
-static void pmi_close(struct kvs *kvs, bool farewell)
+static void pmi_close(struct kvs *kvs, bool notify)
 {
     const struct pmi *pmi = (const struct pmi *)kvs;
     char answer[MESSAGE_BYTES];
-    if (farewell && pmi->second)
+    if (notify && pmi->second)
         (void)pmi_ask(pmi, "cmd=finalize;", "finalize-response", answer, ANSWER_SECONDS, NULL);
-    else if (farewell)
+    else if (notify)
         (void)pmi_ask(pmi, "cmd=finalize\n", "finalize_ack", answer, ANSWER_SECONDS, NULL);
     free(kvs);
 }

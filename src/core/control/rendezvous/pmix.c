@@ -121,15 +121,15 @@ static void pmix_release(struct pmix *pmix)
     free(pmix); /* the library stays loaded: it has threads of its own */
 }
 
-static void pmix_finish(struct kvs *kvs, bool farewell)
+static void pmix_finish(struct kvs *kvs, bool notify)
 {
     struct pmix *pmix = (struct pmix *)kvs;
-    if (farewell)
+    if (notify)
         pmix->finalize(NULL, 0); /* waits for the launcher */
     pthread_mutex_lock(&pmix->lock);
     bool fenced = pmix->fenced;
     pthread_mutex_unlock(&pmix->lock);
-    if (farewell || fenced)
+    if (notify || fenced)
         pmix_release(pmix); /* else the library's thread may still call fence_done() */
 }
 

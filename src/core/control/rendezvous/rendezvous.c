@@ -146,7 +146,7 @@ static bool rendezvous_take(void *context, struct joiner *joiner, const struct f
     struct reader reader = {frame->payload, frame->size, false};
     char message[JOINERS_MESSAGE_BYTES];
     switch (frame->kind) {
-    case RENDEZVOUS_COME:
+    case RENDEZVOUS_JOIN:
         return take_come(round, joiner, reader);
     case RENDEZVOUS_WITHDRAWN:
         return rendezvous_take_withdrawn(round, joiner, reader);

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The rendezvous: how ranks that know one address come to know one another. Each comes with its number and a blob (its
- * endpoint info); when all have come, each gets all blobs and a secret of this round's own. All who take part prove that they
+ * The rendezvous: ranks that know one address exchange endpoint info. Each joins with its number and a blob (its
+ * endpoint info); when all have joined, each gets all blobs and a secret for this round. Participants prove that they
  * hold the job's secret (see stream.h).
  *
- * Nobody hears from everybody:
+ * No process handles messages from all ranks:
  *
- *     - Ranks of a node that know their places in it (local_rank of local_ranks) stand in a tree: each listens at an
- *       abstract UNIX socket whose name follows from secret, node and place, and each comes to the one above it. Who
- *       finds nobody there within a few seconds (a container of its own, say) goes to the server itself.
- *     - Who stands at the top of its node, a leader, comes to the server with the numbers of its ranks, not with their
- *       endpoint infos, once they are there or two seconds have passed (then again when more come: so the server knows who is
- *       missing). When all have come, the server tells each leader its place: who is above it and below it in the tree
- *       of leaders.
- *     - Endpoint infos then go up the trees and the table of all of them comes down, once over each connection.
+ *     - Ranks of a node that know their number on it (local_rank of local_ranks) form a tree: each listens at an
+ *       abstract UNIX socket whose name is derived from secret, node and number, and connects to its parent. A rank
+ *       that does not find its parent within a few seconds (in a container of its own, say) goes to the server.
+ *     - The root of each node's tree, its leader, sends the server the numbers of its ranks (not their endpoint info)
+ *       once they have joined or two seconds have passed, and again when more join: so the server knows which ranks are
+ *       missing. When all have joined, the server sends each leader its parent and children in the tree of leaders.
+ *     - Endpoint info then goes up the trees and the table comes down, once over each connection.
  *
- * With n ranks on m nodes the longest chain of messages that wait for one another grows with log n + m: a server that
- * is all that anybody knows has to be told of each node, by five messages (three of the greeting, two frames) that do
- * not grow with the ranks. Where nobody tells which ranks share a node, each rank counts as a node. A launcher's
- * key-value store needs no server: with rendezvous_gather() the chain grows with log n alone.
+ * With n ranks on m nodes the longest chain of dependent messages grows with log n + m: a server that is the only known
+ * address must hear from each node, in five messages (three of the handshake, two frames) whose number does not grow
+ * with the ranks. Where it is unknown which ranks share a node, each rank counts as a node. A launcher's key-value
+ * store needs no server: with rendezvous_gather() the chain grows with log n alone.
  *
- * Strangers are dropped in silence. A process with another secret or version is refused and reported, and disturbs
- * nothing. A rank that contradicts the job (its number is out of range or taken, or it believes in another number of
- * ranks) fails the round for all, in one message. A rank that leaves before all have come is forgotten, and may come
- * again, unless others came through it: these fail with it.
+ * Connections from other programs are dropped silently. A process with another secret or version is refused and
+ * reported, and disturbs nothing. A rank that contradicts the job (its number is out of range or taken, or it expects
+ * another number of ranks) fails the round for all, with one message. A rank that leaves before all have joined is
+ * removed and may join again, unless others joined through it: they fail with it.
  *
- * Served by the launcher (round after round, so that several programs can follow each other in one job) or by rank 0
+ * Served by the launcher (round after round, so that several programs can run one after another in a job) or by rank 0
  * (one round, in a thread). Different rendezvous may run in different threads.
  */
 #ifndef WEFT_CORE_CONTROL_RENDEZVOUS_RENDEZVOUS_H
@@ -39,7 +38,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RENDEZVOUS_BLOB_MOST  (64u << 10) /**< bytes of a blob, most */
+#define RENDEZVOUS_BLOB_MOST  (64u << 10) /**< largest blob in bytes */
 #define RENDEZVOUS_RANKS_MOST (1u << 20)
 #define RENDEZVOUS_CHAIN_MOST (1u << 30)
 
@@ -47,12 +46,12 @@ struct rendezvous_server {
     uint32_t ranks;
     const uint8_t *secret; /**< SECRET_BYTES */
     double limit_seconds;  /**< from the first arrival to the last */
-    bool again;            /**< serve another round after each, until stopped */
-    int stop;              /**< descriptor that becomes readable when serving shall end; -1: none */
-    const char *(*host_of)(void *context, uint32_t rank); /**< where a rank was started; NULL: nobody knows */
-    void (*report)(void *context, const char *message);   /**< told of refusals and failed rounds; may be NULL */
+    bool again;            /**< serve round after round, until stopped */
+    int stop;              /**< descriptor that becomes readable to stop serving; -1: none */
+    const char *(*host_of)(void *context, uint32_t rank); /**< the host on which a rank was started; NULL: unknown */
+    void (*report)(void *context, const char *message);   /**< called for refusals and failed rounds; may be NULL */
     void *context;                                        /**< for both */
-    struct stream_counts *counts;                         /**< what it took, filled in at the end; may be NULL */
+    struct stream_counts *counts;                         /**< messages and bytes, filled in at the end; may be NULL */
 };
 
 /**
@@ -66,35 +65,35 @@ struct rendezvous_client {
     const char *addresses; /**< "host:port", or several alternatives separated by commas; borrowed */
     uint32_t rank, ranks;
     const uint8_t *secret;            /**< SECRET_BYTES, borrowed */
-    double limit_seconds;             /**< for all of it; the server is waited for if it is not there yet */
+    double limit_seconds;             /**< for all of it, including the wait for the server */
     int stop;                         /**< as above */
-    uint32_t node;                    /**< a number that the ranks of a node have in common, and no others */
-    uint32_t local_rank, local_ranks; /**< this rank's place among them, and how many they are; 0, 0: unknown */
+    uint32_t node;                    /**< a number shared by the ranks of a node, and no others */
+    uint32_t local_rank, local_ranks; /**< this rank's number on its node, and the ranks of that node; 0, 0: unknown */
 };
 
 struct rendezvous_result {
     uint8_t *blobs;                /**< ranks x size, in rank order; malloc'ed, the caller's */
     uint8_t session[SECRET_BYTES]; /**< the round's secret */
-    uint32_t chain;                /**< messages that were handled one after the other until this rank had the table */
-    struct stream_counts counts;   /**< what this rank sent and received, its server's thread not included */
+    uint32_t chain;                /**< longest chain of dependent messages until this rank had the table */
+    struct stream_counts counts;   /**< sent and received by this rank, without its server thread */
 };
 
-/** A rank's visit to the rendezvous. */
+/** A rank's part in the rendezvous. */
 struct rendezvous;
 
 /**
- * Find the server, or the rank of this node to go through; waits for it to be there. Errors: RENDEZVOUS, with who was
+ * Connect to the server, or to the parent on this node; waits until it is there. Errors: RENDEZVOUS, naming what was
  * not found. rendezvous_close() ends it; harmless on NULL.
  */
 weft_status rendezvous_open(const struct rendezvous_client *client, struct rendezvous **rendezvous,
                             struct error *error);
 void rendezvous_close(struct rendezvous *rendezvous);
 
-/** The address (digits) of this host from which the server is reached: others who reach the server reach it, too. */
+/** The numeric address of this host from which the server is reached: ranks that reach the server reach it, too. */
 const char *rendezvous_address(const struct rendezvous *rendezvous);
 
 /**
- * Come with a blob of `size` bytes, equal on all ranks. A leader listens for those below it at `host` (digits; NULL:
+ * Join with a blob of `size` bytes, equal on all ranks. A leader listens for its children at `host` (numeric; NULL:
  * rendezvous_address()) until it has the table. Once. Errors: RENDEZVOUS, TIMEOUT, PEER, with the server's message
  * where it has one.
  */
@@ -102,11 +101,11 @@ weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, con
                             struct rendezvous_result *result, struct error *error);
 
 /**
- * The same without a server, where something else tells each rank where the one above it listens: ranks stand in a tree
- * by their numbers, rank 0 at the root. rendezvous_listen() listens at `host` (digits) if there are ranks below this
- * one; rendezvous_place() is where ("address:port"; "": nobody is below). rendezvous_gather() then takes the `secret`
- * (SECRET_BYTES, borrowed) and the place of rank tree_place_parent(rank), NULL at the root; otherwise as
- * rendezvous_join(). Of the client, addresses is who told, for messages; the node, and a secret, are not needed.
+ * The same without a server, where a key-value store gives each rank its parent's address: ranks form a tree by their
+ * numbers, rank 0 at the root. rendezvous_listen() listens at `host` (numeric) if this rank has children;
+ * rendezvous_place() is its "address:port" ("" without children). rendezvous_gather() takes the `secret` (SECRET_BYTES,
+ * borrowed) and the address of rank tree_place_parent(rank), NULL at the root; otherwise it is like rendezvous_join().
+ * In the client, `addresses` names the store, for messages; node and secret are not used.
  */
 weft_status rendezvous_listen(const struct rendezvous_client *client, const char *host, struct rendezvous **rendezvous,
                               struct error *error);

@@ -177,7 +177,7 @@ static int await_connection(int descriptor, int milliseconds)
     return reason == 0 && is_to_itself(descriptor) ? ECONNREFUSED : reason;
 }
 
-int address_call(const char *host, uint16_t port, int *descriptor)
+int address_connect_begin(const char *host, uint16_t port, int *descriptor)
 {
     struct addrinfo *list = NULL;
     if (address_resolve(host, port, AI_NUMERICHOST, &list, NULL) != WEFT_OK) {
@@ -197,7 +197,7 @@ int address_call(const char *host, uint16_t port, int *descriptor)
     return 0;
 }
 
-int address_answered(int descriptor, int *reason)
+int address_connect_result(int descriptor, int *reason)
 {
     *reason = await_connection(descriptor, 0);
     return *reason == 0 ? 1 : *reason == ETIMEDOUT ? 0 : -1;

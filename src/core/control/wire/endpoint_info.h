@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A rank's endpoint info: what every other rank knows of it after the rendezvous. Plain bytes, equal layout on all hosts of a job.
+/**
+ * A rank's endpoint info, which all ranks have after the rendezvous. Plain bytes with the same layout on all hosts of a
+ * job.
  */
 #ifndef WEFT_CORE_CONTROL_WIRE_ENDPOINT_INFO_H
 #define WEFT_CORE_CONTROL_WIRE_ENDPOINT_INFO_H
@@ -20,7 +22,7 @@ struct endpoint_info {
     char machine[ENDPOINT_MACHINE_BYTES]; /**< identity of machine and network namespace; equal: these ranks may share
                                          memory */
     char control[ENDPOINT_LINK_BYTES];    /**< "address:port" of the rank's control listener */
-    uint8_t extra[ENDPOINT_EXTRA_BYTES];  /**< what the layers above add (transport addresses) */
+    uint8_t extra[ENDPOINT_EXTRA_BYTES];  /**< for the layers above (transport addresses) */
 };
 
 /**
@@ -29,7 +31,7 @@ struct endpoint_info {
  */
 weft_status endpoint_info_begin(struct endpoint_info *endpoint, uint32_t rank, const char *node, struct error *error);
 
-/** Of a endpoint info that came from elsewhere: its texts end, and can be printed. */
+/** Terminate the strings of an endpoint info that came from another process, and make them printable. */
 void endpoint_info_end_texts(struct endpoint_info *endpoint);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Fields written to a buffer and read from bytes, and frames (a header of 8 bytes and a payload) that cut a stream of
- * bytes into messages. Numbers are little-endian on the wire.
+ * Fields written to a buffer and read from bytes, and frames (a header of 8 bytes and a payload) that divide a byte
+ * stream into messages. Numbers are little-endian on the wire.
  *
- * Readers never trust what they read: a reader that runs past its end, and a frame longer than allowed, is noted as
- * bad. A struct belongs to one thread at a time.
+ * Readers do not trust their input: a read past the end, or a frame longer than allowed, is noted as bad. A struct
+ * belongs to one thread at a time.
  */
 #ifndef WEFT_CORE_CONTROL_WIRE_FRAME_H
 #define WEFT_CORE_CONTROL_WIRE_FRAME_H
@@ -20,7 +20,7 @@ void buffer_put_u32(struct buffer *buffer, uint32_t value);
 void buffer_put_u64(struct buffer *buffer, uint64_t value);
 void buffer_put_text(struct buffer *buffer, const char *text);
 
-/** What is left to read of some bytes; `bad` once a read went past the end (and then gives zeros). */
+/** The bytes left to read; `bad` after a read past the end (reads then return zero). */
 struct reader {
     const uint8_t *bytes;
     size_t left;
@@ -30,7 +30,7 @@ struct reader {
 uint32_t reader_u32(struct reader *reader);
 uint64_t reader_u64(struct reader *reader);
 
-/** `size` bytes, in place; NULL when there are not so many. */
+/** `size` bytes, in place; NULL when fewer are left. */
 const uint8_t *reader_bytes(struct reader *reader, size_t size);
 
 /** A text, cut to `room` - 1 bytes and ended by NUL; returns `text`. */
@@ -52,7 +52,7 @@ void frame_put(struct buffer *buffer, uint16_t kind, const void *payload, size_t
 
 /**
  * Look at the first frame of `buffer`: 1 and `*frame` if it is all there (frame_drop() forgets it), 0 if more bytes are
- * needed, -1 if it is no frame or its payload is longer than `most`.
+ * needed, -1 if it is malformed or its payload is longer than `most`.
  */
 int frame_peek(const struct buffer *buffer, size_t most, struct frame *frame);
 void frame_drop(struct buffer *buffer, const struct frame *frame);

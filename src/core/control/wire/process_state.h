@@ -5,11 +5,13 @@
 
 #include <stdbool.h>
 
-/** The state of a process's main thread as ps shows it: R runs, S sleeps, D waits for a device, T is stopped, Z is dead
- * ...; 0: there is no such process. */
+/**
+ * The state of a process's main thread as ps shows it: R runs, S sleeps, D waits for a device, T is stopped, Z is dead
+ * ...; 0: no such process.
+ */
 char process_state(int process);
 
-/** Whether there is a process of this number that is neither stopped nor dead: one that would run if it were let. */
+/** Whether the process exists and is neither stopped nor dead: it would run if it got a processor. */
 bool process_is_well(int process);
 
 #endif

@@ -81,7 +81,7 @@ static weft_status stream_prefix_check(struct stream *stream, bool *whole, struc
     size_t size = buffer_size(&stream->in);
     *whole = false;
     if (size > 0 && memcmp(bytes, magic, size < sizeof magic ? size : sizeof magic) != 0) {
-        stream->state = STREAM_STRANGER;
+        stream->state = STREAM_FOREIGN;
         return error_set(error, WEFT_ERROR_RENDEZVOUS, "what answers at %s is no Weft process; is the address right?",
                          stream->peer_address);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What regroup.c (who leads, who is missing, the table) and core/control/regroup/connection.c (connections and frames) share. Everything
- * is guarded by one lock, which no function called with it holds while it waits. Not for other modules.
+ * Shared by regroup.c (leader, missing ranks, the table) and connection.c (connections and frames). One lock guards
+ * everything; no function called with it held blocks.
  */
 #ifndef WEFT_CORE_CONTROL_REGROUP_INTERNAL_STATE_H
 #define WEFT_CORE_CONTROL_REGROUP_INTERNAL_STATE_H
@@ -15,7 +15,7 @@
 
 enum regroup_frame {
     REGROUP_ALIVE = 1, /**< epoch (4), flags (4): at once, then every REGROUP_TICK */
-    REGROUP_JOIN,      /**< epoch (4), endpoint info: I follow you */
+    REGROUP_JOIN,      /**< epoch (4), endpoint info: I join you */
     REGROUP_PROBE,     /**< I lead: join me */
     REGROUP_FOLLOW,    /**< rank (4): I do not lead, that one does */
     REGROUP_TABLE,     /**< see regroup_adopt() */
@@ -24,94 +24,94 @@ enum regroup_frame {
 
 enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2 };
 
-/** How a rank stands to this rendezvous. */
+/** A rank's state in this agreement. */
 enum regroup_peer_state {
     REGROUP_PEER_UNKNOWN,
     REGROUP_PEER_DEAD,  /**< its process has ended */
-    REGROUP_PEER_STUCK, /**< its host answers, it does not */
-    REGROUP_PEER_CUT,   /**< nothing answers: it may live beyond a broken network */
-    REGROUP_PEER_LATE,  /**< it lives but has not come in time */
+    REGROUP_PEER_STUCK, /**< its host answers, the process does not */
+    REGROUP_PEER_CUT,   /**< nothing answers: possibly alive beyond a network partition */
+    REGROUP_PEER_LATE,  /**< alive, but has not joined in time */
 };
 
-/** A connection to another rank. Either end may have made it. */
+/** A connection to another rank, made by either end. */
 struct regroup_connection {
     struct regroup_connection *next;
     struct stream stream;
-    uint32_t rank; /**< of the other end; REGROUP_NOBODY until it has proved itself */
+    uint32_t rank; /**< the peer's; REGROUP_NOBODY until it is authenticated */
     bool connecting, open, ended;
-    bool joined;  /**< we have told it that we follow */
-    bool probed;  /**< we have told it that we lead */
-    bool told;    /**< it knows the table, or that it has been left out */
-    bool willing; /**< it is in the rendezvous */
+    bool joined;  /**< JOIN was sent */
+    bool probed;  /**< PROBE was sent */
+    bool told;    /**< TABLE or LEFT_OUT was sent */
+    bool willing; /**< it takes part in the agreement */
     bool quiet;
     uint64_t began, heard, said; /**< clock_now() */
 };
 
-/** What is known of another rank. */
+/** Another rank's state. */
 struct regroup_peer {
-    bool member; /**< of the present epoch */
+    bool member; /**< in the current epoch */
     enum regroup_peer_state state;
     uint32_t
-        joined; /**< epoch + 1 in which it has come to follow us, with its endpoint info; see regroup_peer_has_joined() */
+        joined; /**< epoch + 1 in which it joined this rank, with its endpoint info; see regroup_peer_has_joined() */
     struct endpoint_info endpoint;
 };
 
 struct regroup {
     uint32_t rank, ranks;
-    struct endpoint_info *endpoints; /**< of the first epoch */
+    struct endpoint_info *endpoints; /**< the first epoch's */
     uint8_t secret[SECRET_BYTES];
     int listener, epoll, wake;
     pthread_mutex_t lock;
 
     uint32_t epoch;
-    struct buffer table; /**< that began it; empty in the first */
+    struct buffer table; /**< the table that began it; empty in the first */
     struct regroup_peer *peers;
     struct regroup_connection *connections;
     bool quiet;
 
-    /* A rendezvous. */
-    bool bootstrap, decided;
+    /* The agreement in progress. */
+    bool agreeing, decided;
     struct endpoint_info endpoint;
     struct regroup_wait wait;
-    uint64_t began, led_since; /**< clock_now(); 0: does not lead */
-    uint32_t bound;            /**< whom this rank follows, or REGROUP_NOBODY */
+    uint64_t began, led_since; /**< clock_now(); 0: not leading */
+    uint32_t bound;            /**< the rank that this rank follows, or REGROUP_NOBODY */
     struct error outcome;
 };
 
-/** Whether it follows this rank from the present epoch into the next. */
+/** Whether it joined this rank for the next epoch. */
 static inline bool regroup_peer_has_joined(const struct regroup *regroup, uint32_t rank)
 {
     return regroup->peers[rank].joined == regroup->epoch + 1;
 }
 
-/** Begin to call `rank`; a failure is noted in its state. */
-void regroup_connection_call(struct regroup *regroup, uint32_t rank);
+/** Begin to connect to `rank`; a failure is noted in its state. */
+void regroup_connection_begin(struct regroup *regroup, uint32_t rank);
 
-/** Take calls that have come. */
+/** Accept pending connections. */
 void regroup_connection_accept_all(struct regroup *regroup);
 
-/** Go on with a connection: connect, greet, read, handle, write, judge silence. */
+/** Advance a connection: connect, authenticate, read, handle, write, detect silence. */
 void regroup_connection_advance(struct regroup *regroup, struct regroup_connection *connection, uint64_t now);
 
-/** Close and forget ended connections (or all of them). */
+/** Close and free ended connections (or all of them). */
 void regroup_connection_sweep(struct regroup *regroup, bool all);
 
 /** Queue a frame and send what can be sent. */
 void regroup_connection_send(struct regroup_connection *connection, enum regroup_frame kind, const void *payload,
                              size_t size);
 
-/** The connection to `rank` that is open; else one that is on its way; or NULL. */
+/** The open connection to `rank`, else one being established, or NULL. */
 struct regroup_connection *regroup_connection_to(struct regroup *regroup, uint32_t rank);
 
-/* What frames mean, for core/control/regroup/connection.c. */
+/* Actions on frames, for connection.c. */
 
-/** This rank leads nobody any more and follows `leader`, unless that one is known to be gone. */
+/** Stop leading and follow `leader`, unless that rank is known to be gone. */
 void regroup_follow(struct regroup *regroup, uint32_t leader);
 
-/** Take over a table; false if it is not well formed. Without effect if it is of no later epoch, or without us. */
+/** Adopt a table; false if it is malformed. No effect unless it is of a later epoch and includes this rank. */
 bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size);
 
-/** The rendezvous has come to an end for this rank. */
+/** The agreement has ended for this rank. */
 void regroup_decide(struct regroup *regroup, weft_status status, const char *message);
 
 #endif

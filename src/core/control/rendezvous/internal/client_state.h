@@ -12,7 +12,7 @@
 
 /** What a rank's upward connection leads to. */
 enum rendezvous_parent {
-    PARENT_SERVER, /**< it leads its node, or is alone in it */
+    PARENT_SERVER, /**< it leads its node, or is alone on it */
     PARENT_LOCAL,  /**< a rank of the same node */
     PARENT_LEADER, /**< its place in the tree is known: another leader */
     PARENT_NONE,   /**< its place in the tree is known: it is the root */
