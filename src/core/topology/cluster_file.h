@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Cluster files: what joins the ranks of a cluster, level by level, in one format for all uses. A file says it of a
- * machine that somebody else owns (share/clusters/), overrides what would be measured (WEFT_TOPOLOGY), or keeps what
- * was measured of these very hosts. docs/cluster-files.md is the manual of the format.
+ * Cluster files: the links of a cluster, level by level, in one format for all uses. A file describes somebody else's
+ * machine (share/clusters/), overrides what would be measured (WEFT_TOPOLOGY), or stores what was measured on these
+ * hosts. docs/cluster-files.md is the manual of the format.
  *
  * Levels go from the inside out: a *node* joins ranks, a *leaf* joins nodes, a *pod* joins leaves, the *core* joins
- * pods. The outermost level joins everything, so it may have fewer levels: two for a flat network, one for a single
- * machine. A level's cost is that of a message between units of the level below within one unit of this one; its
- * bandwidth is what one of those units has in each direction: a rank's, a node's interfaces, a leaf's uplinks, a pod's.
+ * pods. The outermost level joins everything, so a file may have fewer levels: two for a flat network, one for a single
+ * machine. A level's cost is that of a message between units of the level below within one unit of this one. Its
+ * bandwidth is that of one of those units in each direction: a rank's, a node's interfaces, a leaf's uplinks, a pod's.
  */
 #ifndef WEFT_CORE_TOPOLOGY_CLUSTER_FILE_H
 #define WEFT_CORE_TOPOLOGY_CLUSTER_FILE_H
@@ -26,9 +26,9 @@
 
 struct cluster_level {
     char name[CLUSTER_NAME_BYTES]; /**< "node", "leaf", "pod", "core"; any word */
-    uint32_t size;                 /**< units of the level below in each; of the outermost, 0: not said */
+    uint32_t size;                 /**< units of the level below in each; of the outermost, 0: unspecified */
     struct link_cost cost;
-    char source[CLUSTER_TEXT_BYTES]; /**< where the numbers come from; "" if not said */
+    char source[CLUSTER_TEXT_BYTES]; /**< where the numbers come from; "" if unspecified */
 };
 
 struct cluster_host {
@@ -41,7 +41,7 @@ struct cluster_file {
     char source[CLUSTER_TEXT_BYTES];
     uint32_t level_count; /**< at least 1 */
     struct cluster_level levels[CLUSTER_LEVELS];
-    uint32_t cores;          /**< of a node; 0: not said, and so below */
+    uint32_t cores;          /**< of a node; 0: unspecified, also below */
     uint64_t cache_bytes;    /**< of the last level, a node */
     double copy_bandwidth;   /**< bytes/s that a rank copies within the cache */
     double memory_bandwidth; /**< ... and beyond it */
@@ -62,7 +62,7 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
 
 void cluster_file_free(struct cluster_file *cluster);
 
-/** How many levels of units lie above nodes: 0, 1 (leaves) or 2 (pods, too). */
+/** The number of levels above nodes: 0, 1 (leaves) or 2 (pods, too). */
 uint32_t cluster_file_maps(const struct cluster_file *cluster);
 
 /**
@@ -73,7 +73,7 @@ uint32_t cluster_file_maps(const struct cluster_file *cluster);
 weft_status cluster_file_place(const struct cluster_file *cluster, const char *const *hosts, uint32_t nodes,
                                uint32_t *const units[CLUSTER_MAPS], struct error *error);
 
-/** Ranks that the file describes in all; 0 when it leaves that open. */
+/** Total ranks that the file describes; 0 when unspecified. */
 uint64_t cluster_file_ranks(const struct cluster_file *cluster);
 
 /** The file in which measurements of the cluster with this hash are kept: ~/.cache/weft/clusters/HASH.json. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Leaves: which nodes lie under one leaf switch, inferred from what every pair of nodes measured. Pure functions.
+ * Leaves: which nodes share a leaf switch, inferred from measurements between all pairs of nodes. Pure functions.
  *
- * Pairs are measured in rounds in which every node has one partner, all pairs at once: pairs under different leaves
- * then share uplinks, so that a spine with less bandwidth than its nodes together shows, not only one that is slower
- * for a single message. Over all rounds everybody meets everybody once; a node sends as many messages as there are
- * nodes.
+ * Pairs are measured in rounds in which every node has one partner, all pairs at once. Pairs under different leaves
+ * then share uplinks, so an oversubscribed spine shows, not only one that is slower for a single message. Over all
+ * rounds each pair of nodes is measured once; a node sends as many messages as there are nodes.
  */
 #ifndef WEFT_CORE_TOPOLOGY_LEAVES_H
 #define WEFT_CORE_TOPOLOGY_LEAVES_H
@@ -15,16 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** More nodes are not measured pair by pair: a cluster file says how they lie. */
+/** Above this many nodes pairs are not measured: use a cluster file. */
 #define LEAVES_NODES_MOST 64
 
-/** How many rounds `nodes` nodes meet in. */
+/** The number of rounds for `nodes` nodes. */
 uint32_t leaves_rounds(uint32_t nodes);
 
-/** The partner of `node` in a round; `node` itself when it sits out. */
+/** The partner of `node` in a round; `node` itself when it has none. */
 uint32_t leaves_partner(uint32_t nodes, uint32_t round, uint32_t node);
 
-/** What was measured: costs[a x nodes + b] for a < b; the rest is not looked at. */
+/** Measurements: costs[a x nodes + b] for a < b; the rest is unused. */
 struct leaves_measured {
     uint32_t nodes;
     const struct link_cost *costs;

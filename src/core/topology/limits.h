@@ -26,11 +26,16 @@ struct limits {
     double processor_quota;       /**< processors' worth of time the control groups allow; 0: no limit */
 };
 
-/** Read all of them. What the kernel does not tell counts as no limit. Errors: SYSTEM if even /proc/meminfo is missing.
+/**
+ * Read all of them. What the kernel does not report counts as no limit. Errors: SYSTEM if even /proc/meminfo is
+ * missing.
  */
 weft_status limits_read(struct limits *limits, struct error *error);
 
-/** As limits_read(), with every file looked up below `root` ("" for the real ones): how tests see other machines. */
+/**
+ * As limits_read(), with every file looked up below `root` ("" for the real ones), so that tests can use other
+ * machines' files.
+ */
 weft_status limits_read_below(const char *root, struct limits *limits, struct error *error);
 
 /** Bytes that may still be mapped (address space), and that may still be touched (memory and control groups). */
@@ -41,8 +46,8 @@ uint64_t limits_touchable(const struct limits *limits);
 uint32_t limits_processors(const struct limits *limits);
 
 /**
- * Say up front whether `bytes` can be mapped, and `touched` of them used, for `what` ("the shared heap"). Errors:
- * MEMORY with a message that names the limit that is too small, its value, and what to do.
+ * Check whether `bytes` can be mapped, and `touched` of them used, for `what` ("the shared heap"). Errors: MEMORY with
+ * a message that names the limit that is too small, its value, and what to do.
  */
 weft_status limits_check(const struct limits *limits, uint64_t bytes, uint64_t touched, const char *what,
                          struct error *error);

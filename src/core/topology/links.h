@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What was measured of links, kept in a file between runs: the tuner measures once, prices with it from then on.
+ * Measured links, stored in a file between runs: the tuner measures once and uses the numbers from then on.
  *
- * An entry is found by its level and a key, which names all that a measurement depends on: for near links the kind of
- * machine (machine_kind()), for far links the provider and the kinds at both ends. (What joins the nodes of a
+ * An entry is found by its level and a key, which names everything that a measurement depends on: for near links the
+ * kind of machine (machine_kind()), for far links the provider and the kinds at both ends. (What joins the nodes of a
  * particular cluster is kept in a file of its own: core/topology/cluster_file.h.) The file is
  * ${XDG_CACHE_HOME:-~/.cache}/weft/links.json. It is a cache: one that is missing, corrupt or of another version counts
  * as empty, with a message about it as a warning, never as an error. A struct links belongs to one thread at a time.
@@ -41,7 +41,7 @@ struct link_entry {
     char key[LINK_KEY_BYTES];
     struct link_cost cost;
     int64_t measured; /**< when it was first measured; seconds since 1970 */
-    int64_t samples;  /**< how often since then: the cost is the best of all */
+    int64_t samples;  /**< measurements since then: the cost is the best of all */
 };
 
 struct links {
@@ -59,22 +59,22 @@ weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error);
 void links_load(const char *path, struct links *links, struct error *warning);
 void links_free(struct links *links);
 
-/** What is measured is believed so long; then it is measured as if for the first time. */
+/** Measurements expire after this time and are then repeated. */
 #define LINKS_LIFE_SECONDS (7 * 24 * 3600)
 
-/** So many measurements are taken, in as many runs: one that a busy machine disturbed is forgotten for a better one. */
+/** Number of measurements taken, each in another run: the best one is kept, because a busy machine disturbs some. */
 #define LINKS_SAMPLES 8
 
 /** The entry kept for `level` and `key`, or NULL if there is none or it is too old; valid until `links` changes. */
 const struct link_entry *links_find(const struct links *links, enum link_level level, const char *key);
 
-/** Keep `cost`, measured now, in place of what was kept for `level` and `key`. */
+/** Store `cost`, measured now, replacing the entry for `level` and `key`. */
 weft_status links_put(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
                       struct error *error);
 
 /**
- * Keep the better of `cost`, measured now, and of what was kept: the least latency and overhead, the most bandwidth.
- * Load only ever makes a link look worse than it is. What is too old is replaced. Errors: ARGUMENT, MEMORY.
+ * Store the better of `cost`, measured now, and the existing entry: the least latency and overhead, the most bandwidth.
+ * Load only ever makes a link look worse than it is. Expired entries are replaced. Errors: ARGUMENT, MEMORY.
  */
 weft_status links_improve(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
                           struct error *error);

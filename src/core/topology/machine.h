@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What is where in this machine: a plain struct that owns all it points to; discovered by hwloc and the kernel, or
+ * The machine's topology: a plain struct that owns everything it points to, discovered by hwloc and the kernel, or
  * loaded.
- *
- * Discovery takes about 30 ms (hwloc's I/O devices); do it once. The struct does not change afterwards and may be read
- * by any thread. core/topology/machine_json.h writes and reads it as JSON.
  */
 #ifndef WEFT_CORE_TOPOLOGY_MACHINE_H
 #define WEFT_CORE_TOPOLOGY_MACHINE_H

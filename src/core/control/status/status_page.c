@@ -51,11 +51,11 @@ static weft_status status_page_map(struct status_page_writer *writer, uint64_t b
     if (writer->descriptor < 0 || ftruncate(writer->descriptor, (off_t)bytes) != 0 ||
         fchmod(writer->descriptor, S_IRUSR | S_IWUSR) != 0 ||
         fcntl(writer->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return error_system(error, "cannot make the rank's board (%s, %lu bytes)", STATUS_PAGE_FILE,
+        return error_system(error, "cannot make the rank's status page (%s, %lu bytes)", STATUS_PAGE_FILE,
                             (unsigned long)bytes);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, writer->descriptor, 0);
     if (memory == MAP_FAILED)
-        return error_system(error, "cannot map the rank's board (%lu bytes)", (unsigned long)bytes);
+        return error_system(error, "cannot map the rank's status page (%lu bytes)", (unsigned long)bytes);
     writer->status_page = memory;
     return WEFT_OK;
 }

@@ -2,15 +2,15 @@
 /**
  * A schedule: the list of steps that one rank takes in one collective.
  *
- * A schedule is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it: all four
- * read this header and nothing else of each other. What varies between calls is no part of it: a *binding* gives count,
- * type, op, addresses and sequence number at start, so that one schedule serves every size of its class and can run many
- * times at once. A schedule owns no memory but its own steps and holds no pointer into anybody's buffers.
+ * A schedule is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it; all
+ * four share only this header. What varies between calls is not part of it: a *binding* supplies count, type, op,
+ * addresses and sequence number at start, so that one schedule serves every size of its class and can run many times at
+ * once. A schedule owns no memory but its steps and holds no pointers into buffers.
  *
  * ## Buffers, blocks, parts, chunks
  *
- * A schedule speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*, each
- * of `count` elements:
+ * A schedule speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*,
+ * each of `count` elements:
  *
  *     collective       INPUT            OUTPUT            in place means
  *     allreduce        1 block          1                 INPUT is OUTPUT
@@ -32,14 +32,13 @@
  * allgatherv and gatherv is as large as OUTPUT's block `rank`.)
  *
  * SCRATCH has `scratch_chunks` chunks. Chunk c lies at c x width, where width is that of the parts of the present
- * segment (schedule_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds one
- * part of some block; which one is said by the step (step.value), since parts differ in size. The v-forms use no
- * SCRATCH.
+ * segment (schedule_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds
+ * one part of some block; the step says which (step.value), because parts differ in size. The v-forms use no SCRATCH.
  *
  * A step on several chunks works on consecutive parts of one block. Messages and STEP_COPY, when parts is 1 and the
- * schedule is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back to
- * back there (not so in SCRATCH); STEP_EXPOSE may always be on several blocks, and means of each the present segment.
- * No chunks at all means an empty message, which is sent; a message whose parts are empty is sent too.
+ * schedule is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back
+ * to back there (not so in SCRATCH); STEP_EXPOSE may always be on several blocks, and means of each the present
+ * segment. No chunks at all means an empty message, which is sent; a message whose parts are empty is sent too.
  *
  * ## Segments
  *
@@ -50,61 +49,62 @@
  * segment_bytes 0 there is one iteration. An empty buffer has one iteration too. In allgatherv the largest block
  * decides how many there are; other blocks' segments may be empty.
  *
- * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): a gatherv's are known to
- * the root, apart from them each rank knows that of its own. So their schedules are the same for all sizes, are never
- * segmented and consist of messages and copies.
+ * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): the root of a gatherv
+ * knows them all, other ranks know their own. So their schedules are the same for all sizes, are never segmented and
+ * consist of messages and copies.
  *
  * ## Lanes, waits, signals
  *
  * Steps are grouped in lanes. A step of a lane begins when the one before it (the last step of the previous iteration,
  * for the first) is complete; lanes move independently. Before a step begins it also waits until lane `wait_lane` of
  * this rank has completed `wait_steps` of its steps in iteration (own - wait_lag) (no wait when that iteration is
- * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Shared memory").
- * That is the only ordering between lanes of one rank. The schedule is done when all lanes have completed all iterations.
+ * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Shared
+ * memory"). That is the only ordering between lanes of one rank. The schedule is done when all lanes have completed all
+ * iterations.
  *
- * A send is complete when its source may be overwritten, a receive when its data is in place; a schedule is proved free of
- * deadlock with sends that complete only after their receive has begun, so an executor may buffer as much or as little
+ * A send is complete when its source may be overwritten, a receive when its data is in place; schedules are proved free
+ * of deadlock even if sends complete only after their receive has begun, so an executor may buffer as much or as little
  * as it likes.
  *
  * Between ranks that share memory (*local* ranks) order comes from signals: each lane of each rank has one counter in
  * shared memory, written by it alone, which only grows: STEP_SIGNAL adds one (release), STEP_AWAIT waits until the
  * counters of a group of local ranks have reached a value (acquire): `stride` x (own iteration - value_lag) + value
  * signals of lane `operands`, counted from the beginning of this operation (no wait when own iteration < value_lag).
- * Only the *other* ranks of the group are looked at. (A counter that holds the operation's sequence number above the
- * signals of this operation needs no base; whoever has gone on to a later operation has made all its signals.) Between
+ * Only the *other* ranks of the group are checked. (A counter that holds the operation's sequence number above the
+ * signals of this operation needs no base; a rank that has begun a later operation has made all its signals.) Between
  * any two ranks order comes from messages.
  *
  * ## Shared memory
  *
- * Whether a buffer is registered (lies in the shared heap, so that local ranks can load and store it) or ordinary is
- * local to a rank, differs between ranks, and is no part of a schedule. So a schedule says what should become visible, and the
- * binding does it:
+ * Whether a buffer is registered (lies in the shared heap, so that local ranks can load and store it) or ordinary may
+ * differ between ranks and is not part of a schedule. A schedule says what should become visible, and the binding does
+ * it:
  *
- *  - STEP_EXPOSE makes chunks of INPUT readable by local ranks: nothing to do for a registered buffer; an ordinary one
- *    is copied into this rank's staging copy (slot s mod slots, or mod more than the schedule asks for). A STEP_SIGNAL
+ *  - STEP_EXPOSE makes chunks of INPUT readable by local ranks: a no-op for a registered buffer; an ordinary one is
+ *    copied into this rank's staging copy (slot s mod slots, or mod more than the schedule asks for). A STEP_SIGNAL
  *    later in the lane publishes it.
  *  - STEP_GATHER_REDUCE, STEP_READ read what local ranks have exposed, wherever it lies.
  *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every local rank of a group: it is stored
  *    directly into registered outputs (this rank's own always directly), and stored once into this rank's staging for
  *    the ordinary ones.
- *  - STEP_DELIVER takes over what another rank spread: nothing to do when this rank's OUTPUT is registered (it has been
- *    stored already); copied from the spreader's staging when it is ordinary.
+ *  - STEP_DELIVER receives what another rank spread: a no-op when this rank's OUTPUT is registered (the data is already
+ *    there); copied from the sender's staging when it is ordinary.
  *
  * A rank reads its own INPUT in place, whatever the binding. The target of a reducing step may be exactly the place of
- * one of its operands (in place). A rank touches memory of a local rank, its registered buffers and its staging alike,
- * only after it has awaited (perhaps through others) a signal that this rank made in this operation: where that memory
- * lies can be announced before the first signal. No rank is done before all others have done with its INPUT and OUTPUT.
- * But a local rank may still be copying from *staging* (and reading a control line) when the staging's owner is done: it
- * is the executor's business not to reuse staging for a later operation too early (two sets used in turn, and not
- * before every local rank has begun the operation before this one, are enough).
+ * one of its operands (in place). A rank accesses a local rank's memory, registered buffers and staging alike, only
+ * after it has awaited (perhaps through others) a signal that the local rank made in this operation; the memory's
+ * addresses can be published before the first signal. No rank is done before all others are done with its INPUT and
+ * OUTPUT. But a local rank may still be copying from *staging* (and reading a control line) when the staging's owner is
+ * done: the executor must not reuse staging for a later operation too early (two sets used in turn, the second not
+ * before every local rank has begun the previous operation, are enough).
  *
- * The verifier proves every schedule under all three bindings: all registered, all ordinary, and alternating; each in place
- * and not.
+ * The verifier proves every schedule under all three bindings: all registered, all ordinary, and alternating; each in
+ * place and not.
  *
  * ## Memory
  *
- * schedule_generate() and schedule_text_prove() allocate, schedule_free() frees; the steps are contiguous. A finished schedule is immutable and may be shared
- * by threads.
+ * schedule_generate() and schedule_text_prove() allocate, schedule_free() frees; the steps are contiguous. A finished
+ * schedule is immutable and may be shared by threads.
  */
 #ifndef WEFT_CORE_SCHEDULE_FORMAT_SCHEDULE_H
 #define WEFT_CORE_SCHEDULE_FORMAT_SCHEDULE_H
@@ -145,13 +145,13 @@ enum step_kind {
                             target */
 
     /* this rank alone */
-    STEP_COPY,   /**< target chunks = source chunks (nothing to do where they are the same place) */
+    STEP_COPY,   /**< target chunks = source chunks (a no-op where they are the same place) */
     STEP_REDUCE, /**< target chunk = canonical tree over `operands` chunks of source: source_chunk + i x stride */
     STEP_FINISH, /**< apply what follows the sum (average, scale) to `chunks` chunks of target, in place */
 
     /* local ranks, through shared memory; `peer` is a rank (READ, DELIVER) or a group's index (the others) */
     STEP_EXPOSE,        /**< make chunks of INPUT readable by local ranks */
-    STEP_SIGNAL,        /**< add one to this lane's counter and wake sleepers of group `peer` */
+    STEP_SIGNAL,        /**< increment this lane's counter and wake sleepers of group `peer` */
     STEP_AWAIT,         /**< wait for the counters of lane `operands` of group `peer`: see step.value, step.stride */
     STEP_READ,          /**< target chunks = chunks exposed by local rank `peer` (its INPUT chunk source_chunk) */
     STEP_GATHER_REDUCE, /**< target chunks = canonical tree, in group order, over INPUT chunks source_chunk of all of
@@ -159,29 +159,28 @@ enum step_kind {
     STEP_SPREAD, /**< chunks of source to OUTPUT chunk target_chunk of every rank of the group (own included, if it is
                     one of them) */
     STEP_REDUCE_SPREAD, /**< gather-reduce over group `peer` and spread to group `operands`, in one pass */
-    STEP_DELIVER,       /**< OUTPUT chunks target_chunk, as spread by local rank `peer`, are now this rank's */
+    STEP_DELIVER,       /**< make OUTPUT chunks target_chunk, as spread by local rank `peer`, this rank's */
 
     /* tiny messages: contribution and flag share a cache line */
-    STEP_EXCHANGE, /**< publish the whole INPUT (at most SCHEDULE_INLINE_BYTES), see all others' (group `peer`): enum
-                      exchange */
+    STEP_EXCHANGE, /**< publish the whole INPUT (at most SCHEDULE_INLINE_BYTES), read that of the others in group
+                        `peer`: enum exchange */
 };
 #define STEP_KINDS 15
 
 /**
- * What STEP_EXCHANGE makes of what the group published (step.value). Order is the group's. Every rank takes part,
- * whether it has an INPUT or not, and is through when those have published whose data it takes (in a barrier: all);
- * OUTPUT is written after that, INPUT is read before. It is the only step of its schedule. `b` is step.source_chunk.
+ * The result of STEP_EXCHANGE (step.value). Ranks are in the group's order. Every rank takes part, whether it has an
+ * INPUT or not, and is done when the ranks whose data it needs have published (in a barrier: all). INPUT is read before
+ * that, OUTPUT is written after. It is the only step of its schedule. `b` is step.source_chunk.
  */
 enum exchange {
     EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of every rank's input, then finished */
     EXCHANGE_GATHER, /**< OUTPUT block i = block b of the input of the group's rank i */
     EXCHANGE_TAKE,   /**< OUTPUT = block b of the input of the group's rank number `operands`; own rank: nothing if in
                         place */
-    EXCHANGE_NOTHING /**< no output here: a barrier, or not the root */
+    EXCHANGE_NOTHING /**< no output: a barrier, or not the root */
 };
 
-/** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it.
- */
+/** Largest INPUT of a rank that travels with the flag: in the same cache line, and in the lines after it. */
 #define SCHEDULE_LINE_BYTES   48
 #define SCHEDULE_INLINE_BYTES 4096
 
@@ -189,7 +188,7 @@ enum step_flag {
     STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */
     STEP_FINISHES = 2,       /**< this step makes the final value: the binding also applies average or scale to it */
     STEP_WHERE_STAGED =
-        4, /**< of a copy of no chunks: its wait keeps staging; a rank whose buffers are registered need not */
+        4, /**< of an empty copy: the wait protects staging; a rank whose buffers are registered skips it */
 };
 
 #define SCHEDULE_LANES    16
@@ -252,9 +251,9 @@ struct schedule {
 void schedule_free(struct schedule *schedule);
 
 /**
- * Check what one schedule alone can tell: kinds, buffers, chunk, part, group, peer, lane and wait numbers all within
- * bounds. WEFT_ERROR_SCHEDULE with a message that names lane and step. A schedule that passes can be walked without further
- * checks of bounds.
+ * Check one schedule by itself: kinds, buffers, chunk, part, group, peer, lane and wait numbers must be within bounds.
+ * WEFT_ERROR_SCHEDULE with a message that names lane and step. A schedule that passes can be executed without further
+ * bounds checks.
  */
 weft_status schedule_check(const struct schedule *schedule, struct error *error);
 
@@ -269,16 +268,16 @@ bool collective_is_rooted(enum collective collective);
 /** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
 bool collective_is_vector(enum collective collective);
 
-/** Whether ranks know the sizes of their own blocks only (gatherv but for the root, alltoallv): see "Segments". */
+/** Whether ranks know only the sizes of their own blocks (gatherv except at the root, alltoallv): see "Segments". */
 bool collective_hides_sizes(enum collective collective);
 
-/** Blocks that the fullest input of a rank has: `ranks` where every rank gives something else to each, else 1. */
+/** Blocks in the largest input of any rank: `ranks` where every rank sends something different to each, else 1. */
 uint32_t collective_widest_input(enum collective collective, uint32_t ranks);
 
 /** The step kind's name ("receive-reduce"). */
 const char *step_kind_name(enum step_kind kind);
 
-/** How chunks lie in a buffer under a given count: shared by executor, verifier and simulator. All in bytes. */
+/** The layout of chunks in a buffer for a given count: shared by executor, verifier and simulator. In bytes. */
 struct schedule_range {
     uint64_t offset, bytes;
 };
@@ -303,7 +302,9 @@ static inline struct schedule_range schedule_parts(uint64_t bytes, uint32_t part
     return (struct schedule_range){first, last - first};
 }
 
-/** Iterations that a schedule takes over blocks of `block_bytes` bytes (the largest block, in the v-forms). At least 1. */
+/**
+ * Iterations that a schedule takes over blocks of `block_bytes` bytes (the largest block, in the v-forms). At least 1.
+ */
 static inline uint64_t schedule_iterations(const struct schedule *schedule, uint64_t block_bytes)
 {
     if (!schedule->segment_bytes || block_bytes <= schedule->segment_bytes)

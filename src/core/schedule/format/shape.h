@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The shape of a collective: what its ranks look like to a generator, and where they lie.
+ * The shape of a collective: how its ranks look to a generator, and where they are.
  *
- * Ranks lie on nodes, nodes under leaves, leaves in pods: each level's units are units of the next one. What a level
- * joins is near to one another and far from the rest, so bytes should cross from unit to unit the more seldom the
- * higher the level. A shape is a view: the maps belong to whoever made it. Thread-safe.
+ * Ranks are on nodes, nodes under leaves, leaves in pods: the units of each level are members of units of the next.
+ * Ranks within a unit are close, ranks in different units far apart, so the higher the level, the fewer bytes should
+ * cross between its units. A shape is a view: the maps belong to its creator. Thread-safe.
  */
 #ifndef WEFT_CORE_SCHEDULE_FORMAT_SHAPE_H
 #define WEFT_CORE_SCHEDULE_FORMAT_SHAPE_H
 
 #include "core/schedule/format/schedule.h"
 
-/** Levels of units above nodes that a shape can tell of: leaves and pods. */
+/** Levels above nodes that a shape can describe: leaves and pods. */
 #define SHAPE_LEVELS 2
 
-/** What the ranks of a communicator look like to a generator. */
 struct schedule_shape {
     enum collective collective;
     uint32_t ranks;
     uint32_t root; /**< of rooted collectives, the sender of a message (sendreceive); 0 otherwise */
     uint32_t peer; /**< the receiver of a message (sendreceive), another rank than root; 0 otherwise */
     const uint32_t
-        *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance; NULL: all near */
-    const uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l; numbered
-                                            as nodes are. NULL (then all further ones, too): there is no such level, the
-                                            units below are all equally far. Only with nodes */
+        *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance; NULL: all on one
+                     node */
+    const uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l;
+                                              numbered                                             as nodes are. NULL
+                                              (then all further ones, too): no such level, the units below are all
+                                              equally far apart. Only with nodes */
     bool reproducible;                   /**< only canonical schedules */
-    bool in_place; /**< alltoall: this rank's INPUT is its OUTPUT. Not agreed, not in the hash; no other collective
-                      looks at it */
-    uint64_t block_bytes; /**< the size to schedule for (segment sizes, inline or not), a block's; agreed: derived from
-                             count x type, in v-forms from agreed counts or 0. The schedule serves blocks of other sizes too
-                             (schedule.most_block_bytes) */
+    bool in_place; /**< alltoall: this rank's INPUT is its OUTPUT. Local to a rank, not in the hash; ignored by other
+                        collectives */
+    uint64_t block_bytes; /**< the size to schedule for (segment sizes, inline or not), a block's; agreed: derived
+                               from                              count x type, in v-forms from agreed counts or 0.
+                               The schedule serves blocks of other sizes too
+                               (schedule.most_block_bytes) */
 };
 
 /** The node of a rank. */
@@ -39,13 +41,13 @@ static inline uint32_t shape_node(const struct schedule_shape *shape, uint32_t r
     return shape->nodes ? shape->nodes[rank] : 0;
 }
 
-/** How many levels of units the shape tells of: 0 when all ranks are near, 1 with nodes, 2 with leaves, 3 with pods. */
+/** The number of levels in the shape: 0 when all ranks are on one node, 1 with nodes, 2 with leaves, 3 with pods. */
 uint32_t shape_levels(const struct schedule_shape *shape);
 
-/** The unit of a level (0: node, 1: leaf, 2: pod) that a rank lies in. */
+/** The unit of a level (0: node, 1: leaf, 2: pod) that contains a rank. */
 uint32_t shape_unit(const struct schedule_shape *shape, uint32_t level, uint32_t rank);
 
-/** How many units a level has. */
+/** The number of units of a level. */
 uint32_t shape_units(const struct schedule_shape *shape, uint32_t level);
 
 #endif

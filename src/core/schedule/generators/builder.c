@@ -82,14 +82,14 @@ static bool builder_make_room(void **array, uint32_t *capacity, uint32_t needed,
     return true;
 }
 
-struct moment builder_add(struct builder *builder, uint32_t lane, struct step step)
+struct dependency builder_add(struct builder *builder, uint32_t lane, struct step step)
 {
     void *steps = builder->lanes[lane].steps;
     uint32_t count = builder->lanes[lane].count;
     if (builder->exhausted || count + 1 >= BUILDER_ALL ||
         !builder_make_room(&steps, &builder->lanes[lane].capacity, count + 1, sizeof step)) {
         builder->exhausted = true;
-        return (struct moment){0};
+        return (struct dependency){0};
     }
     builder->lanes[lane].steps = steps;
     builder->lanes[lane].steps[count] = step;
@@ -97,7 +97,7 @@ struct moment builder_add(struct builder *builder, uint32_t lane, struct step st
     return builder_now(builder, lane);
 }
 
-struct moment builder_add_after(struct builder *builder, uint32_t lane, struct moment after, struct step step)
+struct dependency builder_add_after(struct builder *builder, uint32_t lane, struct dependency after, struct step step)
 {
     bool in_order = after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* a lane is in order by itself */
     bool never = after.lag && !builder->schedule->segment_bytes; /* there is no iteration before the first */
@@ -109,7 +109,7 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
     return builder_add(builder, lane, step);
 }
 
-static void generators_builder_hold(struct builder *builder, uint32_t lane, struct moment after, enum step_flag flag)
+static void generators_builder_hold(struct builder *builder, uint32_t lane, struct dependency after, enum step_flag flag)
 {
     bool in_order = after.lane == lane && !after.lag;
     bool never = after.lag && !builder->schedule->segment_bytes;
@@ -119,24 +119,24 @@ static void generators_builder_hold(struct builder *builder, uint32_t lane, stru
             (struct step){.kind = STEP_COPY, .flags = flag, .source = BUFFER_SCRATCH, .target = BUFFER_SCRATCH});
 }
 
-void builder_hold(struct builder *builder, uint32_t lane, struct moment after)
+void builder_hold(struct builder *builder, uint32_t lane, struct dependency after)
 {
     generators_builder_hold(builder, lane, after, 0);
 }
 
-void builder_hold_staging(struct builder *builder, uint32_t lane, struct moment after)
+void builder_hold_staging(struct builder *builder, uint32_t lane, struct dependency after)
 {
     generators_builder_hold(builder, lane, after, STEP_WHERE_STAGED);
 }
 
-struct moment builder_now(const struct builder *builder, uint32_t lane)
+struct dependency builder_now(const struct builder *builder, uint32_t lane)
 {
-    return (struct moment){.lane = (uint8_t)lane, .steps = (uint16_t)builder->lanes[lane].count};
+    return (struct dependency){.lane = (uint8_t)lane, .steps = (uint16_t)builder->lanes[lane].count};
 }
 
-struct moment builder_all(uint32_t lane, uint32_t lag)
+struct dependency builder_all(uint32_t lane, uint32_t lag)
 {
-    return (struct moment){.lane = (uint8_t)lane, .lag = (uint8_t)lag, .steps = BUILDER_ALL};
+    return (struct dependency){.lane = (uint8_t)lane, .lag = (uint8_t)lag, .steps = BUILDER_ALL};
 }
 
 uint32_t builder_group(struct builder *builder, const uint32_t *members, uint32_t count)

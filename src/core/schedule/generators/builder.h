@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The builder: what generators write a schedule with, one step at a time, lane by lane.
+ * The builder: generators write a schedule with it, one step at a time, lane by lane.
  *
  *     struct builder builder;
  *     builder_open(&builder, shape, rank, "ring", error);
  *     builder_add(&builder, lane, (struct step){.kind = STEP_SEND, ...});
  *     return builder_close(&builder, schedule, error);
  *
- * Memory that runs out on the way is noted and reported by builder_close(). Not thread-safe; a builder is one call's.
+ * builder_close() reports memory that ran out on the way. Not thread-safe; a builder belongs to one call.
  */
 #ifndef WEFT_CORE_SCHEDULE_GENERATORS_BUILDER_H
 #define WEFT_CORE_SCHEDULE_GENERATORS_BUILDER_H
@@ -24,40 +24,44 @@ struct builder {
         struct step *steps;
         uint32_t count, capacity;
     } lanes[SCHEDULE_LANES];
-    uint64_t text_hash; /**< of the text that a schedule was read from; 0: a generator writes it */
-    bool exhausted;     /**< memory ran out, or a schedule grew beyond what step fields can say */
+    uint64_t text_hash; /**< of the text that the schedule is read from; 0: written by a generator */
+    bool exhausted;     /**< memory ran out, or the schedule exceeds the range of a step's fields */
 };
 
-/** A point that a step can wait for: `steps` completed steps of `lane`; steps 0: nothing to wait for. */
-struct moment {
+/** What a step can wait for: `steps` completed steps of `lane`; steps 0: nothing. */
+struct dependency {
     uint8_t lane;
     uint8_t lag;
     uint16_t steps;
 };
 
-/** Begin the schedule of `rank`: input and output blocks by the collective, 1 part, 1 slot, not segmented. `algorithm` is
- * static text. */
+/**
+ * Begin the schedule of `rank`: input and output blocks by the collective, 1 part, 1 slot, not segmented. `algorithm`
+ * is static text.
+ */
 weft_status builder_open(struct builder *builder, const struct schedule_shape *shape, uint32_t rank,
                          const char *algorithm, struct error *error);
 
-/** Append a step to a lane; returns the moment at which it is complete. */
-struct moment builder_add(struct builder *builder, uint32_t lane, struct step step);
+/** Append a step to a lane; returns the dependency on its completion. */
+struct dependency builder_add(struct builder *builder, uint32_t lane, struct step step);
 
 /** The same, beginning only after `after`. */
-struct moment builder_add_after(struct builder *builder, uint32_t lane, struct moment after, struct step step);
+struct dependency builder_add_after(struct builder *builder, uint32_t lane, struct dependency after, struct step step);
 
-/** Hold `lane` until `after` (nothing is added when there is nothing to wait for): a copy of no chunks.
- * A wait for earlier iterations is left out of a schedule that is not segmented; builder_segment() comes before it. */
-void builder_hold(struct builder *builder, uint32_t lane, struct moment after);
+/**
+ * Hold `lane` until `after` with an empty copy (nothing is added when there is nothing to wait for). In a schedule that
+ * is not segmented, waits for earlier iterations are left out; call builder_segment() first.
+ */
+void builder_hold(struct builder *builder, uint32_t lane, struct dependency after);
 
-/** The same, for the sake of staging alone: a rank whose buffers are registered is not held. */
-void builder_hold_staging(struct builder *builder, uint32_t lane, struct moment after);
+/** The same to protect staging: a rank whose buffers are registered is not held. */
+void builder_hold_staging(struct builder *builder, uint32_t lane, struct dependency after);
 
-/** The moment at which all steps added to `lane` so far are complete. */
-struct moment builder_now(const struct builder *builder, uint32_t lane);
+/** The dependency on all steps added to `lane` so far. */
+struct dependency builder_now(const struct builder *builder, uint32_t lane);
 
 /** All steps of `lane`, also those added later, `lag` iterations back. */
-struct moment builder_all(uint32_t lane, uint32_t lag);
+struct dependency builder_all(uint32_t lane, uint32_t lag);
 
 /** The index of the group of these ranks, in this order; equal groups are one. */
 uint32_t builder_group(struct builder *builder, const uint32_t *members, uint32_t count);

@@ -3,7 +3,7 @@
  * dissemination. */
 #include "core/schedule/generators/internal/generators.h"
 
-static const struct moment now = {0};
+static const struct dependency now = {0};
 
 /*
  * Recursive doubling keeps a running value, which each write moves to the other of two scratch chunks (the last one to
@@ -12,8 +12,8 @@ static const struct moment now = {0};
 struct running {
     const struct stage *stage;
     struct pieces value;       /* where the running value is */
-    struct moment made;        /* when it was complete */
-    struct moment sent_before; /* the sends of the value before this one */
+    struct dependency made;        /* when it was complete */
+    struct dependency sent_before; /* the sends of the value before this one */
     uint32_t writes, last;     /* so far; of all */
     bool dry;                  /* only count the writes */
 };
@@ -37,8 +37,8 @@ static void running_receive(struct running *running, uint32_t peer, int side, bo
     /* The first write may not go to an output that is the input, which is being sent. */
     if (running->writes == running->last && running->writes > 1)
         next = stage->output;
-    struct moment sent = builder_now(stage->builder, stage->send_lane);
-    struct moment after = running->writes == 1 ? stage->ready : running->sent_before;
+    struct dependency sent = builder_now(stage->builder, stage->send_lane);
+    struct dependency after = running->writes == 1 ? stage->ready : running->sent_before;
     if (side == 0)
         running->made = stage_receive(stage, after, peer, &next, 0, stage->chunks);
     else
@@ -102,7 +102,7 @@ static void stage_halving_doubling(const struct stage *stage)
     while ((1u << rounds) < n)
         rounds++;
     /* Nearest peers first, so that sums are those of the canonical tree; whoever has the bit keeps the upper half. */
-    struct moment received = stage->ready;
+    struct dependency received = stage->ready;
     uint32_t lo[32] = {0}, size = n, sends = 0;
     for (uint32_t t = 0; t < rounds; t++) {
         uint32_t peer = me ^ (1u << t), half = size / 2;
@@ -116,7 +116,7 @@ static void stage_halving_doubling(const struct stage *stage)
         size = half;
         sends++;
     }
-    struct moment sent = builder_now(builder, stage->send_lane); /* they read what is received now */
+    struct dependency sent = builder_now(builder, stage->send_lane); /* they read what is received now */
     for (uint32_t t = rounds; t-- > 0; size *= 2) {
         uint32_t peer = me ^ (1u << t);
         bool upper = me >> t & 1;
@@ -127,7 +127,7 @@ static void stage_halving_doubling(const struct stage *stage)
 }
 
 /* A run of blocks that may go past the last rank and on from the first is sent as two. */
-static void bruck_run(const struct stage *stage, struct moment after, bool sends, uint32_t peer, uint32_t from,
+static void bruck_run(const struct stage *stage, struct dependency after, bool sends, uint32_t peer, uint32_t from,
                       uint32_t count)
 {
     uint32_t n = stage->ranks;
@@ -143,10 +143,10 @@ static void bruck_run(const struct stage *stage, struct moment after, bool sends
     }
 }
 
-static void stage_bruck_allgather(const struct stage *stage, struct moment own)
+static void stage_bruck_allgather(const struct stage *stage, struct dependency own)
 {
     uint32_t n = stage->ranks, me = stage->rank;
-    struct moment received = own;
+    struct dependency received = own;
     for (uint32_t have = 1; have < n; have *= 2) {
         uint32_t count = have < n - have ? have : n - have;
         bruck_run(stage, received, true, (me + n - have) % n, me, count);
@@ -158,7 +158,7 @@ static void stage_bruck_allgather(const struct stage *stage, struct moment own)
 void stage_dissemination(const struct stage *stage)
 {
     uint32_t n = stage->ranks, me = stage->rank;
-    struct moment received = stage->ready;
+    struct dependency received = stage->ready;
     for (uint32_t distance = 1; distance < n; distance *= 2) {
         stage_send(stage, received, (me + distance) % n, &stage->input, 0, 0);
         received = stage_receive(stage, now, (me + n - distance) % n, &stage->output, 0, 0);
@@ -183,7 +183,7 @@ void write_halving_doubling(struct builder *builder)
 void write_bruck(struct builder *builder)
 {
     struct stage stage = stage_whole(builder);
-    struct moment own = stage_copy(&stage, stage.receive_lane, now, &stage.input, 0, &stage.output, stage.rank, 1);
+    struct dependency own = stage_copy(&stage, stage.receive_lane, now, &stage.input, 0, &stage.output, stage.rank, 1);
     stage_bruck_allgather(&stage, own);
 }
 

@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-static const struct moment now = {0};
+static const struct dependency now = {0};
 
 /* One level, as this rank sees it. */
 struct hierarchy_level {
@@ -178,7 +178,7 @@ static void sum_shares(const struct stage *stage, const struct hierarchy_level *
                        const struct pieces *into, bool finishes)
 {
     uint32_t n = stage->ranks, me = stage->rank, share = width / level->owners;
-    struct moment after = stage->ready;
+    struct dependency after = stage->ready;
     for (uint32_t k = 1; k < n; k++) {
         uint32_t peer = (me + k) % n;
         if (peer < level->owners) {
@@ -206,7 +206,7 @@ static void sum_shares(const struct stage *stage, const struct hierarchy_level *
 
 /* Every owner's share of the output goes to all members; in place, it lands where `sent` was read. */
 static void hand_on_shares(const struct stage *stage, const struct hierarchy_level *level, uint32_t width,
-                           struct moment own, struct moment sent)
+                           struct dependency own, struct dependency sent)
 {
     uint32_t n = stage->ranks, me = stage->rank, share = width / level->owners;
     for (uint32_t k = 1; k < n && me < level->owners; k++)
@@ -226,7 +226,7 @@ static void hand_on_shares(const struct stage *stage, const struct hierarchy_lev
  * Sum `width` pieces over the units of this level and all above it, for the rank that stands for `unit`: `stage` says
  * from where to where. Lanes from `lane` on are free. Returns when the output is complete.
  */
-static struct moment sum_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing,
+static struct dependency sum_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing,
                                 uint32_t width, uint32_t lane)
 {
     struct builder *builder = stage->builder;
@@ -295,7 +295,7 @@ static void sum_by_number(const struct stage *stage, const struct hierarchy_leve
 {
     struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank;
-    struct moment after = stage->ready;
+    struct dependency after = stage->ready;
     for (uint32_t k = 1; k < n; k++)
         for (uint32_t group = 0; group < level->groups; group++) {
             stage_send(stage, after, (me + k) % n, &stage->input, units[group * n + (me + k) % n], 1);
@@ -360,8 +360,8 @@ void stage_hierarchy_reduce_scatter(const struct stage *stage)
  * Everybody's block crosses the highest level first, to those of its number, who hand on what they got level by level.
  * Returns when the blocks of all who stand for units of this level are here.
  */
-static struct moment gather_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing,
-                                   struct moment own, uint32_t lane)
+static struct dependency gather_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing,
+                                   struct dependency own, uint32_t lane)
 {
     struct builder *builder = stage->builder;
     struct hierarchy_level level;
@@ -372,7 +372,7 @@ static struct moment gather_levels(const struct stage *stage, uint32_t depth, ui
         inner.send_lane = stage->send_lane;
         inner.receive_lane = stage->receive_lane;
     }
-    struct moment have = own;
+    struct dependency have = own;
     uint32_t n = inner.ranks, me = inner.rank, *units = NULL;
     if (level.above) {
         have = gather_levels(stage, depth + 1, level.group, level.next, own, depth ? lane + 2 : lane);
@@ -392,7 +392,7 @@ static struct moment gather_levels(const struct stage *stage, uint32_t depth, ui
     return builder_now(builder, inner.receive_lane);
 }
 
-void stage_hierarchy_allgather(const struct stage *stage, struct moment own)
+void stage_hierarchy_allgather(const struct stage *stage, struct dependency own)
 {
     uint32_t *standing = standing_for_nodes(stage);
     if (standing)
@@ -426,7 +426,7 @@ static bool choose_heads(struct hierarchy_level *level, uint32_t root, uint32_t 
     return *head == level->index;
 }
 
-static struct moment broadcast_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t root,
+static struct dependency broadcast_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t root,
                                       uint32_t *standing, void (*cross)(const struct stage *stage), uint32_t lane)
 {
     struct builder *builder = stage->builder;

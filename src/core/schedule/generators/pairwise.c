@@ -6,7 +6,7 @@
  */
 #include "core/schedule/generators/internal/generators.h"
 
-static const struct moment now = {0};
+static const struct dependency now = {0};
 
 /* Everybody's contribution to `piece` into scratch, in rank order; this rank's own is copied there. */
 static void receive_contributions(const struct stage *stage, uint32_t piece, uint32_t part)
@@ -53,10 +53,10 @@ void stage_pairwise_reduce_scatter(const struct stage *stage, const struct piece
     sum_contributions(stage, part, into, piece);
 }
 
-void stage_pairwise_allgather(const struct stage *stage, struct moment own)
+void stage_pairwise_allgather(const struct stage *stage, struct dependency own)
 {
     uint32_t n = stage->ranks, me = stage->rank;
-    struct moment sent = builder_now(stage->builder, stage->send_lane); /* in place, it read what is received next */
+    struct dependency sent = builder_now(stage->builder, stage->send_lane); /* in place, it read what is received next */
     for (uint32_t k = 1; k < n; k++)
         stage_send(stage, k == 1 ? own : now, (me + k) % n, &stage->output, me, 1);
     for (uint32_t k = 1; k < n; k++)
@@ -108,7 +108,7 @@ void write_pairwise_reduce(struct builder *builder)
     uint32_t n = stage.ranks, me = stage.rank;
     if (me == stage.root) {
         stage_pairwise_reduce_scatter(&stage, &stage.output, me);
-        struct moment sent = builder_now(builder, stage.send_lane); /* in place, it read what is received next */
+        struct dependency sent = builder_now(builder, stage.send_lane); /* in place, it read what is received next */
         for (uint32_t k = 1; k < n; k++)
             stage_receive(&stage, k == 1 ? sent : now, (me + n - k) % n, &stage.output, (me + n - k) % n, 1);
         return;

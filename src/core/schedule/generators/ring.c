@@ -5,7 +5,7 @@
  */
 #include "core/schedule/generators/internal/generators.h"
 
-static const struct moment now = {0};
+static const struct dependency now = {0};
 
 /* A number of the ring, `back` before `rank`. */
 static uint32_t ring_before(uint32_t rank, uint32_t back, uint32_t n)
@@ -18,7 +18,7 @@ static void stage_ring_reduce_scatter(const struct stage *stage, const struct pi
     struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);
     builder_scratch(builder, stage->scratch + 2);
-    struct moment received = stage->ready;
+    struct dependency received = stage->ready;
     struct pieces sums[2];
     builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->schedule->slots));
     for (uint32_t k = 0; k + 1 < n; k++) {
@@ -30,7 +30,7 @@ static void stage_ring_reduce_scatter(const struct stage *stage, const struct pi
             stage_send(stage, received, next, &sums[(k + 1) % 2], 0, 1);
         sums[k % 2] =
             (struct pieces){BUFFER_SCRATCH, stage->scratch + k % 2, stage_part(stage, &stage->input, incoming), NULL};
-        struct moment sent = builder_now(builder, stage->send_lane);
+        struct dependency sent = builder_now(builder, stage->send_lane);
         sent.steps--; /* the send of two rounds ago has left the half that is written now */
         bool last = k + 2 == n;
         struct pieces from = stage->input;
@@ -48,11 +48,11 @@ static void stage_ring_reduce_scatter(const struct stage *stage, const struct pi
     }
 }
 
-void stage_ring_allgather(const struct stage *stage, struct moment own)
+void stage_ring_allgather(const struct stage *stage, struct dependency own)
 {
     struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);
-    struct moment received = own, sent = builder_now(builder, stage->send_lane);
+    struct dependency received = own, sent = builder_now(builder, stage->send_lane);
     for (uint32_t k = 0; k + 1 < n; k++) {
         stage_send(stage, received, next, &stage->output, ring_before(me, k, n), 1);
         received = stage_receive(stage, k == 0 ? sent : now, previous, &stage->output, ring_before(me, k + 1, n), 1);
@@ -62,7 +62,7 @@ void stage_ring_allgather(const struct stage *stage, struct moment own)
 void stage_ring_allreduce(const struct stage *stage)
 {
     uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = ring_before(me, 1, n);
-    struct moment received = stage->ready;
+    struct dependency received = stage->ready;
     for (uint32_t k = 0; k + 1 < n; k++) {
         uint32_t outgoing = ring_before(me, k + 1, n), incoming = ring_before(me, k + 2, n);
         stage_send(stage, received, next, k == 0 ? &stage->input : &stage->output, outgoing, 1);
@@ -91,6 +91,6 @@ void write_ring_allgather(struct builder *builder)
 {
     builder_segment(builder, MESSAGE_SEGMENT, 1);
     struct stage stage = stage_whole(builder);
-    struct moment own = stage_copy(&stage, stage.receive_lane, now, &stage.input, 0, &stage.output, stage.rank, 1);
+    struct dependency own = stage_copy(&stage, stage.receive_lane, now, &stage.input, 0, &stage.output, stage.rank, 1);
     stage_ring_allgather(&stage, own);
 }

@@ -52,7 +52,7 @@ static struct step message(const struct stage *stage, enum step_kind kind, uint3
                          .peer = stage_rank_of(stage, peer)};
 }
 
-struct moment stage_send(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *from,
+struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *from,
                          uint32_t piece, uint32_t chunks)
 {
     struct step step = message(stage, STEP_SEND, peer, from, piece, chunks);
@@ -61,7 +61,7 @@ struct moment stage_send(const struct stage *stage, struct moment after, uint32_
     return builder_add_after(stage->builder, stage->send_lane, after, step);
 }
 
-struct moment stage_receive(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *into,
+struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *into,
                             uint32_t piece, uint32_t chunks)
 {
     struct step step = message(stage, STEP_RECEIVE, peer, into, piece, chunks);
@@ -70,7 +70,7 @@ struct moment stage_receive(const struct stage *stage, struct moment after, uint
     return builder_add_after(stage->builder, stage->receive_lane, after, step);
 }
 
-struct moment stage_receive_reduce(const struct stage *stage, struct moment after, uint32_t peer,
+struct dependency stage_receive_reduce(const struct stage *stage, struct dependency after, uint32_t peer,
                                    const struct pieces *from, const struct pieces *into, uint32_t piece,
                                    uint32_t chunks, unsigned flags)
 {
@@ -83,7 +83,7 @@ struct moment stage_receive_reduce(const struct stage *stage, struct moment afte
     return builder_add_after(stage->builder, stage->receive_lane, after, step);
 }
 
-struct moment stage_copy(const struct stage *stage, uint32_t lane, struct moment after, const struct pieces *from,
+struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after, const struct pieces *from,
                          uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks)
 {
     return builder_add_after(stage->builder, lane, after,

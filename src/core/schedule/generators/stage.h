@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Stages: pieces of algorithms over messages, written once and used both as a whole schedule and inside a hierarchy.
+ * Stages: parts of message-based algorithms, written once and used both as a whole schedule and inside a hierarchy.
  *
- * A stage is a collective among some ranks of the communicator (`members`), between places of this rank's buffers. All
- * ranks of a stage emit it with equal lanes and channel. Every stage uses two lanes: what it sends goes on `send_lane`,
- * what it receives on `receive_lane`, so that sends that complete only when their receive has begun never block one
- * another.
+ * A stage is a collective among some ranks of the communicator (`members`), between regions of this rank's buffers. All
+ * ranks of a stage emit it with the same lanes and channel. Every stage uses two lanes: sends are on `send_lane`,
+ * receives on `receive_lane`, so that sends that complete only when their receive has begun cannot block each other.
  *
- * A stage is done (its output may be read, by steps after builder_now(receive_lane)) when its part of the receive lane
- * is; its source may be overwritten when its part of the send lane is done too.
+ * A stage's output may be read by steps after builder_now(receive_lane). Its source may be overwritten when its steps
+ * on the send lane are done too.
  */
 #ifndef WEFT_CORE_SCHEDULE_GENERATORS_STAGE_H
 #define WEFT_CORE_SCHEDULE_GENERATORS_STAGE_H
@@ -36,22 +35,24 @@ struct stage {
     uint32_t spare_lane; /**< first of HIERARCHY_LANES more, for a stage over levels */
     uint8_t channel;
     bool finishes;       /**< sums made here are final */
-    struct moment ready; /**< the input may be read; scratch, and an output in scratch, may be written */
+    struct dependency ready; /**< the input may be read; scratch, and an output in scratch, may be written */
 };
 
 /** The stage that is a whole schedule: all ranks, INPUT to OUTPUT, lanes 0 and 1, channel 0, finishing. */
 struct stage stage_whole(struct builder *builder);
 
-/** Add a message or a local step about `chunks` consecutive pieces from `piece` on; return the moment it is complete.
+/**
+ * Add a message or a local step for `chunks` consecutive pieces from `piece` on; return the dependency on its
+ * completion.
  */
-struct moment stage_send(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *from,
+struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *from,
                          uint32_t piece, uint32_t chunks);
-struct moment stage_receive(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *into,
+struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *into,
                             uint32_t piece, uint32_t chunks);
-struct moment stage_receive_reduce(const struct stage *stage, struct moment after, uint32_t peer,
+struct dependency stage_receive_reduce(const struct stage *stage, struct dependency after, uint32_t peer,
                                    const struct pieces *from, const struct pieces *into, uint32_t piece,
                                    uint32_t chunks, unsigned flags);
-struct moment stage_copy(const struct stage *stage, uint32_t lane, struct moment after, const struct pieces *from,
+struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after, const struct pieces *from,
                          uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks);
 
 /** The chunk that piece `piece` is, and the part number that the schedule gives to it. */
@@ -66,14 +67,16 @@ void stage_alone(const struct stage *stage, uint32_t chunks);
 
 /* Each divides the data into as many pieces as the stage has ranks. */
 
-/** Piece q of everybody's input meets at rank q, summed in the canonical order into `into`'s piece `piece`; scratch:
- * `ranks` chunks. */
+/**
+ * Piece q of all inputs is summed at rank q in the canonical order into `into`'s piece `piece`; scratch: `ranks`
+ * chunks.
+ */
 void stage_pairwise_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece);
-/** Everybody's own piece of `output` goes to everybody; begins after `own`. */
-void stage_pairwise_allgather(const struct stage *stage, struct moment own);
+/** Every rank's own piece of `output` is sent to all; begins after `own`. */
+void stage_pairwise_allgather(const struct stage *stage, struct dependency own);
 /** The same result, sums in the order of the ring; on the way they are kept in scratch (2 chunks). */
-/** Everybody's own piece of `output` goes round the ring; begins after `own`. */
-void stage_ring_allgather(const struct stage *stage, struct moment own);
+/** Every rank's own piece of `output` travels around the ring; begins after `own`. */
+void stage_ring_allgather(const struct stage *stage, struct dependency own);
 /** Both in place of the output; no scratch. */
 void stage_ring_allreduce(const struct stage *stage);
 
@@ -82,19 +85,21 @@ void stage_ring_allreduce(const struct stage *stage);
 /** Recursive doubling: an all-reduce in logarithmically many rounds, canonical for any number of ranks; scratch: 2 x
  * chunks. */
 void stage_recursive_doubling(const struct stage *stage);
-/** Everything to everybody, who sums it: an all-reduce in one round, canonical; scratch: `ranks` chunks; of 1 chunk. */
+/** All to all, each sums: an all-reduce in one round, canonical; scratch: `ranks` chunks; of 1 chunk. */
 void stage_one_shot(const struct stage *stage);
 /** To the root along the canonical tree; scratch: chunks. */
 void stage_binomial_reduce(const struct stage *stage);
-/** From the root's output to everybody's output; the root begins after `ready`. */
+/** From the root's output to all outputs; the root begins after `ready`. */
 void stage_binomial_broadcast(const struct stage *stage);
 /** The same, from each to the next: for long messages in many segments. */
 void stage_chain_broadcast(const struct stage *stage);
-/** Nobody is through before all have begun (D. Hensgen, R. Finkel, U. Manber, 1988). */
+/** A barrier: no rank is done before all have begun (D. Hensgen, R. Finkel, U. Manber, 1988). */
 void stage_dissemination(const struct stage *stage);
 
-/* Over the levels of the shape: rank r of the stage is its node r, and all nodes take part (see hierarchy.c). Least
- * bytes cross between units of every level. */
+/*
+ * Over the levels of the shape: rank r of the stage is its node r, and all nodes take part (see hierarchy.c). The
+ * fewest bytes cross between the units of every level.
+ */
 
 /** Lanes that such a stage uses from `spare_lane` on. */
 #define HIERARCHY_LANES (4 * SHAPE_LEVELS + 2)
@@ -110,7 +115,7 @@ void stage_hierarchy_allreduce(const struct stage *stage);
  * stage has ranks. */
 void stage_hierarchy_reduce_scatter(const struct stage *stage);
 /** As stage_pairwise_allgather(); even hierarchies only. */
-void stage_hierarchy_allgather(const struct stage *stage, struct moment own);
+void stage_hierarchy_allgather(const struct stage *stage, struct dependency own);
 /** As their namesakes, along a tree of one head a unit. */
 void stage_hierarchy_broadcast(const struct stage *stage);
 void stage_hierarchy_broadcast_chain(const struct stage *stage);

@@ -2,7 +2,7 @@
 /* Trees: binomial ones, which follow the canonical order; chains; and two binary ones that share the load. */
 #include "core/schedule/generators/internal/generators.h"
 
-static const struct moment now = {0};
+static const struct dependency now = {0};
 
 /* ---- binomial ---- */
 
@@ -68,7 +68,7 @@ void stage_binomial_broadcast(const struct stage *stage)
 {
     uint32_t n = stage->ranks, distance = 1;
     uint32_t me = (stage->rank + n - stage->root) % n; /* as if the root were 0 */
-    struct moment have = stage->ready;
+    struct dependency have = stage->ready;
     while (distance < n && !(me & distance))
         distance *= 2;
     if (me) {
@@ -83,7 +83,7 @@ void stage_binomial_broadcast(const struct stage *stage)
 void stage_chain_broadcast(const struct stage *stage)
 {
     uint32_t n = stage->ranks, me = (stage->rank + n - stage->root) % n; /* as if the root were 0 */
-    struct moment have = stage->ready;
+    struct dependency have = stage->ready;
     if (me)
         have = stage_receive(stage, stage->ready, (stage->rank + n - 1) % n, &stage->output, 0, stage->chunks);
     if (me + 1 < n)
@@ -195,7 +195,7 @@ void write_double_tree_broadcast(struct builder *builder)
         stage.send_lane = 2 * tree;
         stage.receive_lane = 2 * tree + 1;
         stage.channel = (uint8_t)tree;
-        struct moment have = now;
+        struct dependency have = now;
         if (stage.rank == root) {
             uint32_t top = seat_place(tree, 0, seats, true);
             stage_send(&stage, have, (root + 1 + top) % n, &stage.output, tree, 1);
@@ -224,7 +224,7 @@ void write_double_tree_allreduce(struct builder *builder)
         struct generators_tree_node node = generators_tree_node_of(tree, up.rank, n);
         bool top = node.parent == NOBODY;
         struct pieces value = up.input;
-        struct moment have = now;
+        struct dependency have = now;
         for (unsigned i = 0; i < 2; i++) {
             if (node.children[i] == NOBODY)
                 continue;
@@ -237,7 +237,7 @@ void write_double_tree_allreduce(struct builder *builder)
         down.send_lane = up.send_lane + 2;
         down.receive_lane = up.send_lane + 3;
         if (!top) {
-            struct moment sent = stage_send(&up, have, node.parent, &value, tree, 1);
+            struct dependency sent = stage_send(&up, have, node.parent, &value, tree, 1);
             have = stage_receive(&down, sent, node.parent, &down.output, tree, 1);
         }
         for (unsigned i = 0; i < 2; i++)

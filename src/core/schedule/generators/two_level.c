@@ -382,7 +382,7 @@ void write_multi_level_reduce_scatter(struct builder *builder)
 }
 
 /* Blocks go to all of their column, then each owner hands its column's blocks to its mates. */
-static void write_allgather(struct builder *builder, void (*cross)(const struct stage *stage, struct moment own))
+static void write_allgather(struct builder *builder, void (*cross)(const struct stage *stage, struct dependency own))
 {
     struct two_level_levels levels;
     if (!levels_open(&levels, builder))
@@ -393,7 +393,7 @@ static void write_allgather(struct builder *builder, void (*cross)(const struct 
     struct stage stage = between(&levels, levels.column);
     stage.input = (struct pieces){.buffer = BUFFER_INPUT};
     stage.output = (struct pieces){.buffer = BUFFER_OUTPUT, .index = levels.column};
-    struct moment own = stage_copy(&stage, RECEIVE, (struct moment){0}, &stage.input, 0, &stage.output, levels.node, 1);
+    struct dependency own = stage_copy(&stage, RECEIVE, (struct dependency){0}, &stage.input, 0, &stage.output, levels.node, 1);
     cross(&stage, own);
     builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
     await_mates(&levels, HAND_OUT, levels.group, GIVE);

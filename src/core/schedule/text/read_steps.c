@@ -375,7 +375,7 @@ static bool take_wait(struct read_steps_reading *reading)
             !scanner_expects(scanner, "back"))
             return false;
     }
-    struct moment after = {.lane = (uint8_t)lane, .lag = (uint8_t)lag, .steps = (uint16_t)(number + 1)};
+    struct dependency after = {.lane = (uint8_t)lane, .lag = (uint8_t)lag, .steps = (uint16_t)(number + 1)};
     if (all)
         after.steps = BUILDER_ALL;
     if (so_far)

@@ -2,10 +2,10 @@
 /**
  * Sweep: all shapes that are worth proving an algorithm on, for a number of ranks.
  *
- * Ranks are placed on one node, on nodes of 1, 2, 3, 4 and 8 ranks, on nodes of growing size, and dealt out in turn to
- * several nodes; algorithms that look at leaves and pods find nodes of several kinds under leaves, and leaves in pods,
- * of equal and growing size. Blocks are small (one iteration) and large (several); roots are the first, the last and
- * some between. An algorithm that does not look at nodes is proved once for all placements.
+ * Ranks are placed on one node, on nodes of 1, 2, 3, 4 and 8 ranks, on nodes of growing size, and round-robin on
+ * several nodes; algorithms that use leaves and pods get nodes of several kinds under leaves, and leaves in pods, of
+ * equal and growing size. Blocks are small (one iteration) and large (several); roots are the first, the last and some
+ * between. An algorithm that ignores nodes is proved once for all placements.
  *
  * Above SWEEP_ALL_RANKS a sample: fewer placements, one root; above SWEEP_LONG_RANKS small blocks only.
  */
@@ -26,7 +26,9 @@ typedef weft_status sweep_visit(const struct algorithm *algorithm, const struct 
 weft_status sweep_shapes(enum collective collective, const struct algorithm *algorithm, uint32_t ranks,
                          sweep_visit *visit, void *context, struct error *error);
 
-/** Generate and verify one shape: a sweep_visit. `context` is a uint64_t that counts the sets of schedules proved, or NULL.
+/**
+ * Generate and verify one shape: a sweep_visit. `context` is a uint64_t that counts the sets of schedules proved, or
+ * NULL.
  */
 weft_status sweep_verify(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                          struct error *error);

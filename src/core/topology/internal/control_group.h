@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the control groups of this process allow, version 1 (a tree a controller) and version 2 (one tree) alike.
+ * The limits of this process's control groups, version 1 (a tree per controller) and version 2 (one tree) alike.
  *
- * A limit may stand at any level between the process's group and the root, and each level counts the use of all below
- * it; the tightest counts. The trees are looked for where every current system mounts them: /sys/fs/cgroup, or directories
- * in it.
+ * A limit may be set at any level between the process's group and the root, and each level counts the usage of all
+ * below it; the tightest applies. The trees are expected where every current system mounts them: at /sys/fs/cgroup, or
+ * in directories in it.
  */
 #ifndef WEFT_CORE_TOPOLOGY_INTERNAL_CONTROL_GROUP_H
 #define WEFT_CORE_TOPOLOGY_INTERNAL_CONTROL_GROUP_H

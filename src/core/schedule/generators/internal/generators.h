@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The generators that core/schedule/generators/generate.c lists: each writes the steps of builder->schedule->rank. See algorithms_of(). */
+/**
+ * The generators that core/schedule/generators/generate.c lists: each writes the steps of builder->schedule->rank. See
+ * algorithms_of().
+ */
 #ifndef WEFT_CORE_SCHEDULE_GENERATORS_INTERNAL_GENERATORS_H
 #define WEFT_CORE_SCHEDULE_GENERATORS_INTERNAL_GENERATORS_H
 
@@ -9,14 +12,16 @@
  * cache. */
 #define MESSAGE_SEGMENT ((uint64_t)256 << 10)
 
-/** Bytes of a block that one local rank hands to others at once: while they take it, the next is made ready. */
+/** Bytes of a block that a rank hands to local ranks at once: while they read it, it prepares the next. */
 #define SHM_SEGMENT ((uint64_t)256 << 10)
 
-/** Most bytes that everybody sends to everybody: a message that needs no announcement. */
+/** Largest block for all-to-all sends: a message that needs no announcement. */
 #define ONE_SHOT_BYTES ((uint64_t)16 << 10)
 
-/** Segments of blocks such that those of `blocks` blocks together are about `bytes`: pages, none very short or longer
- * than one message. */
+/**
+ * Segment size for `blocks` blocks that are together about `bytes` long: whole pages, not very short or longer than one
+ * message.
+ */
 static inline uint64_t segment_of_many(uint32_t blocks, uint64_t bytes)
 {
     uint64_t least = 16384, each = bytes / blocks & ~(uint64_t)4095;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Messages on their way between nodes, in virtual time: those that leave, or come into, a unit of a level (a node, a
- * leaf, a pod) at the same time share its link's bandwidth. The simulator's (simulate.h); belongs to one simulation.
+ * Messages in flight between nodes, in virtual time: those that leave or enter a unit of a level (a node, a leaf, a
+ * pod) at the same time share its link's bandwidth. Used by simulate.c; belongs to one simulation.
  */
 #ifndef WEFT_CORE_SCHEDULE_SIMULATE_INTERNAL_NETWORK_H
 #define WEFT_CORE_SCHEDULE_SIMULATE_INTERNAL_NETWORK_H
@@ -18,8 +18,8 @@ struct simulated_network {
     const struct simulated_cluster *cluster;
     uint32_t units[NETWORK_CROSSINGS]; /**< how many there are of each level; nodes first */
     uint32_t levels;                   /**< of units that have links of their own */
-    uint32_t flow_count;               /**< messages on their way */
-    double next_end;                   /**< when the first of them ends; below 0: none is on its way */
+    uint32_t flow_count;               /**< messages in flight */
+    double next_end;                   /**< when the first of them ends; negative: none is in flight */
     uint32_t next_flow;
     double moved; /* when they were last moved */
     struct network_flow *flows;
@@ -27,19 +27,19 @@ struct simulated_network {
     void *memory;
 };
 
-/** For `most` messages at once. False: no memory; network_close() is needed all the same. */
+/** For up to `most` messages at once. False: out of memory; network_close() is needed all the same. */
 bool network_open(struct simulated_network *network, const struct schedule_shape *shape,
                   const struct simulated_cluster *cluster, uint32_t most);
 void network_close(struct simulated_network *network);
 
-/** What joins two ranks: the near link, or that of the level in which their nodes differ. */
+/** The link between two ranks: the one within a node, or that of the level at which their nodes differ. */
 const struct link_parameters *network_link(const struct simulated_network *network, uint32_t a, uint32_t b);
 
-/** `sender`'s message of `bytes` from one rank to another, on another node, sets out. */
+/** `sender`'s message of `bytes` between two ranks on different nodes begins. */
 void network_begin(struct simulated_network *network, double now, uint32_t sender, uint32_t from_rank, uint32_t to_rank,
                    uint64_t bytes);
 
-/** The first message has left its sender, at `next_end`: returns whose it is, and how long it needs to arrive. */
+/** The first message has left its sender, at `next_end`: returns its sender, and how long it takes to arrive. */
 uint32_t network_end(struct simulated_network *network, double *latency);
 
 #endif

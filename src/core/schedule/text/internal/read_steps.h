@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** One line of a written schedule, read as a step. Private to written*.c. */
+/** One line of a schedule text, read as a step. */
 #ifndef WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READ_STEPS_H
 #define WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READ_STEPS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What core/schedule/text/read.c has read, and core/schedule/text/read_schedule.c writes schedules of. */
+/** A parsed schedule text: read.c makes it, read_schedule.c makes schedules from it. */
 #ifndef WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READER_H
 #define WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READER_H
 
@@ -14,13 +14,13 @@
 enum line_kind { LINE_HEADER, LINE_SECTION, LINE_LANE, LINE_SCRATCH, LINE_FOR, LINE_IF, LINE_END, LINE_STEP };
 
 struct line {
-    const char *text; /**< after the word that tells its kind; of a step, all of it */
+    const char *text; /**< after the word that determines its kind; of a step, all of it */
     uint32_t number;  /**< in the file */
     enum line_kind kind;
     uint32_t match; /**< of a section: the next one; of a loop or condition: its end */
 };
 
-/** A number that all calls must have, or any. */
+/** A number that the text fixes, or any. */
 struct fixed {
     bool given;
     uint32_t number;

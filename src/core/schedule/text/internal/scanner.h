@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The scanner: takes a line of a written schedule apart, word by word, and works out its numbers. Private to
- * written*.c.
- *
- * What does not fit is noted with file and line in `error`; from then on everything fails.
+ * The scanner: splits a line of a schedule text into words and evaluates its numbers. The first error is stored in
+ * `error` with file and line; after that everything fails.
  */
 #ifndef WEFT_CORE_SCHEDULE_TEXT_INTERNAL_SCANNER_H
 #define WEFT_CORE_SCHEDULE_TEXT_INTERNAL_SCANNER_H
@@ -36,25 +34,28 @@ struct scanner {
 /** Note what is wrong with this line; false. */
 bool scanner_complain(struct scanner *scanner, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Whether nothing is left but blanks. */
+/** Whether only whitespace is left. */
 bool scanner_ends(struct scanner *scanner);
 
-/** Take a word (letters, digits, '-', '_'), or a sign, if it comes next. */
+/** Consume a word (letters, digits, '-', '_') or an operator, if it comes next. */
 bool scanner_takes(struct scanner *scanner, const char *word);
 
-/** The same, and it must come next. */
+/** The same; an error if it does not come next. */
 bool scanner_expects(struct scanner *scanner, const char *word);
 
-/** Take any word that begins with a letter into `word`; false (nothing noted) if there is none. */
+/** Read any word that begins with a letter into `word`; false (no error) if there is none. */
 bool scanner_word(struct scanner *scanner, char *word, size_t size);
 
-/** Work out an expression; its value must be in [least, most]. `what` names it in messages. */
+/** Evaluate an expression; its value must be in [least, most]. `what` names it in messages. */
 bool scanner_number(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t *value);
 
 /** The same, ending before a '+' or '-' that is outside brackets. */
 bool scanner_term(struct scanner *scanner, const char *what, int64_t least, int64_t most, int64_t *value);
 
-/** Give a name a value; false, noted, when the name is taken or there are too many. scanner_forget() the last one. */
+/**
+ * Define a variable; false, with an error, when the name is taken or there are too many. scanner_forget() removes the
+ * last one.
+ */
 bool scanner_define(struct scanner *scanner, const char *name, int64_t value);
 void scanner_forget(struct scanner *scanner);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The state of the verifier's machine, and what its steps do to it. Private to verify_*.c; see core/schedule/verify/internal/machine.h. */
+/** The state of the verifier's machine, and the operations of its steps. See machine.h. */
 #ifndef WEFT_CORE_SCHEDULE_VERIFY_INTERNAL_STATE_H
 #define WEFT_CORE_SCHEDULE_VERIFY_INTERNAL_STATE_H
 
@@ -216,8 +216,8 @@ uint32_t verify_group_number(const struct verify_machine *machine, uint32_t rank
 bool verify_group_has(const struct verify_machine *machine, uint32_t number, uint32_t rank);
 
 /**
- * Whether all that `thread`'s step awaits has been signalled; joins the clocks at those signals if so. False with a
- * complaint when the step is wrong.
+ * Whether everything that `thread`'s step awaits has been signaled; if so, joins the clocks at those signals. False
+ * with a complaint when the step is wrong.
  */
 bool verify_await(struct verify_machine *machine, struct thread *thread, const struct step *step, bool *over);
 
@@ -298,7 +298,7 @@ void verify_store(struct verify_machine *machine, uint32_t index, uint32_t size,
 bool verify_locate(struct verify_machine *machine, struct thread *thread, const struct step *step, bool target,
                    uint32_t i, uint32_t *index, uint32_t *size);
 
-/** What `other` knows becomes known: clocks of one scope. */
+/** Join clocks of one scope: what `other` knows becomes known. */
 void verify_join(tick *clock, const tick *other, uint32_t components);
 void verify_join_threads(struct verify_machine *machine, const struct thread *thread, const struct thread *other);
 
@@ -308,7 +308,7 @@ uint32_t verify_announced(const struct verify_machine *machine, uint32_t rank);
 /** In a barrier: `rank` has begun. */
 void verify_note_begun(const struct verify_machine *machine, tick *clock, uint32_t rank);
 
-/** A local rank's memory is about to be touched. */
+/** Check that a local rank's memory may be accessed. */
 bool verify_may_touch(struct verify_machine *machine, struct thread *thread, uint32_t rank);
 
 /** A step is complete: tick, keep the clock if somebody waits for this step, go on to the next. */
@@ -325,10 +325,12 @@ static inline const struct step *verify_step_of(const struct thread *thread)
 
 /* ---- the machine: core/schedule/verify/machine.c ---- */
 
-/** Look at the schedules, have all memory; false when there is none or they cannot be verified together. Close it anyway.
+/**
+ * Survey the schedules and allocate; false when out of memory, or when they cannot be verified together. Close it in
+ * any case.
  */
 bool verify_machine_open(struct verify_machine *machine, bool narrow);
-/** Put everything to where it is before the first step. */
+/** Reset everything to the state before the first step. */
 void verify_machine_bind(struct verify_machine *machine, const struct verify_binding *binding);
 void verify_machine_close(struct verify_machine *machine);
 /** The status of a machine that could not be opened: its complaint, else that memory ran out. */
@@ -341,7 +343,7 @@ void verify_fill_input(struct verify_machine *machine, uint32_t rank);
 bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
                         uint32_t part);
 
-/** Take one thread as far as one step; returns whether it moved. machine->status tells of mistakes. */
+/** Advance one thread by at most one step; returns whether it moved. machine->status reports errors. */
 bool verify_advance(struct verify_machine *machine, struct thread *thread);
 
 #endif

@@ -3,7 +3,7 @@
  * Symbolic values: what a chunk would hold, as an expression. Equal expressions are one symbol (hash-consing), so that
  * to compare two values is to compare two numbers.
  *
- * A symbol is a leaf (a chunk of some rank's input), the sum of two symbols (left and right are told apart), or a
+ * A symbol is a leaf (a chunk of some rank's input), the sum of two symbols (left and right are distinct), or a
  * finished symbol (average or scale applied). Not thread-safe.
  */
 #ifndef WEFT_CORE_SCHEDULE_VERIFY_INTERNAL_SYMBOLS_H
