@@ -2,8 +2,8 @@
 /**
  * Arrays: their size, and arrays that grow. base/error.h includes this header.
  *
- * A growing array is three members of a struct, all zero at first: a pointer, the count of items, and the count that
- * has room. free() releases it.
+ * A growing array is three members of a struct, all zero at first: a pointer, the number of items, and the number
+ * allocated. free() releases it.
  *
  *     struct hosts { struct host *items; size_t count, room; };
  *
@@ -26,14 +26,14 @@ struct error;
 /**
  * Make room for `count` items in the array at `items`, a pointer; `room` is a size_t that says how many fit. Both are
  * lvalues and are evaluated more than once. Room at least doubles, so that adding items one by one takes time in
- * proportion to their number. What is new is not zeroed.
+ * proportion to their number. New items are not zeroed.
  *
  * Errors: WEFT_ERROR_MEMORY, with `what` as the name of the memory; the array is as before. `error` may be NULL.
  */
 #define ARRAY_RESERVE(items, room, count, what, error)                                                                 \
     ((size_t)(count) <= (room) ? WEFT_OK : array_grow(&(items), &(room), (count), sizeof *(items), (what), (error)))
 
-/** The slow half of ARRAY_RESERVE(): `items` is the address of the pointer, `size` the bytes of an item. */
+/** The slow path of ARRAY_RESERVE(): `items` is the address of the pointer, `size` the bytes of an item. */
 weft_status array_grow(void *items, size_t *room, size_t count, size_t size, const char *what, struct error *error);
 
 #endif

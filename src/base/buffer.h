@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A growing buffer of bytes or text: appended to at its end, consumed from its beginning. It is used for what is sent,
+ * A growing buffer of bytes or text: appended to at its end, consumed from its beginning. For data that is sent,
  * received or built in pieces.
  *
- * A failure to get memory is noted in `failed` and stays noted, so that one check after many appends is enough. A buffer belongs to one thread at a time. All zero is an empty buffer.
+ * Running out of memory sets `failed`, which stays set, so one check after many appends is enough. A buffer belongs to
+ * one thread at a time. A zeroed struct is an empty buffer.
  */
 #ifndef WEFT_BASE_BUFFER_H
 #define WEFT_BASE_BUFFER_H
@@ -16,13 +17,13 @@
 struct buffer {
     uint8_t *bytes;
     size_t start, end, room;
-    bool failed; /**< memory ran out: something that was put is missing */
+    bool failed; /**< memory ran out: something is missing */
 };
 
 /** Free the bytes; the buffer is empty afterwards. */
 void buffer_free(struct buffer *buffer);
 
-/** How many bytes are held, and where they begin. */
+/** The number of bytes held, and a pointer to them. */
 static inline size_t buffer_size(const struct buffer *buffer)
 {
     return buffer->end - buffer->start;
@@ -42,10 +43,10 @@ void buffer_put(struct buffer *buffer, const void *bytes, size_t size);
 void buffer_put_string(struct buffer *buffer, const char *text);
 void buffer_print(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** What is held as a string: a NUL follows it. Valid until the next change. NULL if memory ran out. */
+/** The content as a string, followed by a NUL. Valid until the next change. NULL if memory ran out. */
 char *buffer_string(struct buffer *buffer);
 
-/** Forget the first `size` bytes. */
+/** Drop the first `size` bytes. */
 void buffer_consume(struct buffer *buffer, size_t size);
 
 #endif

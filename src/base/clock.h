@@ -14,7 +14,7 @@ static inline uint64_t clock_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/** The clock_now() of so many seconds from now. */
+/** clock_now() in `seconds` from now. */
 static inline uint64_t clock_after(double seconds)
 {
     return clock_now() + (uint64_t)(seconds * 1e9);
@@ -47,7 +47,7 @@ static inline uint64_t clock_ticks(void)
 #endif
 }
 
-/** One moment by both clocks. */
+/** The same instant on both clocks. */
 struct clock_timestamp {
     uint64_t ticks; /**< clock_ticks() */
     uint64_t now;   /**< clock_now() */
@@ -58,7 +58,7 @@ static inline struct clock_timestamp clock_timestamp(void)
     return (struct clock_timestamp){clock_ticks(), clock_now()};
 }
 
-/** Nanoseconds that a tick takes, from two moments of one machine, milliseconds apart at least; 0 if they are not. */
+/** Nanoseconds that a tick takes, from two timestamps of one machine, at least 2 ms apart; 0 if they are closer. */
 static inline double clock_tick_length(struct clock_timestamp first, struct clock_timestamp last)
 {
     if (last.now < first.now + 2000000u || last.ticks <= first.ticks)

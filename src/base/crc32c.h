@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** CRC-32C: what the records of TensorBoard's event files are checked by. For accidents, not against people.
- * Thread-safe. */
+/** CRC-32C, the checksum of TensorBoard's event files. It detects accidents, not attacks. Thread-safe. */
 #ifndef WEFT_BASE_CRC32C_H
 #define WEFT_BASE_CRC32C_H
 
@@ -11,8 +10,8 @@
 uint32_t crc32c(const void *bytes, size_t size);
 
 /**
- * The same, turned and moved, as TFRecords have it (tensorflow/core/lib/hash/crc32c.h): the CRC of bytes that contain
- * CRCs would be weak.
+ * The same, masked as in TFRecords (tensorflow/core/lib/hash/crc32c.h), because the CRC of data that contains CRCs is
+ * weak.
  */
 uint32_t crc32c_masked(const void *bytes, size_t size);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Fast 64-bit hashes (XXH3, by xxhash): to compare plans, calls and configurations between ranks. The value for given
- * bytes and seed is the same on every machine and in every version of xxhash from 0.8 on. Not for secrets. Thread-safe.
+ * Fast 64-bit hashes (XXH3, by xxhash): to compare schedules, calls and configurations between ranks. The value for
+ * given bytes and seed is the same on every machine and in every version of xxhash from 0.8 on. Not for secrets.
+ * Thread-safe.
  */
 #ifndef WEFT_BASE_HASH_H
 #define WEFT_BASE_HASH_H

@@ -114,7 +114,7 @@ char *text_duration(int64_t seconds, char *buffer, size_t size)
 {
     size_t used = 0;
     *buffer = '\0';
-    for (size_t i = 1; i < DURATION_UNITS && used < size; i++) { /* from days on: nobody counts in weeks */
+    for (size_t i = 1; i < DURATION_UNITS && used < size; i++) { /* from days on: weeks are not used */
         int64_t count = seconds / duration_units[i].seconds;
         if (count || (i + 1 == DURATION_UNITS && used == 0))
             used += (size_t)snprintf(buffer + used, size - used, "%" PRId64 "%s", count, duration_units[i].name);
@@ -123,7 +123,7 @@ char *text_duration(int64_t seconds, char *buffer, size_t size)
     return buffer;
 }
 
-/* Decode a character beyond ASCII. Returns its size in bytes; 0: this is no UTF-8. */
+/* Decode a non-ASCII character. Returns its size in bytes; 0: not UTF-8. */
 static size_t decode_character(const unsigned char *bytes, uint32_t *code)
 {
     size_t size = bytes[0] >= 0xf0 ? 4 : bytes[0] >= 0xe0 ? 3 : 2;
@@ -270,7 +270,7 @@ static size_t count_of(const char *text, const char *end, char least, char most)
     return count;
 }
 
-/* The numbers at *one and *other, however many digits they have; behind them afterwards. */
+/* Compare the numbers at *one and *other, however many digits they have, and advance both past them. */
 static int compare_numbers(const char **one, const char *one_end, const char **other, const char *other_end)
 {
     *one += count_of(*one, one_end, '0', '0');

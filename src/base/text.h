@@ -49,16 +49,20 @@ bool text_is_printable(const char *text, bool lines);
 
 #define TEXT_CODE_BYTES 16
 
-/** The first character for which text_is_printable() is false, as "U+202E", or "byte 0xFF" where it is no UTF-8; "" if
- * there is none. For messages. Returns `code`. */
+/**
+ * The first character for which text_is_printable() is false, as "U+202E", or "byte 0xFF" where it is not UTF-8; "" if
+ * there is none. For messages. Returns `code`.
+ */
 char *text_unprintable_code(const char *text, bool lines, char code[TEXT_CODE_BYTES]);
 
-/** Of `count` names the one nearest to `text` in edit distance, or NULL if none is near (half of its letters). */
+/**
+ * The one of `count` names that is nearest to `text` in edit distance, or NULL if none is near (half of its letters).
+ */
 const char *text_nearest(const char *text, const char *const *names, size_t count);
 
 /**
- * Whether `one` comes before `other` (below 0), after it (above 0) or is the same (0), each of so many bytes, as people
- * order names: digits that follow each other are a number, so that host-2 comes before host-10.
+ * Compare strings of given sizes in natural order: negative, 0 or positive. Consecutive digits are a number, so that
+ * host-2 comes before host-10.
  */
 int text_compare_natural(const char *one, size_t one_size, const char *other, size_t other_size);
 
@@ -68,8 +72,10 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 /** Write a duration as people read it ("3.2 us", "41 ms", "8.1 s", "12 min", "3 h"); returns `buffer`. */
 char *text_seconds(double seconds, char *buffer, size_t size);
 
-/** Write the time that something still takes, to the second below an hour ("45s", "3m45s", "2h05m", "3d04h"); returns
- * `buffer`. Negative is 0. */
+/**
+ * Write a remaining time, to the second below an hour ("45s", "3m45s", "2h05m", "3d04h"); returns `buffer`. Negative is
+ * 0.
+ */
 char *text_time_left(double seconds, char *buffer, size_t size);
 
 #define TEXT_NUMBER_BYTES 32

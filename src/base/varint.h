@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Numbers of variable length, as protocol buffers write them: LEB128, seven bits a byte, the lowest first.
- * Thread-safe. */
+/** Varints, as in protocol buffers: LEB128, seven bits per byte, the lowest first. Thread-safe. */
 #ifndef WEFT_BASE_VARINT_H
 #define WEFT_BASE_VARINT_H
 
@@ -8,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VARINT_BYTES 10 /**< most of one number */
+#define VARINT_BYTES 10 /**< longest varint */
 
-/** Bytes that are being read. */
+/** The bytes left to read. */
 struct varint_reader {
     const uint8_t *at, *end;
 };
@@ -40,7 +39,7 @@ static inline bool varint_get(struct varint_reader *reader, uint64_t *number)
     return false;
 }
 
-/** Small numbers of either sign as small ones without: 0, -1, 1, -2 ... become 0, 1, 2, 3. */
+/** Zigzag encoding: 0, -1, 1, -2 ... become 0, 1, 2, 3, so that small negative numbers stay short. */
 static inline uint64_t varint_zigzag(uint64_t number)
 {
     return number << 1 ^ (number >> 63 ? ~(uint64_t)0 : 0);

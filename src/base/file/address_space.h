@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Room in a limited address space (ulimit -v, RLIMIT_AS). For libraries that end the process where they find none: ask
- * before they are called. Thread-safe.
+ * Space left in a limited address space (ulimit -v, RLIMIT_AS). For libraries that abort the process when it runs out:
+ * check before calling them. Thread-safe.
  */
 #ifndef WEFT_BASE_FILE_ADDRESS_SPACE_H
 #define WEFT_BASE_FILE_ADDRESS_SPACE_H

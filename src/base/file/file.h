@@ -2,8 +2,9 @@
 /**
  * Files and directories: read whole, map, write atomically. Thread-safe (a struct belongs to one thread at a time).
  *
- * Whatever is written is either whole or absent after a crash: the content goes to a temporary name in the same directory,
- * is synced, renamed over the final name, and the directory is synced. A full disk is told with path and bytes.
+ * After a crash a written file is either complete or absent: the content goes to a temporary name in the same
+ * directory, is synced and renamed over the final name, and the directory is synced. The message about a full disk
+ * names path and bytes.
  */
 #ifndef WEFT_BASE_FILE_FILE_H
 #define WEFT_BASE_FILE_FILE_H
@@ -20,9 +21,8 @@
 #define FILE_PATH_BYTES PATH_MAX /**< room for any path, its final NUL included */
 
 /**
- * Where this user's programs keep their state: ${XDG_STATE_HOME:-~/.local/state}/weft/`name`; nothing is made. Errors:
- * ARGUMENT if neither XDG_STATE_HOME nor HOME is an absolute path: a relative one is as none, as its specification has
- * it.
+ * The directory of this user's program state: ${XDG_STATE_HOME:-~/.local/state}/weft/`name`; it is not created. Errors:
+ * ARGUMENT if neither XDG_STATE_HOME nor HOME is an absolute path: the XDG specification says to ignore relative ones.
  */
 weft_status file_state_directory(char path[FILE_PATH_BYTES], const char *name, struct error *error);
 
@@ -32,7 +32,7 @@ weft_status file_join(char path[FILE_PATH_BYTES], const char *directory, const c
 /** The part of `path` after its last slash; points into `path`. */
 const char *file_name(const char *path);
 
-/** Whether something is at `path`; whether it is a directory. A path that cannot be looked at counts as absent. */
+/** Whether `path` exists; whether it is a directory. A path that cannot be examined counts as absent. */
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 
@@ -44,16 +44,16 @@ bool file_is_directory(const char *path);
 weft_status file_read(const char *path, size_t most, char **content, size_t *size, struct error *error);
 
 /**
- * Read the beginning of the file at `path`, at most `size` - 1 bytes, and a NUL after it, into `text`: for small files
- * in which the kernel tells of itself, many times a second, without asking for memory. `directory` is the descriptor of
- * the directory that a relative path begins in, or AT_FDCWD. Returns the bytes, or -1 and an empty text, with errno set.
- * Does not wait for a pipe's other end.
+ * Read the beginning of the file at `path`, at most `size` - 1 bytes, and a NUL after it, into `text`, without
+ * allocating: for small kernel files that are read many times a second. `directory` is the descriptor of the directory
+ * where a relative path begins, or AT_FDCWD. Returns the bytes, or -1 and an empty text, with errno set. Does not wait
+ * for a pipe's other end.
  */
 ssize_t file_read_small(int directory, const char *path, char *text, size_t size);
 
 /**
- * Open the regular file at `path` for reading; `*size` receives its bytes. Anything else is refused without waiting for
- * it: a named pipe would block until somebody writes into it. Errors: SYSTEM; ARGUMENT for what is no regular file.
+ * Open the regular file at `path` for reading; `*size` receives its bytes. Anything else is refused without blocking:
+ * opening a named pipe would wait for a writer. Errors: SYSTEM; ARGUMENT if it is not a regular file.
  */
 weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct error *error);
 
@@ -77,8 +77,8 @@ struct file_map {
 weft_status file_map(const char *path, struct file_map *map, struct error *error);
 
 /**
- * Let go of the memory that `size` bytes of a map take, after they were read and before they may be read again: a large
- * file that is looked through then does not count as this process's memory.
+ * Release the memory that `size` bytes of a map occupy, after they were read and before they may be read again: a large
+ * file that is scanned then does not count as this process's memory.
  */
 void file_map_let_go(const void *bytes, uint64_t size);
 
@@ -93,20 +93,22 @@ struct file_writer {
     char path[FILE_PATH_BYTES];
 };
 
-/** Create or empty the file at `path`. It is not atomic by itself: give a name that no reader looks for, and rename. */
+/**
+ * Create or truncate the file at `path`. It is not atomic by itself: use a name that no reader looks for, and rename.
+ */
 weft_status file_writer_open(struct file_writer *writer, const char *path, uint64_t expected, struct error *error);
 
-/** Create a file of a name that nothing has (".NAME.partial-" and random digits) in the directory of `path`. */
+/** Create a file with a new name (".NAME.partial-" and random digits) in the directory of `path`. */
 weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
                                     struct error *error);
 
-/** Append `size` bytes. After an error only file_writer_discard() is of use. */
+/** Append `size` bytes. After an error call file_writer_discard(). */
 weft_status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error);
 
 /** Sync to disk and close; on an error the file is removed. */
 weft_status file_writer_close(struct file_writer *writer, struct error *error);
 
-/** The same, and what was written takes the name `path` in the same directory, and the place of what has it. */
+/** The same, and rename it to `path` in the same directory, replacing a file there. */
 weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error);
 
 /** Close and remove the file; harmless after close. */
@@ -118,21 +120,21 @@ weft_status file_write(const char *path, const void *content, size_t size, struc
 /** Make the directory `path` and the directories above it that are missing. */
 weft_status file_make_directory(const char *path, struct error *error);
 
-/** The same for the directory that the file at `path` lies in. */
+/** The same for the directory of the file at `path`. */
 weft_status file_make_directory_of(const char *path, struct error *error);
 
 /** Sync the directory `path`, so that names made, renamed or removed in it survive a power cut. */
 weft_status file_sync_directory(const char *path, struct error *error);
 
 /**
- * Remove the file or the directory `path` with all that is in it; nothing there is no error. Links are not followed, nor
- * any that others put in the place of a directory meanwhile. Directories more than 2048 deep are an error.
+ * Remove the file or directory `path` with its contents; a missing one is not an error. Links are not followed, not
+ * even one that replaces a directory meanwhile. Directories more than 2048 deep are an error.
  */
 weft_status file_remove_tree(const char *path, struct error *error);
 
 /**
  * Bytes that the directory `path` and everything in it take on its disk; nothing there: 0. Links are not followed, and
- * a file with several names counts in parts. Directories more than 512 deep are not looked into. False: it cannot be
+ * each name of a file with several counts a share. Directories more than 512 deep are ignored. False: it cannot be
  * read, or `*stop` (NULL: never) has become true.
  */
 bool file_tree_bytes(const char *path, const atomic_bool *stop, uint64_t *bytes);

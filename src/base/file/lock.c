@@ -15,7 +15,7 @@
 #define HOST_BYTES  128
 #define HEIRS_WAIT  200 /* times 10 ms */
 
-/* Who has the lock, as that process wrote it. */
+/* Read the holder of the lock, as that process wrote it. */
 static void read_owner(int descriptor, char owner[OWNER_BYTES])
 {
     ssize_t length = pread(descriptor, owner, OWNER_BYTES - 1, 0);
@@ -29,7 +29,7 @@ static void name_host(char host[HOST_BYTES])
     gethostname(host, HOST_BYTES - 1);
 }
 
-/* Whether who has the lock was a process of this host and is no more. */
+/* Whether the holder was a process of this host that no longer exists. */
 static bool owner_is_gone(int descriptor)
 {
     char owner[OWNER_BYTES], here[HOST_BYTES], host[HOST_BYTES];
@@ -64,8 +64,10 @@ static weft_status held_by_another(int descriptor, const char *use, struct error
                      owner[0] ? " (" : "", owner, owner[0] ? ")" : "", use);
 }
 
-/* Say who we are, for the message that another process would print. What was there is written over, so that a full
- * disk has room for it. */
+/*
+ * Write this process's identity, for the message of other processes. The old content is overwritten, so that it fits on
+ * a full disk.
+ */
 static weft_status sign(int descriptor, const char *path, struct error *error)
 {
     char host[HOST_BYTES], owner[OWNER_BYTES];

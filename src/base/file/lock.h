@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * One process at a time: a lock on a file that says who has it, which the kernel takes back when that process ends,
- * however it ends. (A child that was forked and not yet exec'd when its parent was killed has the lock for moments
- * more: lock_take() waits for that one, two seconds at most.)
+ * One process at a time: a lock on a file that names its holder. The kernel releases it when that process ends, however
+ * it ends. (A child that was forked but had not called exec when its parent was killed holds the lock a little longer;
+ * lock_take() waits for it, up to two seconds.)
  */
 #ifndef WEFT_BASE_FILE_LOCK_H
 #define WEFT_BASE_FILE_LOCK_H
@@ -10,13 +10,13 @@
 #include "base/error.h"
 
 /**
- * Lock the file at `path`, made with `mode` if there is none, and write "process 12 on host" and a newline in it.
- * close() of *descriptor gives the lock back; the file stays. The descriptor is behind that line: the caller may write
- * more, and syncs the file where others are to read it after a crash.
+ * Lock the file at `path`, created with `mode` if it is missing, and write "process 12 on host" and a newline to it.
+ * close() of *descriptor releases the lock; the file stays. The descriptor's offset is after that line: the caller may
+ * write more, and must sync the file if others read it after a crash.
  *
- * `use` is what the lock is for, as in "another process (process 12 on host) is USE; stop it or choose another directory":
- * the message of WEFT_ERROR_STATE, when another one has it. WEFT_ERROR_SYSTEM if the file cannot be made, locked or
- * written.
+ * `use` says what the lock is for, as in "another process (process 12 on host) is USE; stop it or choose another
+ * directory": the message of WEFT_ERROR_STATE, when another process holds it. WEFT_ERROR_SYSTEM if the file cannot be
+ * created, locked or written.
  */
 weft_status lock_take(const char *path, unsigned mode, const char *use, int *descriptor, struct error *error);
 

@@ -47,7 +47,7 @@ static int standard_of(const char *path)
     return -1;
 }
 
-/* Whether what is at `path` is to be kept and written to: it is no regular file, or one that is not at `file`. */
+/* Whether `path` is written to directly: it is not a regular file, or not the one at `file`. */
 static bool is_kept(const char *path, const char *file)
 {
     struct stat there, other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removing a directory with all that is in it, by descriptors: whoever changes it meanwhile leads nobody out of it. */
+/* Removing a directory tree by descriptors, so that a concurrent change of the tree cannot redirect it elsewhere. */
 #include "base/file/file.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@ static bool empty_directory(int directory, int depth)
 {
     DIR *listing = fdopendir(directory);
     bool good = listing != NULL, any = good;
-    while (good && any) { /* again, as what is removed may hide what comes behind it */
+    while (good && any) { /* again, because removing entries may hide later ones */
         any = false;
         rewinddir(listing);
         for (struct dirent *entry; good && (entry = readdir(listing));) {
@@ -71,7 +71,7 @@ weft_status file_remove_tree(const char *path, struct error *error)
 {
     char name[FILE_PATH_BYTES];
     size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') /* behind which a link would be followed */
+    while (length > 1 && path[length - 1] == '/') /* with a trailing slash a link would be followed */
         length--;
     int written = snprintf(name, sizeof name, "%.*s", (int)length, path);
     if (written >= (int)sizeof name || !remove_entry(AT_FDCWD, name, 0))

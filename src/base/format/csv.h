@@ -6,9 +6,9 @@
  *     csv_put_header(output, columns);
  *     cJSON_ArrayForEach(run, runs) csv_put_object(output, columns, run);
  *
- * A text is in quotes where it has a comma, a quote, a line end, or a blank at either end; quotes within are doubled.
- * Numbers have all their digits, truths are "true" and "false", and what is null, missing or no such value is empty.
- * Errors are those of `output` (ferror()). Thread-safe.
+ * A string is quoted if it has a comma, a quote, a line end, or a space at either end; quotes within are doubled.
+ * Numbers have all their digits, booleans are "true" and "false", and null, missing and nested values are empty. Errors
+ * are those of `output` (ferror()). Thread-safe.
  */
 #ifndef WEFT_BASE_FORMAT_CSV_H
 #define WEFT_BASE_FORMAT_CSV_H

@@ -269,7 +269,7 @@ static void new_line(struct json_writer *writer)
         append(writer, "  ", 2);
 }
 
-/* What comes before a value: a comma, a new line, its key. */
+/* Write what precedes a value: a comma, a new line, its key. */
 static void lead(struct json_writer *writer, const char *key)
 {
     if (writer->depth > 0) {

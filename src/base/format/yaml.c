@@ -283,13 +283,13 @@ weft_status yaml_tree_read(const char *path, struct yaml_tree **tree, struct err
 
 /* ---- values ---- */
 
-/* "layers", or what stands for a name where there is none. */
+/* "layers", or a description where there is no name. */
 static const char *name_of(const struct yaml_value *value)
 {
     return value->key ? value->key : "a value";
 }
 
-/* Whether it is a text, of which `kind` ("a whole number") is wanted. */
+/* Check that it is a string; `kind` ("a whole number") is what was expected. */
 static weft_status check_text(const struct yaml_value *value, bool may_be_quoted, const char *kind, struct error *error)
 {
     if (value->kind != YAML_TEXT)

@@ -2,10 +2,9 @@
 /**
  * YAML as people write it for short descriptions: read through libyaml into a tree whose values know their lines.
  *
- * What is taken is the plain part of YAML: one document of maps, lists and texts of one line, with comments, in block
- * or in flow form. Anchors, aliases and tags are refused, so a text cannot grow while it is read; so are keys given
- * twice. A file has at most YAML_BYTES_MOST bytes, a map or list YAML_ENTRIES_MOST entries, and they nest
- * YAML_DEPTH_MOST deep.
+ * A simple subset of YAML is accepted: one document of maps, lists and strings of one line, with comments, in block or
+ * flow style. Anchors, aliases and tags are refused, so input cannot expand; so are duplicate keys. A file has at most
+ * YAML_BYTES_MOST bytes, a map or list YAML_ENTRIES_MOST entries, and they nest YAML_DEPTH_MOST deep.
  *
  *     struct yaml_tree *tree;
  *     status = yaml_tree_read("model.yaml", &tree, error);
@@ -14,10 +13,10 @@
  *         status = yaml_value_get_whole(layers, 1, 1024, &count, error);
  *     yaml_tree_free(tree);
  *
- * Names begin with yaml_tree and yaml_value, as libyaml has others that begin with yaml_ and calls them itself.
+ * Names begin with yaml_tree and yaml_value because libyaml uses others that begin with yaml_.
  *
- * All errors are WEFT_ERROR_DATA and name file and line, but for files that cannot be read. Thread-safe; a tree
- * belongs to one thread at a time.
+ * All errors are WEFT_ERROR_DATA and name file and line, but for files that cannot be read. Thread-safe; a tree belongs
+ * to one thread at a time.
  */
 #ifndef WEFT_BASE_FORMAT_YAML_H
 #define WEFT_BASE_FORMAT_YAML_H
@@ -48,7 +47,7 @@ struct yaml_value {
     unsigned line;    /**< where it begins, from 1 */
     const struct yaml_tree *tree;
     struct yaml_value *child; /**< the first entry of a list or map */
-    struct yaml_value *next;  /**< the entry behind this one */
+    struct yaml_value *next;  /**< the next entry */
 };
 
 /** Parse `size` bytes; `where` names them in messages. yaml_tree_free() frees `*tree`. */

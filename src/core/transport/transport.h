@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A transport carries messages between this rank and its peers. Two exist: near (shared memory) and fabric (libfabric).
+ * A transport carries messages between this rank and its peers. There are two: shm (shared memory) and fabric
+ * (libfabric).
  *
- * Messages between two ranks match in order within one (communicator, channel); different channels are independent and
- * never block one another, however many messages wait on one of them. Each message carries a `tag`, a hash of the
- * operation that it belongs to: a receive whose tag differs from the message's fails as a mismatch with both tags
- * known.
+ * Messages between two ranks match in order within one (communicator, channel). Different channels are independent and
+ * never block one another, however many messages wait on one of them. Each message carries a `tag`, a hash of its
+ * operation. A receive with a different tag fails as a mismatch, with both tags known.
  *
- * A transfer is one send or one receive in flight. Its memory is the caller's; it must stay where it is until the
- * transfer is complete or has been cancelled. Nothing on the way of a small message allocates, locks or calls the
- * system.
+ * A transfer is one send or one receive in flight. Its memory belongs to the caller and must not move until the
+ * transfer is complete or has been canceled. The path of a small message neither allocates nor locks nor makes system
+ * calls.
  *
- * Threads: all functions of one transport are called by one thread at a time (whoever holds the context's progress
- * progress_lock).
+ * Threads: all functions of one transport are called by one thread at a time (the holder of the context's progress
+ * lock).
  */
 #ifndef WEFT_CORE_TRANSPORT_TRANSPORT_H
 #define WEFT_CORE_TRANSPORT_TRANSPORT_H
@@ -37,7 +37,7 @@ struct transfer {
     uint8_t channel;
     bool is_send;
     void *data;     /**< the message, or where it goes; read only for a send; NULL only with bytes 0 */
-    uint64_t bytes; /**< exactly what is sent or expected */
+    uint64_t bytes; /**< exact size sent or expected */
     uint64_t tag;   /**< the operation's */
 
     enum transfer_state state;
@@ -46,7 +46,7 @@ struct transfer {
     uint64_t private_words[8];     /**< the transport's own */
 };
 
-/** What a transport has moved; counts of messages and bytes of payload. */
+/** Traffic of a transport: messages, and bytes of payload. */
 struct transport_counters {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
 };
@@ -54,20 +54,22 @@ struct transport_counters {
 struct transport {
     const char *name; /**< "near", "fabric/net" */
 
-    /** Begin a transfer; it may be complete on return. An error is the transport's, not the message's, and is final. */
+    /**
+     * Begin a transfer; it may be complete on return. An error is the transport's, not the message's, and is permanent.
+     */
     weft_status (*begin)(struct transport *transport, struct transfer *transfer, struct error *error);
 
-    /** Move what can be moved; cheap when there is nothing. */
+    /** Make progress; cheap when there is nothing to do. */
     weft_status (*progress)(struct transport *transport, struct error *error);
 
-    /** Forget a transfer that is not complete (the communicator is broken); its memory may then be reused. */
+    /** Cancel an incomplete transfer (the communicator is broken); its memory may then be reused. */
     void (*cancel)(struct transport *transport, struct transfer *transfer);
 
     void (*counters)(const struct transport *transport, struct transport_counters *counters);
 
     /**
-     * A communicator is no more: no transfer of it is in flight or will begin, here or at its other ranks. What is kept
-     * for its channels may go.
+     * A communicator has been freed: none of its transfers is or will be in flight, here or on its other ranks. State
+     * of its channels may be freed.
      */
     void (*forget)(struct transport *transport, uint32_t communicator);
 

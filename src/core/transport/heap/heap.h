@@ -2,10 +2,9 @@
 /**
  * The heap: one large sparse memfd per process, mapped once here and once by each local peer process.
  *
- * weft_alloc() hands out of it, and so do communicators for their control lines and staging. What is handed out is
- * zeroed and already touched (first touch is slow); what is given back is kept, touched, for the next. The books are
- * kept outside of the shared memory, so that no peer can spoil them. A peer can spoil what is handed out: ranks of one
- * job trust each other.
+ * weft_alloc() hands out of it, and so do communicators for their control lines and staging. Allocations are zeroed and
+ * already touched (first touch is slow); freed memory stays touched for reuse. The allocator's metadata is outside the
+ * shared memory, so peers cannot corrupt it. They can corrupt allocations: ranks of one job trust each other.
  *
  * Nothing is left behind by a process that dies: a memfd has no name and vanishes with its last user.
  *
@@ -21,7 +20,7 @@
 
 #define HEAP_NOWHERE UINT64_MAX
 
-/** Where the heap lies: fixed for its life, read by everyone, written by heap_open() alone. */
+/** The heap's mapping: constant for its lifetime, written only by heap_open(). */
 struct heap {
     char *base;        /**< the first byte here, page aligned */
     uint64_t size;     /**< mapped bytes, a multiple of the page */
@@ -31,16 +30,16 @@ struct heap {
 };
 
 /**
- * The bytes of a heap whose user named none: the memory that this process may have. A limited address space, without
- * some for libraries and stacks, is divided evenly: a part for the heap of each of the `processes` on this machine that
- * map each other's, and one for all else. It is an eighth at least.
+ * The default size of a heap: the memory that this process may use. A limited address space, minus some for libraries
+ * and stacks, is divided evenly: a share for the heap of each of the `processes` on this machine that map each other's,
+ * and one for everything else. It is at least an eighth.
  */
 uint64_t heap_default_bytes(uint32_t processes);
 
 #define HEAP_SHARERS_MOST 7
 
 /**
- * Open a heap that may hand out up to `bytes`. 0: heap_default_bytes() of many processes. WEFT_ERROR_MEMORY says which
+ * Open a heap for allocations of up to `bytes`. 0: heap_default_bytes() of many processes. WEFT_ERROR_MEMORY says which
  * limit is too small and how to raise it.
  */
 weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error);
@@ -50,24 +49,23 @@ void heap_close(struct heap *heap);
 
 /**
  * `bytes` of memory, aligned to 128 bytes (processors fetch cache lines in pairs; page aligned from a page on), zeroed,
- * touched. 0 bytes get a place of their own, too. WEFT_ERROR_MEMORY names the limit that was met: the heap's own size,
- * or memory that the machine has left.
+ * touched. 0 bytes get a unique address, too. WEFT_ERROR_MEMORY names the limit that was reached: the heap's size, or
+ * the machine's free memory.
  */
 weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct error *error);
 
-/** Take back what heap_alloc() returned; NULL is allowed. False, and nothing done, for a pointer that is not such a
- * one. */
+/** Free memory from heap_alloc(); NULL is allowed. False, and nothing done, for any other pointer. */
 bool heap_free(struct heap *heap, void *pointer);
 
-/** Say to whom a pointer that heap_alloc() returned belongs, and take back all that belongs to one. */
+/** Set the owner of memory from heap_alloc(), and free all memory of an owner. */
 void heap_assign(struct heap *heap, void *pointer, const void *owner);
 void heap_free_assigned(struct heap *heap, const void *owner);
 
-/** Bytes now handed out (rounded up to 128 each), and bytes ever touched. */
+/** Bytes allocated (rounded up to 128 each), and bytes ever touched. */
 uint64_t heap_in_use(const struct heap *heap);
 uint64_t heap_touched(const struct heap *heap);
 
-/** Where [pointer, pointer + bytes) lies in the heap, or HEAP_NOWHERE when any of it lies outside. */
+/** The offset of [pointer, pointer + bytes) in the heap, or HEAP_NOWHERE when any of it is outside. */
 static inline uint64_t heap_offset(const struct heap *heap, const void *pointer, uint64_t bytes)
 {
     uint64_t offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)heap->base);
@@ -95,8 +93,8 @@ static inline uint64_t heap_identity(const struct heap *heap)
 }
 
 /**
- * Map a peer process's heap, of which `descriptor` (stays the caller's) was received, or find the mapping that another
- * rank of this process has made already. *base is valid until as many heap_detach() as attaches have been made.
+ * Map a peer process's heap through `descriptor` (stays the caller's), or reuse the mapping made by another rank of
+ * this process. *base is valid until heap_detach() has been called as often as heap_attach().
  */
 weft_status heap_attach(struct heap *heap, int descriptor, uint64_t identity, uint64_t bytes, char **base,
                         struct error *error);

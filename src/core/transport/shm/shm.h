@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Near: the ranks of this machine, whose heaps this rank has mapped.
+ * Shared memory: the ranks of this machine, whose heaps this rank has mapped.
  *
- * Descriptors (heap and doorbell) are handed over an abstract UNIX socket, which proves that two ranks share a machine
- * and a network namespace. Ranks that are threads of one process share one heap and one mapping of it. Two things are
- * offered: load and store access to a peer's heap with doorbells to wake a sleeper (for the shm steps of schedules), and a
- * struct transport for messages.
+ * Descriptors (heap and doorbell) are passed over an abstract UNIX socket, which proves that two ranks share a machine
+ * and a network namespace. Ranks that are threads of one process share one heap and one mapping of it. The module
+ * offers load and store access to a peer's heap, with doorbells that wake a sleeper (for the shared-memory steps of
+ * schedules), and a struct transport for messages.
  *
- * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), looks once more, then polls its
- * doorbell (an eventfd). Whoever has stored something that a peer may wait for calls shm_ring(), which costs a fence
- * and a load unless the peer sleeps.
+ * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), checks once more, then polls its
+ * doorbell (an eventfd). A rank that has stored something that a peer may wait for calls shm_ring(), which costs a
+ * fence and a load unless the peer sleeps.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_SHM_H
 #define WEFT_CORE_TRANSPORT_SHM_SHM_H
@@ -23,7 +23,7 @@ struct control;
 
 #define SHM_NAME_BYTES 40
 
-/** What a peer must know to come shm: travels in the rank's endpoint. */
+/** How a peer connects: part of the rank's endpoint info. */
 struct shm_endpoint {
     char name[SHM_NAME_BYTES]; /**< of the abstract socket */
     uint64_t heap_identity;    /**< equal: threads of one process */
@@ -35,9 +35,9 @@ weft_status shm_create(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_
 void shm_destroy(struct shm *shm);
 
 /**
- * Make sure that those of `count` ranks that are processes of their own here have ended: they are killed, and awaited
- * until they are no more, so that none of them ever writes into this rank's memory again. Errors: SYSTEM, naming the
- * process, when the operating system does not let it be killed or it does not end within `limit_seconds`.
+ * Make sure that those of `count` ranks that are separate local processes have ended: they are killed and awaited, so
+ * that none of them ever writes to this rank's memory again. Errors: SYSTEM, naming the process, when it cannot be
+ * killed or does not end within `limit_seconds`.
  */
 weft_status shm_evict(struct shm *shm, const uint32_t *ranks, uint32_t count, double limit_seconds,
                       struct error *error);
@@ -45,30 +45,32 @@ weft_status shm_evict(struct shm *shm, const uint32_t *ranks, uint32_t count, do
 /** shm_connect() gives up when the job fails meanwhile. `control` (borrowed) may be NULL. */
 void shm_set_control(struct shm *shm, const struct control *control);
 
-/** All other peers are through with what they do together with this rank: shm_destroy() gives its memory back. */
+/** No other peer uses this rank's memory any more: shm_destroy() may free it. */
 void shm_mark_quiescent(struct shm *shm);
 
 void shm_endpoint_info(const struct shm *shm, struct shm_endpoint *endpoint);
 
 /**
- * Come shm to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set;
- * returns when both directions stand. `endpoints` has an entry for each of `ranks_list`. Strangers on the socket are
- * dropped.
+ * Connect to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set; returns
+ * when both directions are connected. `endpoints` has an entry for each of `ranks_list`. Other processes' connections
+ * are dropped.
  */
 weft_status shm_connect(struct shm *shm, const uint32_t *ranks_list, const struct shm_endpoint *endpoints,
                         uint32_t count, double limit_seconds, struct error *error);
 
-/** Whether `rank` (a world rank) is shm. */
+/** Whether `rank` (a world rank) is connected by shared memory. */
 bool shm_reaches(const struct shm *shm, uint32_t rank);
 
 /** The peer's heap as mapped here (own rank: own heap). */
 char *shm_peer_base(const struct shm *shm, uint32_t rank);
 
-/** Wake `rank` if it sleeps. Call after the store that it may wait for. Any thread. */
+/** Wake `rank` if it sleeps. Call after the store that it may be waiting for. Any thread. */
 void shm_ring(struct shm *shm, uint32_t rank);
 
-/** Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not shm, and this one, are skipped.
- * Any thread. */
+/**
+ * Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not local, and this one, are skipped.
+ * Any thread.
+ */
 void shm_ring_all(struct shm *shm, const uint32_t *ranks, uint32_t count);
 
 /**

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Which message belongs to which receive: for each peer a table of channels (communicator, channel), each with the
- * receives that wait for messages and the messages that wait for receives, both in order; at most one of the two lists
- * is not empty.
+ * Matching messages with receives: for each peer a table of channels (communicator, channel), each with the receives
+ * that wait for messages and the messages that wait for receives, both in order; at most one of the two lists is not
+ * empty.
  *
- * Also the table of handles: numbers by which a peer names a transfer of ours. A handle that has been given back never
- * names a later transfer, so what a peer says about a cancelled one is ignored.
+ * Also the table of handles: numbers by which a peer names one of our transfers. A closed handle never names a later
+ * transfer, so what a peer sends about a canceled one is ignored.
  *
- * Memory is kept for the next use and grows with messages in flight only.
+ * Memory is kept for reuse and grows only with messages in flight.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_INTERNAL_MATCH_H
 #define WEFT_CORE_TRANSPORT_SHM_INTERNAL_MATCH_H
@@ -42,7 +42,7 @@ struct shm_channel_table {
     struct shm_channel *recent;
 };
 
-/** The channel, made if need be; NULL when memory is out. */
+/** The channel, created if needed; NULL when out of memory. */
 struct shm_channel *channel_find(struct shm_channel_table *table, uint32_t communicator, uint8_t number);
 void channel_table_close(struct shm_channel_table *table, struct early_pool *pool);
 
@@ -51,10 +51,10 @@ struct transfer *channel_pop_receive(struct shm_channel *channel);
 void channel_push_early(struct shm_channel *channel, struct early *early);
 struct early *channel_pop_early(struct shm_channel *channel);
 
-/** Take a transfer out of a list, wherever it is; false when it is not in it. */
+/** Remove a transfer from anywhere in a list; false when it is not in it. */
 bool transfer_unlink(struct transfer **first, struct transfer **last, struct transfer *transfer);
 
-/** Room for a message with `payload` bytes; NULL when memory is out. */
+/** A record with space for `payload` bytes; NULL when out of memory. */
 struct early *early_take(struct early_pool *pool, uint64_t payload);
 void early_give_back(struct early_pool *pool, struct early *early);
 void early_pool_close(struct early_pool *pool);
@@ -67,7 +67,7 @@ struct handle_table {
     uint32_t size, first_free;
 };
 
-/** A handle for a transfer; 0 when memory is out. */
+/** A handle for a transfer; 0 when out of memory. */
 uint64_t handle_open(struct handle_table *table, struct transfer *transfer);
 
 /** The transfer, or NULL when the handle has been closed. */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the files of the shm transport share: core/transport/shm/messages.c (the transport's functions), core/transport/shm/send.c (records and
- * messages to a peer), core/transport/shm/move.c (data that takes more than one turn) and core/transport/shm/receive.c (records from a peer). How a
- * message travels depends on its size and on where its two ends lie:
+ * Shared by the files of the shm transport: messages.c (the transport's functions), send.c (records and messages to a
+ * peer), move.c (data that takes more than one round) and receive.c (records from a peer). A message's path depends on
+ * its size and on where its two buffers are:
  *
- *   up to EAGER_BYTES     in the pipe itself (RECORD_EAGER); the send is complete at once
- *   sender's in its heap  OFFER with its place; the receiver copies it from there, then TAKEN: one copy
- *   only receiver's is    OFFER; PULL with the receiver's place; the sender copies it there; WRITTEN: one copy
- *   neither               OFFER; PULL; STAGED; through a stage of a few chunks in the sender's heap: two copies that
+ *   up to EAGER_BYTES     in the pipe itself (RECORD_EAGER); the send is complete at once sender's in its heap  OFFER
+ *   with its place; the receiver copies it from there, then TAKEN: one copy only receiver's is    OFFER; PULL with the
+ *   receiver's place; the sender copies it there; WRITTEN: one copy neither               OFFER; PULL; STAGED; through
+ *   a stage of a few chunks in the sender's heap: two copies that
  *                         overlap
  *
- * Ranks of one process read each other's memory wherever it lies. A sender whose eager messages find no receive for
- * long offers even small ones, so what a receiver must keep is bounded by EAGER_CREDIT lines and, beyond that, by what
- * its peers have in flight.
+ * Ranks of one process read each other's memory wherever it lies. A sender whose eager messages go unreceived offers
+ * even small ones, so the messages that a receiver must store are bounded by EAGER_CREDIT lines and, beyond that, by
+ * what its peers have in flight.
  *
- * No resource that is limited (stages) is taken before the receive is known, so no channel can block another: whoever
- * holds a stage has a receiver that empties it. Records that find no room in the pipe wait in a list here.
+ * No limited resource (a stage) is taken before the receive is known, so no channel can block another: every stage in
+ * use has a receiver that empties it. Records that do not fit into the pipe wait in a list here.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_INTERNAL_MESSAGES_H
 #define WEFT_CORE_TRANSPORT_SHM_INTERNAL_MESSAGES_H
@@ -55,7 +55,7 @@ enum phase {
     PHASE_DRAINING, /**< receive: from a stage */
 };
 
-/** What the transport keeps in a transfer's private words. */
+/** The transport's state in a transfer's private words. */
 struct __attribute__((may_alias)) traffic {
     uint64_t handle;         /**< ours; 0: none */
     uint64_t peer_handle;    /**< the other side's */
@@ -119,7 +119,7 @@ static inline void transfer_list_push(struct transfer **first, struct transfer *
     *last = transfer;
 }
 
-/** The transfer is done with, well or (mismatch) not. */
+/** The transfer has ended. */
 static inline void transfer_complete(struct shm_messages *messages, struct transfer *transfer)
 {
     struct transport_counters *counters = &messages->counters;

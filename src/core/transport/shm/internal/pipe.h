@@ -4,8 +4,8 @@
  *
  * One writer, one reader, no locks: the writer fills the lines of a record, then stores the stamp (position + 1, which
  * only grows) into the first with release; the reader polls that word alone, so a record of one line costs one line's
- * crossing. The reader tells how far it has read now and then (a quarter of the ring at a time), the writer looks only
- * when it needs room.
+ * crossing. The reader publishes how far it has read after every quarter of the ring; the writer checks only when it
+ * needs space.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_INTERNAL_PIPE_H
 #define WEFT_CORE_TRANSPORT_SHM_INTERNAL_PIPE_H
@@ -75,7 +75,7 @@ static inline struct shm_pipe_line *pipe_line(struct shm_pipe_line *lines, uint6
     return &lines[position % SHM_PIPE_LINES];
 }
 
-/** Whether a record of so many lines has room now. */
+/** Whether a record of so many lines fits now. */
 static inline bool pipe_has_room(struct pipe_writer *writer, uint32_t lines)
 {
     if (writer->position + lines - writer->consumed_seen <= SHM_PIPE_LINES)
@@ -84,7 +84,7 @@ static inline bool pipe_has_room(struct pipe_writer *writer, uint32_t lines)
     return writer->position + lines - writer->consumed_seen <= SHM_PIPE_LINES;
 }
 
-/** The first line of the next record, to be filled (all but the stamp); there must be room. */
+/** The first line of the next record, to be filled except for the stamp; there must be space. */
 static inline struct record *pipe_next(struct pipe_writer *writer)
 {
     return (struct record *)pipe_line(writer->lines, writer->position);
@@ -113,7 +113,7 @@ static inline void pipe_publish(struct pipe_writer *writer, uint32_t lines)
     writer->position += lines;
 }
 
-/** The next record that has come, or NULL. */
+/** The next record, or NULL if none has arrived. */
 static inline struct record *pipe_peek(const struct pipe_reader *reader)
 {
     struct record *record = (struct record *)pipe_line(reader->lines, reader->position);
@@ -136,7 +136,7 @@ static inline void pipe_empty(const struct pipe_reader *reader, char *data, uint
     }
 }
 
-/** Be done with a record; true when the writer was told that there is room again (and should be woken). */
+/** Release a record; true when the writer was notified that there is space again (and should be woken). */
 static inline bool pipe_take(struct pipe_reader *reader, uint32_t lines)
 {
     reader->position += lines;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What core/transport/shm/shm.c (who is shm, doorbells), core/transport/shm/setup.c (the handshake) and core/transport/shm/internal/messages.h (the transport) share.
+ * Shared by shm.c (peers, doorbells), setup.c (the handshake) and messages.h (the transport).
  *
- * Everything in shared memory has a single writer: what this rank writes lies in its own heap. A rank's page and, for
- * each peer, a *mailbox* to it are allocated there; their offsets travel in the handshake.
+ * Everything in shared memory has a single writer: a rank writes only to its own heap. A rank's page and, for each
+ * peer, a *mailbox* to it are allocated there; their offsets are sent in the handshake.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_INTERNAL_STATE_H
 #define WEFT_CORE_TRANSPORT_SHM_INTERNAL_STATE_H
@@ -21,15 +21,15 @@ struct shm_pipe_line {
     char rest[SHM_LINE_BYTES - 8];
 };
 
-/** What one rank writes for one peer: a pipe of records (core/transport/shm/internal/pipe.h), and how far it has read the peer's. */
+/** One rank's mailbox for one peer: a pipe of records (pipe.h), and how far it has read the peer's pipe. */
 struct shm_mailbox {
     /**
-     * Whoever of the two leaves last frees both mailboxes (in one process) or its own: a rank may still look at the mailbox
-     * of one that has left. Both count in the mailbox of the lower rank.
+     * The last of the two ranks to leave frees both mailboxes (in one process) or its own, because a rank may still
+     * read the mailbox of one that has left. Both count in the mailbox of the lower rank.
      */
     _Alignas(64) _Atomic uint32_t departures;
     _Alignas(64) _Atomic uint64_t consumed; /**< lines of the peer's pipe that I have done with */
-    _Atomic uint64_t delivered;             /**< lines of the peer's eager messages that have found their receive */
+    _Atomic uint64_t delivered;             /**< lines of the peer's eager messages that have been received */
     _Alignas(64) _Atomic uint32_t writing;  /**< I am storing into a buffer of the peer's */
     _Alignas(64) _Atomic uint32_t revoked;  /**< the peer must not store into buffers of mine any more */
     struct shm_pipe_line pipe[SHM_PIPE_LINES];
@@ -37,7 +37,8 @@ struct shm_mailbox {
 
 /** A rank's control page. */
 struct shm_page {
-    _Alignas(64) _Atomic uint32_t asleep; /**< set by the rank that polls its doorbell, cleared by who wakes it */
+    _Alignas(64) _Atomic uint32_t asleep; /**< set by the rank that polls its doorbell, cleared by the rank that
+                                               wakes it */
 };
 
 /** A local rank, as this rank sees it. Entry `self` describes this rank. */
@@ -66,21 +67,21 @@ struct shm {
     int listener;
     int doorbell;
     struct shm_page *page;
-    struct shm_peer **peers; /**< by world rank; NULL: not shm */
+    struct shm_peer **peers; /**< by world rank; NULL: not local */
     struct shm_peer **known; /**< the same, back to back, this rank included; some may not be connected yet */
     uint32_t known_count;
     struct shm_messages *messages; /**< the transport */
     const struct control *control; /**< may be NULL */
-    bool settled;                  /**< no peer looks at this rank's memory any more */
+    bool settled;                  /**< no peer reads this rank's memory any more */
 };
 
 /** Make room for a peer: an entry and this rank's mailbox to it. */
 weft_status shm_peer_add(struct shm *shm, uint32_t rank, struct shm_peer **peer, struct error *error);
 
-/** Hold on to the process of a peer, so that its number cannot become another's (core/transport/shm/evict.c). */
+/** Open a pidfd of a peer's process, so that its process id cannot be reused (evict.c). */
 void shm_peer_hold(struct shm_peer *peer);
 
-/** Open the abstract socket under a random name (core/transport/shm/setup.c). */
+/** Open the abstract socket under a random name (setup.c). */
 weft_status shm_listen(struct shm *shm, struct error *error);
 
 /** A full fence: stores before it are seen before loads after it are made. */
@@ -97,11 +98,11 @@ static inline void shm_fence(void)
 /** Wake a peer that sleeps; after a shm_fence(). */
 void shm_peer_wake(const struct shm_peer *peer);
 
-/** The messages to and from one peer (core/transport/shm/messages.c); they begin when its mailbox is known. */
+/** The messages to and from one peer (messages.c); they begin when its mailbox is known. */
 weft_status shm_connection_open(struct shm_peer *peer, struct error *error);
 void shm_connection_begin(struct shm_peer *peer);
 
-/** The transport (core/transport/shm/messages.c). */
+/** The transport (messages.c). */
 weft_status shm_messages_open(struct shm *shm, struct shm_messages **messages, struct error *error);
 void shm_messages_close(struct shm_messages *messages);
 struct transport *shm_messages_transport(struct shm_messages *messages);
