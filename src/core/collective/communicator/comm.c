@@ -174,7 +174,7 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
             status = WEFT_ERROR_ARGUMENT;
     }
     if (algorithm) {
-        /* Asked about the smallest block: a limit of size is told by the call that passes it. */
+        /* Checked for the smallest block: a call that exceeds a size limit reports it itself. */
         struct schedule_key key = {.collective = (uint8_t)collective, .reproducible = comm->reproducible};
         struct schedule_shape shape = schedule_shape_of(comm, &key);
         if (collective == COLLECTIVE_SENDRECEIVE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going on without the dead: the survivors agree on who they are (core/control/regroup/regroup.h), put everything that ranks share
- * out of the reach of the others, and open it anew. What belongs to this rank alone stays: memory, requests, the
- * tuner's numbers.
+ * Shrinking after a failure: the survivors agree on the new membership (regroup.h), fence their memory off from all
+ * other ranks, and reopen everything that ranks share. What is local to this rank stays: memory, requests, the tuner's
+ * numbers.
  */
 #include "core/collective/communicator/context.h"
 #include "core/collective/internal/execution.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define ATTEMPTS        16  /* failures while shrinking that are survived */
-#define CONNECT_SECONDS 3.0 /* for the survivors, who have only just met, to connect; else they meet again */
+#define CONNECT_SECONDS 3.0 /* for the survivors to connect, having just agreed; else they regroup */
 #define FENCE_SECONDS   5.0 /* for a process that was killed to end */
 
 static void shrink_warn(void *argument, const char *message)
@@ -25,7 +25,7 @@ static void shrink_warn(void *argument, const char *message)
             context_rank_name(context, context->rank, name, sizeof name), message);
 }
 
-/* Nobody but the survivors touches this rank's memory any more. */
+/* Only the survivors access this rank's memory from now on. */
 static weft_status shrink_fence(weft_context *context, const struct regroup_table *table, struct error *error)
 {
     uint32_t *gone = malloc(context->ranks * sizeof *gone), *kept = malloc(context->ranks * sizeof *kept);
@@ -50,7 +50,8 @@ static weft_status shrink_fence(weft_context *context, const struct regroup_tabl
     return status;
 }
 
-/* Close what the ranks of the epoch shared, but the network, of which the next one takes over provider and interface.
+/*
+ * Close everything that the epoch's ranks shared, except the network: the next one reuses its provider and interface.
  */
 static void close_epoch(weft_context *context)
 {
@@ -104,7 +105,7 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     context->startup = startup;
     if (former)
         fabric_close(former);
-    /* Nobody begins before all are ready, and have fenced those that they can reach. */
+    /* No rank begins before all are ready, and have killed the local processes that are left out. */
     uint8_t nothing = 0;
     void *all = NULL;
     if (status == WEFT_OK)
@@ -115,7 +116,7 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     return status;
 }
 
-/* One try; *again: a further failure came between, and those who are left may try anew. */
+/* One attempt; *again: another failure interrupted it, and the remaining ranks may retry. */
 static weft_status try_to_shrink(weft_context *context, bool *again, struct error *error)
 {
     struct control *control = NULL;
@@ -140,7 +141,7 @@ static weft_status try_to_shrink(weft_context *context, bool *again, struct erro
     return status;
 }
 
-/* What was in flight has ended, and nothing new begins: the context is broken. */
+/* Everything in flight has ended, and nothing new begins: the context is broken. */
 static weft_status come_to_rest(weft_context *context, struct error *error)
 {
     if (context->grouping)

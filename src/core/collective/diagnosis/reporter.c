@@ -29,7 +29,7 @@ struct weft_reporter {
     bool pipe;
     int64_t rank;       /* -1: no launcher says */
     locale_t numbers;   /* in which a point is a point */
-    struct error error; /* that nobody was told of yet */
+    struct error error; /* not yet reported */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t writer;
@@ -42,7 +42,7 @@ struct weft_reporter {
 
 /* ---- writing ---- */
 
-/* A pipe that nobody reads any more must not end the program by its signal. */
+/* A pipe without a reader must not end the program by SIGPIPE. */
 static ssize_t write_quietly(const weft_reporter *reporter, const char *bytes, size_t size)
 {
     sigset_t broken, before, pending;
@@ -73,14 +73,14 @@ static void write_buffer(weft_reporter *reporter)
         if (n <= 0) {
             if (errno == EAGAIN)
                 error_set(&reporter->error, WEFT_ERROR_SYSTEM,
-                          "metrics are lost: whoever reads the pipe '%s' does not keep up", reporter->path);
+                          "metrics are lost: the reader of the pipe '%s' does not keep up", reporter->path);
             else
                 error_system(&reporter->error, "metrics are lost: cannot write to '%s'", reporter->path);
             break;
         }
         written += (size_t)n;
     }
-    /* Half a line that a full disk took: the next one begins anew. */
+    /* A full disk cut a line off: begin the next one on a new line. */
     const bool torn = written > 0 && written < reporter->used && reporter->buffer[written - 1] != '\n';
     reporter->used = reporter->lines = 0;
     if (torn)
@@ -118,7 +118,7 @@ static weft_status reporter_tell(weft_reporter *reporter)
 
 /* ---- opening ---- */
 
-/* Which rank this is by whoever launched it, as far as one variable says so. */
+/* This rank's number according to the launcher, if a single variable has it. */
 static int64_t rank_of_launcher(void)
 {
     const char *texts[] = {getenv("WEFT_RANK"), getenv("PMIX_RANK"), getenv("PMI_RANK"), getenv("SLURM_PROCID"),
@@ -147,7 +147,7 @@ static weft_status reporter_open_file(weft_reporter *reporter, const char *path,
     }
     if (status != WEFT_OK)
         return status;
-    /* Not waiting: nobody may read the pipe yet, or any more. */
+    /* Non-blocking: the pipe may have no reader, yet or any more. */
     reporter->descriptor =
         open(reporter->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     if (reporter->descriptor < 0 && errno == ENXIO)

@@ -17,7 +17,7 @@
 struct trace_file_file {
     FILE *stream;
     bool any;
-    uint64_t zero;    /* rank 0's clock_now() at the file's moment 0: when the ranks had met */
+    uint64_t zero;    /* rank 0's clock_now() at the file's time 0: the end of the rendezvous */
     uint64_t pairs;   /* numbers of asynchronous events so far */
     bool one_machine; /* with rank 0: its ticks are rank 0's */
     double tick, tick_zero;
@@ -43,7 +43,7 @@ static double microseconds(double nanoseconds)
 }
 
 /* When that was, by the file. */
-static double moment(const struct trace_file_file *file, uint64_t ticks)
+static double trace_time(const struct trace_file_file *file, uint64_t ticks)
 {
     const struct trace_header *header = file->header;
     if (file->one_machine) {
@@ -105,7 +105,7 @@ static uint32_t track_of(struct trace_file_file *file, uint32_t communicator, in
     return track;
 }
 
-/* What Perfetto groups and colours by. */
+/* The category by which Perfetto groups and colors. */
 static const char *step_category(enum step_kind kind)
 {
     switch (kind) {
@@ -134,7 +134,7 @@ static void put_step(struct trace_file_file *file, const struct trace_event *eve
     trace_file_begin_event(&line, step_kind_name((enum step_kind)event->what),
                            step_category((enum step_kind)event->what), "X", file->rank,
                            track_of(file, event->communicator, event->lane));
-    json_put_number(&line, "ts", moment(file, event->begin));
+    json_put_number(&line, "ts", trace_time(file, event->begin));
     json_put_number(&line, "dur", duration(file, event->end - event->begin));
     json_open_object(&line, "args");
     json_put_integer(&line, "communicator", event->communicator);
@@ -167,7 +167,9 @@ static void put_arguments(const struct trace_file_file *file, const struct trace
     json_close(line);
 }
 
-/* Collectives of a communicator follow one another; messages overlap, and are told as two ends each. */
+/*
+ * Collectives of a communicator follow one another; messages overlap, so each is written as a begin and an end event.
+ */
 static void trace_file_put_operation(struct trace_file_file *file, const struct trace_event *event)
 {
     struct json_writer line;
@@ -176,7 +178,7 @@ static void trace_file_put_operation(struct trace_file_file *file, const struct 
     char name[64];
     if (!is_message) {
         trace_file_begin_event(&line, call_name(event->what), "operation", "X", file->rank, track);
-        json_put_number(&line, "ts", moment(file, event->begin));
+        json_put_number(&line, "ts", trace_time(file, event->begin));
         json_put_number(&line, "dur", duration(file, event->end - event->begin));
         put_arguments(file, event, &line);
         json_close(&line);
@@ -188,7 +190,7 @@ static void trace_file_put_operation(struct trace_file_file *file, const struct 
     for (int end = 0; end < 2; end++) {
         trace_file_begin_event(&line, name, "send and receive", end ? "e" : "b", file->rank, track);
         json_put_unsigned(&line, "id", file->pairs);
-        json_put_number(&line, "ts", moment(file, end ? event->end : event->begin));
+        json_put_number(&line, "ts", trace_time(file, end ? event->end : event->begin));
         if (!end)
             put_arguments(file, event, &line);
         json_close(&line);
@@ -196,7 +198,7 @@ static void trace_file_put_operation(struct trace_file_file *file, const struct 
     }
 }
 
-/* Who the rank is. Viewers show the name; the rest is for programs (observe/inspect/timeline.h). */
+/* The rank's identity. Viewers show the name; the rest is for programs (observe/inspect/timeline.h). */
 static void trace_file_put_rank(struct trace_file_file *file, const struct endpoint_info *endpoint)
 {
     const struct trace_header *header = file->header;
@@ -305,7 +307,7 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct tra
     return status;
 }
 
-/* Rank 0: its own events, then everybody's, in rank order. What cannot be written is received all the same. */
+/* Rank 0: its own events, then all others', in rank order. After a write error the rest is still received. */
 static weft_status trace_file_write_all(weft_context *context, const struct trace *trace, struct error *error)
 {
     struct trace_file_file file;

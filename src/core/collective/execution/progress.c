@@ -18,7 +18,7 @@
 #define FABRIC_ROUNDS  10u         /* of spinning with messages in a network: each asks the system, and takes as ten */
 #define YIELD_ROUNDS   20u         /* when ranks outnumber cores */
 #define SWITCH_TIME    1500u       /* ns: a yield that takes longer has let somebody else run */
-#define SHARED_YIELDS  64u         /* that must find nobody until a core counts as this rank's alone again */
+#define SHARED_YIELDS  64u         /* without other threads until a core counts as this rank's alone again */
 #define YIELD_TIME     100000u     /* ns; when they do not */
 #define SLEEP_MOST     50          /* ms: then look at limits again */
 #define WATCH_INTERVAL 50000000u   /* ns */
@@ -59,7 +59,7 @@ static void progress_lock_take(struct progress *progress)
         progress_lock_take_slowly(progress);
 }
 
-/* Let others have it: they are given a moment to take it. */
+/* Give waiting threads a chance to take the lock. */
 static void progress_lock_lend(struct progress *progress)
 {
     progress_lock_give(progress);
@@ -76,7 +76,7 @@ static void note_awaited(const struct weft_request *request)
         operation_log_await(request, request->awaited - 1, request->moved_ticks ? request->moved_ticks : clock_ticks());
 }
 
-/* Who has died or called for an end is the same for all; what this rank was doing meanwhile is its own to say. */
+/* A death or abort is the same for all ranks; what this rank was doing is added here. */
 static void add_own_part(const weft_context *context, struct error *error)
 {
     size_t used = strlen(error->text);
@@ -165,7 +165,7 @@ void progress_count(struct progress *progress, int change)
     atomic_store_explicit(&progress->operations, now + (uint32_t)change, memory_order_relaxed);
 }
 
-/* Look after an operation that may not be moving: note whom it waits for, and how long. */
+/* Watch an operation that may be stalled: record which rank it waits for, and for how long. */
 static void watch_one(struct weft_request *request, uint64_t now)
 {
     if (!request->moved_at || request->steps_taken != request->steps_seen) {
@@ -254,7 +254,7 @@ static void caller_sleep(weft_context *context)
     atomic_store(&progress->sleeping, 1);
     fall_asleep(context);
     if (is_idle(context, &may) && !atomic_load(&progress->wanted)) {
-        /* Who has nothing in flight there leaves what comes early where it is, and shall not be woken for it. */
+        /* A rank without operations on the fabric leaves early messages where they are, and is not woken for them. */
         int fabric = context->transfers[CONTEXT_FABRIC] ? fabric_descriptor(context) : -1;
         struct pollfd descriptors[] = {
             {shm_doorbell(context->shm), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
@@ -269,8 +269,10 @@ static void caller_sleep(weft_context *context)
     wake_up(context);
 }
 
-/* Whether others want this rank's core, ranks of this job that it knows of or anybody: who has been seen is remembered
- * for a while. */
+/*
+ * Whether this rank's core is shared with another rank of the job or any other thread; one that was seen is remembered
+ * for a while.
+ */
 static bool is_crowded(const struct progress *progress)
 {
     return progress->crowded || progress->shared;
@@ -366,9 +368,9 @@ void progress_wake_helper(weft_context *context)
 /* ---- the helper ---- */
 
 /*
- * Nothing is in flight here, but who waits for what this rank has sent may ask which of several paths still leads to
- * it: what was on the other is lost. Answered at each turn, as often as there are heartbeats. An error is not this
- * rank's concern before it has something to send or receive.
+ * Nothing is in flight here, but a peer that waits for this rank's data may probe which of several paths still lead
+ * here, because data on a dead path is lost. Probes are answered in each round, as often as heartbeats. An error does
+ * not concern this rank until it has something to send or receive.
  */
 static void answer_probes(weft_context *context)
 {

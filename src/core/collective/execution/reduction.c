@@ -124,7 +124,7 @@ static bool has_loop(uint32_t source_count)
 
 /*
  * Any number of sources, at most BLOCK_BYTES of each. Leaves of eight (then four, then what is left) are pushed on a
- * stack; two neighbours of equal size are joined before the next is pushed, as in binary counting, and at the end all
+ * stack; two neighbors of equal size are joined before the next is pushed, as in binary counting, and at the end all
  * are joined from the right: which is the left-full tree.
  */
 static void __attribute__((noinline))

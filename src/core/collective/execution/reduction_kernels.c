@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of the reduction kernels. Plain C that the compiler vectorises, compiled once for each instruction set with
+ * The loops of the reduction kernels. Plain C that the compiler vectorizes, compiled once for each instruction set with
  * REDUCTION_TABLE and REDUCTION_NAME saying which; only f16 uses intrinsics where the processor converts it (F16C,
- * AVX-512), since compilers do not vectorise that, and streaming stores have no plain C form.
+ * AVX-512), since compilers do not vectorize that, and streaming stores have no plain C form.
  *
  * Equal bits everywhere: every loop does the same IEEE operations for an element, in the same order; a NaN is made the
  * one canonical NaN when it is stored. The processors' own bf16 conversions are not used: they flush denormals.

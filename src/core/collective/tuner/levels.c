@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What joins the nodes: given by the user, kept from an earlier run of the same hosts, or measured. One rank of each
- * node measures with one of every other node, in rounds in which all are busy at once (core/topology/leaves.h), twice, so
- * that what a busy moment made up is found out: leaves are believed that two of both passes and their best agree on.
+ * The levels above nodes: given by the user, stored by an earlier run on the same hosts, or measured. One rank of each
+ * node measures with one of every other node, in rounds in which all are busy at once (core/topology/leaves.h). There
+ * are two passes, so that the effect of a load spike is detected: leaves are accepted if two of both passes and their
+ * best agree on them.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -175,7 +176,7 @@ void tuner_levels_flat(struct tuner_levels *levels, weft_context *context, const
 
 /* ---- measuring ---- */
 
-/* Everybody who stands for a node has come here. */
+/* All ranks that represent a node have reached this point. */
 static weft_status levels_meet(weft_comm *world, const struct tuner_levels *levels, uint32_t me)
 {
     uint8_t out = 0, in = 0;
@@ -335,7 +336,7 @@ static weft_status levels_spread(weft_comm *world, void *data, size_t bytes)
 }
 
 weft_status tuner_levels_distribute(const struct tuner_levels *levels, uint32_t maps, struct tuner *tuner,
-                              weft_context *context, struct error *error)
+                                    weft_context *context, struct error *error)
 {
     weft_comm *world = context->world;
     uint32_t n = levels->nodes, *by_node = calloc((size_t)CLUSTER_MAPS * n, sizeof *by_node);

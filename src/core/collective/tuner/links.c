@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tuner knows of links: rank 0 measures with one near and one far peer and tells all. Near links are kept
- * between runs, the best of several (topology/links); what joins the nodes is kept for each set of hosts
- * (core/collective/tuner/levels.c), and measured anew when one measured link contradicts it, since a cable may have been changed.
+ * The tuner's links: rank 0 measures with one near and one far peer and distributes the result. Near links are stored
+ * between runs, the best of several (topology/links); the levels above nodes are stored for each set of hosts
+ * (levels.c), and measured again when one measured link contradicts them, because a cable may have been changed.
  */
 #include "core/collective/tuner/tuner.h"
 
@@ -34,7 +34,7 @@
 #define WINDOW_SECONDS  15e-3 /* of messages both ways; ... */
 #define WARM_SHARE      0.3   /* ... this part of it is not counted */
 
-/* What rank 0 tells all: who measures what, and what is known so far. */
+/* What rank 0 sends to all: which ranks measure what, and what is known so far. */
 struct agreement {
     uint32_t near_peer, far_peer; /* NOBODY: nothing to measure */
     uint32_t all_pairs;           /* nodes are to be measured pair by pair */
@@ -50,7 +50,8 @@ static double clamp(double value, double least, double most)
 
 /* ---- measuring ---- */
 
-static weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds)
+static weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first,
+                              double *seconds)
 {
     double best = 1e9;
     for (int i = 0; i < rounds; i++) {
@@ -160,7 +161,7 @@ weft_status tuner_tiny(weft_comm *world, void *buffer, int rounds, int peer, boo
     return status;
 }
 
-/* The first estimate of the rate only tells how large messages shall be, of which many fit into the window. */
+/* The first estimate of the rate only determines the message size: many must fit into the window. */
 static weft_status measure_far(weft_comm *world, int peer, bool first, struct link_cost *cost, struct error *error)
 {
     weft_context *context = world->context;
@@ -230,7 +231,7 @@ static uint32_t nodes_sharing(const weft_context *context, const struct tuner_le
     return count;
 }
 
-/* What rank 0 knows without measuring. */
+/* What rank 0 has without measuring. */
 static void tuner_links_survey(weft_context *context, const struct tuner_levels *levels, bool given,
                                struct agreement *agreement, char *kind, size_t size)
 {
@@ -343,7 +344,7 @@ static void adopt_levels(const struct tuner_levels *levels, struct agreement *ag
     memcpy(agreement->cluster.above, known.above, sizeof known.above);
 }
 
-/* Rank 0's agreement becomes everybody's. */
+/* Distribute rank 0's agreement. */
 static weft_status tuner_links_agree(weft_context *context, const char *what, struct agreement *agreement,
                                      struct error *error)
 {

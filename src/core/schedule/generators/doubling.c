@@ -11,11 +11,11 @@ static const struct dependency now = {0};
  */
 struct running {
     const struct stage *stage;
-    struct pieces value;       /* where the running value is */
+    struct pieces value;           /* where the running value is */
     struct dependency made;        /* when it was complete */
     struct dependency sent_before; /* the sends of the value before this one */
-    uint32_t writes, last;     /* so far; of all */
-    bool dry;                  /* only count the writes */
+    uint32_t writes, last;         /* so far; of all */
+    bool dry;                      /* only count the writes */
 };
 
 static void running_send(struct running *running, uint32_t peer)
@@ -101,7 +101,10 @@ static void stage_halving_doubling(const struct stage *stage)
     uint32_t n = stage->ranks, me = stage->rank, rounds = 0;
     while ((1u << rounds) < n)
         rounds++;
-    /* Nearest peers first, so that sums are those of the canonical tree; whoever has the bit keeps the upper half. */
+    /*
+     * Nearest peers first, so that sums are those of the canonical tree; the rank with the bit set keeps the upper
+     * half.
+     */
     struct dependency received = stage->ready;
     uint32_t lo[32] = {0}, size = n, sends = 0;
     for (uint32_t t = 0; t < rounds; t++) {

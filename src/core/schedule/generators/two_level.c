@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two levels: inside a node through shared memory, between nodes by messages, each byte crossing the network as seldom as
- * can be.
+ * Two levels: inside a node through shared memory, between nodes by messages, each byte crossing the network as seldom
+ * as can be.
  *
  * The ranks of a node that have a number (from 0) below the size of the smallest node are *owners*: each has a share of
  * the data that it alone takes across. Owners of one number on all nodes are a *column*; what happens in a column is a
@@ -300,8 +300,8 @@ void write_two_level_allreduce_one_shot(struct builder *builder)
 }
 
 /*
- * One leader a node, of any length: ranks of a node share its network, and perhaps too few cores, of which one long
- * message costs less than many short ones.
+ * One leader a node, of any length: ranks of a node share its network, and perhaps too few cores, and one long message
+ * uses less processor time than many short ones.
  */
 void write_two_level_allreduce_leaders(struct builder *builder)
 {
@@ -393,7 +393,8 @@ static void write_allgather(struct builder *builder, void (*cross)(const struct 
     struct stage stage = between(&levels, levels.column);
     stage.input = (struct pieces){.buffer = BUFFER_INPUT};
     stage.output = (struct pieces){.buffer = BUFFER_OUTPUT, .index = levels.column};
-    struct dependency own = stage_copy(&stage, RECEIVE, (struct dependency){0}, &stage.input, 0, &stage.output, levels.node, 1);
+    struct dependency own =
+        stage_copy(&stage, RECEIVE, (struct dependency){0}, &stage.input, 0, &stage.output, levels.node, 1);
     cross(&stage, own);
     builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
     await_mates(&levels, HAND_OUT, levels.group, GIVE);

@@ -10,7 +10,7 @@ struct network_flow {
     double left, rate;                                       /* bytes, bytes per second */
 };
 
-/* What joins the units of a level: nodes under a leaf, leaves in a pod, pods. */
+/* The link that joins the units of a level: nodes under a leaf, leaves in a pod, pods. */
 static const struct link_parameters *link_of(const struct simulated_network *network, uint32_t level)
 {
     return level ? &network->cluster->above[level - 1] : &network->cluster->far;
@@ -35,7 +35,7 @@ const struct link_parameters *network_link(const struct simulated_network *netwo
     return crossed ? link_of(network, crossed - 1) : &network->cluster->near;
 }
 
-/* Move all flows up to `now`, and share the links anew. */
+/* Advance all flows to `now`, and divide the links again. */
 static void network_settle(struct simulated_network *network, double now)
 {
     double passed = now - network->moved;

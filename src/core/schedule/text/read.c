@@ -16,7 +16,7 @@
 
 /* ---- lines ---- */
 
-/* Cut the text into lines without comments and blanks around them; empty ones are left out. */
+/* Split the text into lines without comments and surrounding whitespace; empty ones are dropped. */
 static weft_status cut_lines(struct schedule_text *written, size_t bytes, struct error *error)
 {
     uint32_t most = 2, number = 1;
@@ -46,7 +46,7 @@ static struct scanner scanner_at(const struct schedule_text *written, const stru
     return (struct scanner){.at = line->text, .file = written->name, .line = line->number, .error = error};
 }
 
-/* What kind a line of a section is; its text goes on after the word that tells. */
+/* The kind of a section's line; its text continues after the word that determines it. */
 static bool classify(struct line *line, struct scanner *scanner)
 {
     static const struct {
@@ -120,7 +120,7 @@ static bool text_read_take_bytes(struct scanner *scanner, const char *what, uint
 {
     char text[32];
     struct error error = {0};
-    scanner_ends(scanner); /* skips blanks */
+    scanner_ends(scanner); /* skips whitespace */
     size_t length = strcspn(scanner->at, " \t");
     if (length >= sizeof text)
         return scanner_complain(scanner, "'%.24s' is no number of bytes", scanner->at);

@@ -229,7 +229,7 @@ static bool read_await(struct read_steps_reading *reading)
     reading->step.stride = (uint16_t)stride;
     reading->step.operands = (uint16_t)lane;
     reading->step.value_lag = (uint8_t)lag;
-    reading->has_part = true; /* value is none */
+    reading->has_part = true; /* value stays unset */
     return true;
 }
 

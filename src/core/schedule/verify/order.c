@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens before what, on the verifier's machine: scopes, clocks, groups, waits and signals. */
+/* The happens-before order on the verifier's machine: scopes, clocks, groups, waits and signals. */
 #include "base/hash.h"
 #include "core/schedule/verify/internal/state.h"
 
@@ -46,7 +46,7 @@ bool verify_scopes_open(struct verify_machine *machine, bool narrow)
 
 /* ---- groups ---- */
 
-/* The number of a group; a new one if there is none like it yet. `table` has `mask` + 1 places for numbers + 1. */
+/* The number of a group; a new one if no equal group has one. `table` has `mask` + 1 entries of numbers + 1. */
 static uint32_t verify_order_intern(struct verify_groups *groups, uint32_t *table, uint32_t mask,
                                     const uint32_t *members, uint32_t count)
 {
@@ -222,8 +222,10 @@ static bool wakes(const struct verify_machine *machine, uint32_t thread, uint32_
     return verify_group_has(machine, machine->signal_groups[machine->signal_base[thread] + in_iteration], rank);
 }
 
-/* What is learnt from signal `signal` of `lane` of each member of a group; NULL when not all have made it, or there is
- * no memory. */
+/*
+ * What a rank learns from signal `signal` of `lane` of each member of a group; NULL when not all have made it, or out
+ * of memory.
+ */
 static const struct verify_joins *joins_of(struct verify_machine *machine, uint32_t group, uint32_t lane,
                                            uint32_t signal)
 {
@@ -316,7 +318,7 @@ bool verify_await(struct verify_machine *machine, struct thread *thread, const s
             verify_join(clock, snapshot_at_signal(machine, machine->first_thread[rank] + step->operands, needed),
                         machine->components);
     }
-    if (joins) { /* this rank is none of the group: all of them but the last, and that one */
+    if (joins) { /* this rank is not in the group: all members but the last, and the last */
         uint32_t last = group->count - 1, rank = group->members[last];
         verify_join(clock, joins->before + (size_t)last * machine->components, machine->components);
         verify_join(clock, snapshot_at_signal(machine, machine->first_thread[rank] + step->operands, needed),

@@ -21,7 +21,7 @@ enum placement {
     PLACEMENTS
 };
 
-/* What is looked at among many ranks. */
+/* What is tried among many ranks. */
 static const bool sampled[PLACEMENTS] = {[PLACE_NODES_OF_3] = true, [PLACE_NODES_OF_8] = true, [PLACE_GROWING] = true};
 
 static void sweep_place(enum placement placement, uint32_t ranks, uint32_t *nodes)
@@ -142,7 +142,7 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
     sweep_place(PLACE_NODES_OF_1, ranks, nodes);
     bool flat = ranks == 1 || !algorithm_refuses(algorithm, &shape);
     for (enum placement placement = 0; placement < PLACEMENTS && status == WEFT_OK; placement++) {
-        /* What works among ranks that share nothing works anywhere, if it does not look at nodes. */
+        /* An algorithm for ranks that share nothing works anywhere, if it ignores nodes. */
         if (!hierarchy && placement != (flat ? PLACE_NODES_OF_1 : PLACE_ONE_NODE))
             continue;
         if (hierarchy && ranks > SWEEP_ALL_RANKS && !sampled[placement])
@@ -153,7 +153,7 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
     size_t levels = ranks > SWEEP_ALL_RANKS ? HIERARCHIES_SAMPLED : HIERARCHIES;
     for (size_t i = 0; i < levels && hierarchy && status == WEFT_OK; i++) {
         sweep_place(hierarchies[i].nodes, ranks, nodes);
-        /* What works without leaves does not look at them. */
+        /* An algorithm that works without leaves ignores them. */
         shape.above[0] = shape.above[1] = NULL;
         if (!algorithm_refuses(algorithm, &shape))
             continue;
@@ -198,7 +198,7 @@ struct sweep {
     sweep_visit *visit;
     _Atomic size_t next;
     _Atomic int failed;
-    struct error *error; /* written by whoever sets `failed` first */
+    struct error *error; /* written by the thread that sets `failed` first */
 };
 
 static int more_ranks_first(const void *first, const void *second)

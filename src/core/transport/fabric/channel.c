@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matching: message number n of a channel meets receive number n, in whatever order they come. */
+/* Matching: message n of a channel matches receive n, in any order of arrival. */
 #include "core/transport/fabric/internal/state.h"
 
 #include <stdlib.h>
@@ -170,7 +170,7 @@ static struct slot *fabric_channel_early_take(struct slot **list, uint32_t seque
     return NULL;
 }
 
-/** Keep a message that came early: behind those before it, which are found first. */
+/** Queue a message that came early, after those before it, so that they are found first. */
 static void early_put(struct slot **list, struct slot *slot)
 {
     while (*list && (int32_t)((*list)->header.sequence - slot->header.sequence) < 0)
@@ -195,7 +195,7 @@ static void channel_mismatch(struct fabric *fabric, struct transfer *transfer, u
     transfer_end(fabric, transfer, TRANSFER_MISMATCH);
 }
 
-/** End a send that meets another operation, and the receive it meets. */
+/** End a send that matches another operation's receive, and that receive. */
 static void refuse_send(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                         const struct fabric_header *header)
 {
@@ -203,7 +203,7 @@ static void refuse_send(struct fabric *fabric, struct fabric_channel *channel, s
     channel_mismatch(fabric, transfer, header->tag, header->bytes);
 }
 
-/** End a receive that meets another operation; a send that has been announced to finds out by itself. */
+/** End a receive that matches another operation's send; a send that has been announced to detects it itself. */
 static void refuse_receive(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                            const struct fabric_header *header)
 {
@@ -401,7 +401,7 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
 {
     const struct fabric_header *header = &slot->header;
     if (!message_is_sound(fabric, slot))
-        return false; /* from a stranger: no rank sends such */
+        return false; /* not from a rank: no rank sends this */
     struct peer *peer = &fabric->peers[header->source];
     if (header->kind == MESSAGE_PROBE || header->kind == MESSAGE_PROBED) {
         path_take_probe(fabric, peer, slot->operation.rail, header);
@@ -417,7 +417,7 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
         return false;
     message_read(fabric, peer);
 
-    /* What speaks of a message of ours can come late, when the communicator has been forgotten. */
+    /* A reply about one of our messages can come late, when the communicator has been forgotten. */
     bool answers = header->kind == MESSAGE_CONSUMED || header->kind == MESSAGE_REFUSE_SEND ||
                    header->kind == MESSAGE_REFUSE_RECEIVE;
     struct fabric_channel *channel = (answers ? fabric_channel_channel_find : channel_get)(

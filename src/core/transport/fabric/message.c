@@ -150,8 +150,8 @@ void peer_is_busy(struct fabric *fabric, struct peer *peer)
 
 /**
  * Post header and payload on `path`; false when the provider has no room now. `transfer`, if any, is complete when the
- * message has left: whoever waits for it drives the provider until then. (That is why nothing is sent by fi_inject:
- * what it leaves in a provider's queue, when a socket is full, nobody would know of.)
+ * message has left: a caller that waits for it drives the provider until then. (That is why fi_inject is not used:
+ * messages that it leaves in a provider's queue, when a socket is full, could not be tracked.)
  */
 static bool post(struct fabric *fabric, struct peer *peer, const struct path *path, const struct fabric_header *header,
                  const void *payload, size_t bytes, struct transfer *transfer)

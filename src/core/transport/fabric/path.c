@@ -86,7 +86,7 @@ weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric
         struct path *path = &peer->paths[i];
         path->rail = pairs[i][!lower];
         path->peer_rail = pairs[i][lower];
-        path->state = count == 1 ? PATH_PROVEN : PATH_NEW; /* without a choice there is nothing to prove */
+        path->state = count == 1 ? PATH_VERIFIED : PATH_NEW; /* without a choice there is nothing to prove */
         const struct fabric_rail_endpoint *theirs = &endpoint->rail[path->peer_rail];
         struct rail *rail = &fabric->rails[path->rail];
         path->rate = nominal_rate(theirs, &fabric->endpoint.rail[path->rail]);
@@ -112,7 +112,7 @@ struct path *path_by_rail(const struct peer *peer, uint32_t rail)
 struct path *path_of_messages(struct peer *peer)
 {
     struct path *path = &peer->paths[peer->message_path];
-    return path->state == PATH_PROVEN ? path : NULL;
+    return path->state == PATH_VERIFIED ? path : NULL;
 }
 
 /** Messages take the fastest path; they change it only for one that is clearly faster. */
@@ -120,7 +120,7 @@ static void choose_message_path(struct peer *peer)
 {
     for (uint8_t i = 0; i < peer->path_count; i++) {
         const struct path *path = &peer->paths[i], *now = path_of_messages(peer);
-        if (path->state == PATH_PROVEN && (!now || path->rate > CLEARLY_FASTER * now->rate))
+        if (path->state == PATH_VERIFIED && (!now || path->rate > CLEARLY_FASTER * now->rate))
             peer->message_path = i;
     }
 }
@@ -139,7 +139,7 @@ struct path *path_for_chunk(struct fabric *fabric, struct peer *peer, uint64_t b
     uint64_t now = peer->path_count > 1 ? clock_now() : 0, best_finish = 0;
     for (uint8_t i = 0; i < peer->path_count; i++) {
         struct path *path = &peer->paths[i];
-        if (path->state != PATH_PROVEN)
+        if (path->state != PATH_VERIFIED)
             continue;
         uint64_t finish = peer->path_count > 1 ? finish_of(fabric, path, now, bytes) : 0;
         if (best && finish >= best_finish)
@@ -250,7 +250,7 @@ void path_take_probe(struct fabric *fabric, struct peer *peer, uint32_t rail, co
         path->asked = 0;
         path->answered = clock_now();
         if (path->state == PATH_PROBING) {
-            path->state = PATH_PROVEN;
+            path->state = PATH_VERIFIED;
             choose_message_path(peer);
         }
     }
@@ -300,7 +300,7 @@ void paths_watch(struct fabric *fabric)
         }
         for (uint8_t i = 0; i < peer->path_count && now - peer->moved > SILENCE_ASKED; i++) {
             struct path *path = &peer->paths[i];
-            if (path->state != PATH_PROVEN)
+            if (path->state != PATH_VERIFIED)
                 continue;
             if (!path->asked)
                 probe(fabric, peer, path);

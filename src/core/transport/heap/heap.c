@@ -160,7 +160,7 @@ void heap_free_assigned(struct heap *heap, const void *owner)
     struct heap_books *books = heap->books;
     pthread_mutex_lock(&books->lock);
     for (struct heap_block *block = books->blocks.last, *before; block; block = before) {
-        before = block->before; /* survives: when two are joined, it is the one behind that goes */
+        before = block->before; /* survives: when two are merged, the later one is removed */
         if (!block->is_free && block->owner == owner)
             heap_blocks_free(&books->blocks, block);
     }
@@ -210,8 +210,10 @@ uint64_t heap_default_bytes(uint32_t processes)
     return getrlimit(RLIMIT_FSIZE, &file) == 0 ? least_of(bytes, file.rlim_max) : bytes;
 }
 
-/* Set the memfd's size. The limit of file sizes counts for memfds, too, and who exceeds it is killed (SIGXFSZ). A run
- * of the platform has its disk quota as the soft limit, which says nothing about memory: raise it meanwhile. */
+/*
+ * Set the memfd's size. The file size limit applies to memfds, too, and exceeding it kills the process (SIGXFSZ). A run
+ * of the platform has its disk quota as the soft limit, which is not about memory: raise it meanwhile.
+ */
 static weft_status set_size(const struct heap *heap, struct error *error)
 {
     char size[32], most[32];

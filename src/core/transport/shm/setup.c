@@ -29,13 +29,13 @@
 #define HELLO_VERSION      2u
 #define HELLO_DESCRIPTORS  2
 #define RETRY_MILLISECONDS 2
-#define UNKNOWN_CALLERS    16 /* callers who may be silent at one time beyond the ranks expected: the oldest goes first */
-#define NAMED              8 /* missing ranks listed in a message */
+#define UNKNOWN_CALLERS    16 /* silent connections allowed beyond the expected ranks: the oldest is dropped first */
+#define NAMED              8  /* missing ranks listed in a message */
 
 struct hello {
     uint64_t magic;
     uint32_t version, rank, wanted;
-    int32_t process; /* the sender's, filled in by whoever receives it, as numbers differ between namespaces */
+    int32_t process; /* the sender's, filled in by the receiver, because ids differ between namespaces */
     uint64_t secret_hash, heap_identity, heap_bytes, page_offset, mailbox_offset, mailbox_bytes;
 };
 
@@ -52,7 +52,7 @@ struct shm_setup {
     struct pending_peer *pending;
     uint32_t count, missing;
     int *callers;                       /* accepted, not yet heard; -1: free */
-    uint32_t caller_slots, caller_next; /* slots, and the one that is taken next, whoever is in it */
+    uint32_t caller_slots, caller_next; /* slots, and the one that is reused next */
     struct pollfd *polls;
 };
 
@@ -272,7 +272,7 @@ static weft_status setup_read_answer(struct shm_setup *setup, struct pending_pee
     return shm_peer_admit(setup->shm, pending->peer, &hello, descriptors, error);
 }
 
-/* Somebody who called us has spoken. */
+/* A connected peer has sent its hello. */
 static weft_status setup_read_caller(struct shm_setup *setup, int *caller, struct error *error)
 {
     struct hello hello;
@@ -298,8 +298,10 @@ static weft_status setup_read_caller(struct shm_setup *setup, int *caller, struc
     return status;
 }
 
-/* No more than UNKNOWN_CALLERS at once, so that each is heard before others can take its place; a rank that loses it calls
- * again. */
+/*
+ * No more than UNKNOWN_CALLERS at once, so that each is heard before others can take its place; a rank that loses it
+ * calls again.
+ */
 static void setup_accept_callers(struct shm_setup *setup)
 {
     for (int i = 0; i < UNKNOWN_CALLERS; i++) {
@@ -316,7 +318,7 @@ static void setup_accept_callers(struct shm_setup *setup)
     }
 }
 
-/* One round: call whom we have not reached, wait a little for anything, take what has come. */
+/* One round: connect to ranks not reached yet, wait a little for any event, handle what has arrived. */
 static weft_status setup_round(struct shm_setup *setup, struct error *error)
 {
     weft_status status = WEFT_OK;

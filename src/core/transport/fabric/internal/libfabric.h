@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * libfabric, loaded when it is first needed: its providers' libraries take 0.2 s of every process that is linked to it,
- * and most jobs have no remote rank. What is not in this table are inline functions of libfabric's headers, which call
- * through the objects that it hands out. Thread-safe.
+ * libfabric, loaded when first needed: loading its providers takes 0.2 s in every process that is linked to it, and
+ * most jobs have no remote rank. Functions that are not in this table are inline functions of libfabric's headers,
+ * which call through its objects. Thread-safe.
  */
 #ifndef WEFT_CORE_TRANSPORT_FABRIC_INTERNAL_LIBFABRIC_H
 #define WEFT_CORE_TRANSPORT_FABRIC_INTERNAL_LIBFABRIC_H
@@ -22,7 +22,7 @@ struct libfabric {
     uint32_t (*version)(void);
 };
 
-/** Load it, or find it loaded; it stays for the life of the process. Errors: NETWORK. */
+/** Load it unless it is loaded; it stays for the life of the process. Errors: NETWORK. */
 weft_status libfabric_load(struct libfabric *library, struct error *error);
 
 #endif

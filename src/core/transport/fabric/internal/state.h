@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the files of the fabric share. Not for anybody else: they read fabric.h.
+ * Shared by the files of the fabric; others include fabric.h.
  *
  *     fabric.c           open, close, connect; completions; the struct transport
- *     core/transport/fabric/provider.c  which provider, which interfaces, and the message that says why
+ *     provider.c which provider, which interfaces, and the message that says why
  *     core/transport/fabric/rail.c      one interface: its domain, queue and endpoints
  *     core/transport/fabric/path.c      from a rail here to one of a peer: probing, rates, which chunk takes which, what has died
  *     core/transport/fabric/memory.c    registered regions and their keys
@@ -24,24 +24,23 @@
  *              ◄─────────────────────────────
  *     fi_writedata, chunk by chunk        ─────► counts the chunks of the lane
  *
- * Whoever can compare both tags and sizes first ends its own side with TRANSFER_MISMATCH and tells the other by REFUSE.
- * The REQUEST is what lets a large send meet a small receive, which would announce nothing; there is no hurry about it,
- * and most sends never need it.
+ * The side that can first compare both tags and sizes ends its own transfer with TRANSFER_MISMATCH and sends REFUSE to
+ * the other. The REQUEST lets a large send detect a small receive, which announces nothing; it is not urgent, and most
+ * sends never need it.
  *
- * PROBE and its answer travel alone: they prove a path. All other messages may take any proven path, and so may every
- * chunk: the announcement has the key of the memory on each of the receiver's rails, and how fast each has been seen to
- * deliver, which is what the sender divides the next chunks by.
+ * PROBE and its answer verify a path. All other messages may take any verified path, and so may every chunk: the
+ * announcement has the key of the memory on each of the receiver's rails, and the observed rate of each, by which the
+ * sender divides the next chunks.
  *
  * ## Flow control
  *
- * Each peer has a fixed number of this rank's receive buffers: its credits. A message costs one; a buffer is given back
- * as soon as it was read (an unexpected message keeps its buffer and another is posted in its place), and the number
- * given back rides along in any header, or in a CREDIT message when half are owed. CREDIT, PROBE and its answer cost no
- * credit: few can be under way, and some buffers more are posted for them. Each rail has as many buffers as if it were
- * the only one. What one channel may have waiting unexpected is bounded
- * apart: every FABRIC_PROOF-th eager message of a channel is answered by CONSUMED when its receive takes it, and no
- * more than FABRIC_WINDOW are sent beyond the last one known to be taken. So a flood on one channel costs bounded
- * memory and never holds up another.
+ * Each peer has a fixed number of this rank's receive buffers: its credits. A message costs one. A buffer's credit is
+ * returned as soon as it was read (an unexpected message keeps its buffer and another is posted in its place), in any
+ * header, or in a CREDIT message when half are owed. CREDIT, PROBE and its answer cost no credit: few can be in flight,
+ * and extra buffers are posted for them. Each rail has as many buffers as if it were the only one. The unexpected
+ * messages of one channel are bounded separately: every FABRIC_PROOF-th eager message of a channel is answered by
+ * CONSUMED when its receive takes it, and no more than FABRIC_WINDOW are sent beyond the last one known to be taken. So
+ * a flood on one channel uses bounded memory and never blocks another.
  */
 #ifndef WEFT_CORE_TRANSPORT_FABRIC_INTERNAL_STATE_H
 #define WEFT_CORE_TRANSPORT_FABRIC_INTERNAL_STATE_H
@@ -59,14 +58,14 @@
 #include <string.h>
 
 #define FABRIC_WINDOW          128 /**< eager messages of a channel beyond the last one known to be taken */
-#define FABRIC_PROOF           32  /**< every so many of them the receiver says so */
+#define FABRIC_PROOF           32  /**< the receiver acknowledges every so many of them */
 #define FABRIC_LANES           4096
 #define FABRIC_LANE_SHIFT      20 /**< the immediate: lane above, chunk below */
 #define FABRIC_CHUNK_BYTES     (512 * 1024)
 #define FABRIC_LEAST_CHUNK     (32 * 1024) /**< where several rails share a message */
 #define FABRIC_SHARES          64          /**< chunks that rails share a message in, unless they are too small */
-#define FABRIC_BYTES_IN_FLIGHT (4u << 20)  /**< on one path: a wire stays busy while a rank does not look */
-#define FABRIC_PATIENCE        4096        /**< rounds of progress that a large send waits before it asks */
+#define FABRIC_BYTES_IN_FLIGHT (4u << 20)  /**< on one path: keeps the link busy between rounds of progress */
+#define FABRIC_PATIENCE        4096        /**< rounds of progress before a large send sends a REQUEST */
 #define FABRIC_BATCH           16          /**< completions read at once */
 #define FABRIC_NO_LANE         UINT32_MAX
 
@@ -77,31 +76,31 @@ enum message_kind {
     MESSAGE_REFUSE_SEND,    /**< the receiver found a mismatch: ends the send */
     MESSAGE_REFUSE_RECEIVE, /**< the sender found a mismatch: ends the receive */
     MESSAGE_CONSUMED,       /**< receives have taken everything up to `sequence` */
-    MESSAGE_CREDIT,         /**< nothing but its credits */
-    MESSAGE_PROBE,          /**< does this path lead to rank `sequence`? */
-    MESSAGE_PROBED,         /**< it does */
+    MESSAGE_CREDIT,         /**< credits only */
+    MESSAGE_PROBE,          /**< asks whether this path leads to rank `sequence` */
+    MESSAGE_PROBED,         /**< the answer to PROBE */
 };
 #define MESSAGE_KINDS 9
 
-/** The first bytes of every message; one byte order for all hosts of a job. */
+/** The header of every message; one byte order for all hosts of a job. */
 struct fabric_header {
     uint8_t kind;
     uint8_t channel;
-    uint16_t credits; /**< buffers of the sender of this that its reader may use again */
-    uint32_t source;  /**< world rank of who sends this */
+    uint16_t credits; /**< returned credits: receive buffers of the sender */
+    uint32_t source;  /**< world rank of the sender */
     uint32_t communicator;
     uint32_t sequence;
     uint64_t tag;
-    uint64_t bytes; /**< of the transfer, by the sender of this */
+    uint64_t bytes; /**< of the sender's transfer */
 };
 
-/** What follows the header of MESSAGE_ANNOUNCE: as many of `rail` as the receiver has. */
+/** The payload of MESSAGE_ANNOUNCE: as many of `rail` as the receiver has. */
 struct fabric_announcement {
     uint64_t address;
     uint32_t lane, chunk_bytes;
     struct {
         uint64_t key;
-        double rate; /**< bytes a second that have come from the reader of this; 0: not known */
+        double rate; /**< bytes per second received from the reader of this; 0: unknown */
     } rail[FABRIC_RAILS];
 };
 
@@ -133,14 +132,14 @@ enum operation_kind {
     OPERATION_WRITE,   /**< of a chunk */
 };
 
-/** What the provider hands back with a completion; its first bytes are the provider's own. */
+/** The context of a provider's completion; the provider uses its first bytes. */
 struct operation {
     struct fi_context2 context;
     struct operation *next;
     struct transfer *transfer; /**< of a write, or of an eager message; else NULL */
     enum operation_kind kind;
     uint8_t rail;
-    bool is_probe; /**< of a send: it may fail, and then proves nothing */
+    bool is_probe; /**< of a send: it may fail without consequences */
     uint32_t peer;
     uint32_t bytes; /**< of a write */
 };
@@ -149,7 +148,7 @@ struct operation {
 struct slot {
     struct operation operation;
     struct slot *next;
-    const struct fabric_region *region; /**< that it lies in; NULL where the provider asks for none */
+    const struct fabric_region *region; /**< that contains it; NULL where the provider needs none */
     uint32_t bytes;                     /**< of the message in it */
     struct fabric_header header __attribute__((aligned(64)));
     union {
@@ -166,11 +165,11 @@ struct transfer_list {
     struct transfer *first, **last;
 };
 
-/** Of one peer's messages on one channel of one communicator, both ways. */
+/** One peer's messages on one channel of one communicator, both ways. */
 struct fabric_channel {
     uint32_t peer, communicator;
     uint8_t number;
-    uint32_t send_next, receive_next; /**< sequence numbers to be given to the next transfer */
+    uint32_t send_next, receive_next; /**< sequence numbers of the next transfers */
     uint32_t send_consumed;           /**< the peer has taken the eager messages before this one */
     struct transfer_list receives;    /**< begun, not complete */
     struct transfer_list sends;       /**< large ones that wait for their announcement */
@@ -182,7 +181,7 @@ struct fabric_channel {
 enum path_state {
     PATH_NEW,
     PATH_PROBING,
-    PATH_PROVEN,
+    PATH_VERIFIED,
     PATH_DEAD, /**< was never reached, or is not any more */
 };
 
@@ -204,16 +203,16 @@ struct path {
 struct peer {
     struct path *paths;
     uint8_t path_count;
-    uint8_t message_path; /**< that messages take */
-    uint8_t rails;        /**< that it has */
+    uint8_t message_path; /**< used for messages */
+    uint8_t rails;        /**< number of its rails */
     bool connected;
     bool contacted; /**< its paths have been probed */
     bool busy;      /**< is in the fabric's list of peers with something to post */
     struct peer *next_busy;
     uint32_t credits;             /**< messages that may be sent to it */
-    uint32_t owed;                /**< its messages that were read and not yet told of */
+    uint32_t owed;                /**< credits not yet returned */
     uint32_t active;              /**< transfers begun and not ended */
-    uint32_t events, events_seen; /**< messages and chunks that have come or gone: now, and at the last look */
+    uint32_t events, events_seen; /**< messages and chunks sent or received: now, and at the last look */
     uint64_t moved;               /**< clock_now() of the last look that saw new ones */
     struct slot_list control;     /**< composed messages that wait to be posted */
     struct transfer_list waiting; /**< eager sends that wait to be posted */
@@ -231,12 +230,12 @@ enum flight_phase {
     FLIGHT_COMPLETING /**< all chunks posted, not all complete */
 };
 
-/** What the fabric keeps in a transfer's private words. */
+/** The fabric's state in a transfer's private words. */
 struct flight {
     struct fabric_channel *channel;
     union {
         struct fabric_region *region; /**< of a large one */
-        struct slot *slot;            /**< that an eager one leaves in */
+        struct slot *slot;            /**< of an eager send */
     };
     struct transfer *next_waiting; /**< in fabric.laneless or fabric.unrequested */
     struct slot *announced;        /**< the announcement to a large send */
@@ -256,7 +255,7 @@ struct fabric_lane {
     } rail[FABRIC_RAILS];
 };
 
-/** What came out of a completion queue. */
+/** A completion and its rail. */
 struct completion {
     struct fi_cq_data_entry entry;
     uint32_t rail;
@@ -269,13 +268,13 @@ struct rail {
     struct fid_domain *domain;
     struct fid_av *addresses;
     struct fid_cq *queue;
-    struct fid_ep *endpoint; /**< of messages; NULL after a cancel that had to close it */
-    struct fid_ep *bulk; /**< of large writes: where a connection is one stream of bytes, messages shall not stand in
-                            line behind megabytes; elsewhere it is `endpoint` */
-    int descriptor;      /**< of the queue; -1 where the provider cannot block */
+    struct fid_ep *endpoint; /**< for messages; NULL after a cancel that had to close it */
+    struct fid_ep *bulk;     /**< for large writes: where a connection is one byte stream, messages should not queue
+                              after megabytes; elsewhere it is `endpoint` */
+    int descriptor;          /**< of the queue; -1 where the provider cannot block */
     uint32_t receive_want, receive_have; /**< receive buffers that must be posted, and are */
-    uint32_t receive_most;               /**< that are posted by who has nothing else to do */
-    uint64_t busy_until;                 /**< when it will have carried what it was given, by the rates known */
+    uint32_t receive_most;               /**< posted when there is nothing else to do */
+    uint64_t busy_until;                 /**< estimated time when it will have sent everything posted to it */
     char interface[32];                  /**< or the device */
 };
 
@@ -287,8 +286,8 @@ struct fabric {
     struct rail rails[FABRIC_RAILS];
     uint32_t rail_count;
     bool open;      /**< false after a cancel that had to close the endpoints */
-    bool cancelled; /**< some transfer was: the job has failed */
-    bool closing;   /**< nothing is probed any more */
+    bool cancelled; /**< a transfer was canceled: the job has failed */
+    bool closing;   /**< paths are no longer probed */
     int descriptor; /**< of the queues; -1 where the provider cannot block */
     int sleepers;   /**< the epoll descriptor over several queues; -1: there is one */
     uint64_t mr_mode;
@@ -320,7 +319,7 @@ struct fabric {
     uint64_t keys[32]; /**< random, not yet used */
     uint32_t key_count;
 
-    struct error failure; /**< the first error of the transport, returned ever after */
+    struct error failure; /**< the transport's first error, returned from then on */
     struct transport_counters counters;
     char name[40];
     char description[1024];
@@ -346,12 +345,12 @@ static inline void transfer_list_take_first(struct transfer_list *list)
     list->first = list->first->next;
 }
 
-/** Take `transfer` out of `list` if it is in it. */
+/** Remove `transfer` from `list` if it is in it. */
 void transfer_list_remove(struct transfer_list *list, struct transfer *transfer);
 
 /* ---- core/transport/fabric/provider.c ---- */
 
-/** An interface that was chosen: what libfabric says of it (fi_freeinfo), and what travels in the endpoint. */
+/** A chosen interface: its fi_info (fi_freeinfo), and the data for the endpoint info. */
 struct rail_choice {
     struct fi_info *info;
     uint8_t network[16];
@@ -359,82 +358,81 @@ struct rail_choice {
     char interface[32];
 };
 
-/** Choose provider and interfaces, the one to begin with first. `reason` says why, for the description. */
+/** Choose provider and interfaces, the first to use first. `reason` says why, for the description. */
 weft_status fabric_choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
                           struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error);
 
 /* ---- core/transport/fabric/rail.c ---- */
 
-/** Open `rail`, whose info is set; its addresses go into `own`. What was opened is closed by rail_close() in any
- * case. */
+/** Open `rail`, whose info is set; its addresses go into `endpoint`. Call rail_close() in any case. */
 weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_endpoint *endpoint,
                       struct error *error);
 void rail_close(const struct fabric *fabric, struct rail *rail);
 
-/** Close its endpoints alone: nothing can land by them any more. */
+/** Close only its endpoints: nothing can be written through them any more. */
 void rail_close_endpoints(struct rail *rail);
 
-/** Whether who sleeps on the rail's descriptor will be woken by what comes from now on. */
+/** Whether a thread that sleeps on the rail's descriptor will be woken by later arrivals. */
 bool rail_may_sleep(struct rail *rail);
 
 /* ---- core/transport/fabric/path.c ---- */
 
-/** Find the paths to `rank`, whose endpoint this is. */
+/** Set up the paths to `rank`, whose endpoint this is. */
 weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
                        struct error *error);
 
-/** The first contact: probe what there is to choose from. */
+/** At the first contact: probe all paths. */
 void paths_probe(struct fabric *fabric, struct peer *peer);
 
 /** Send the probes and answers that are due; false when the provider had no room: try again. */
 bool paths_flush(struct fabric *fabric, struct peer *peer);
 
-/** A probe of `peer`, or the answer to one of ours, has come by `rail`. */
+/** A probe of `peer`, or the answer to one of ours, has arrived on `rail`. */
 void path_take_probe(struct fabric *fabric, struct peer *peer, uint32_t rail, const struct fabric_header *header);
 
-/** A probe could not be sent by `rail`. */
+/** A probe could not be sent on `rail`. */
 void path_refuse_probe(struct peer *peer, uint32_t rail);
 
-/** The path that messages take; NULL: none is proven yet. */
+/** The path for messages; NULL: none is verified yet. */
 struct path *path_of_messages(struct peer *peer);
 
-/** The path by which the next chunk of `bytes` would be complete first; NULL: it must wait for those before it. */
+/** The path on which the next chunk of `bytes` would complete first; NULL: it must wait for those before it. */
 struct path *path_for_chunk(struct fabric *fabric, struct peer *peer, uint64_t bytes);
 
-/** It was posted there. */
+/** The chunk was posted on `path`. */
 void path_take_chunk(struct fabric *fabric, struct peer *peer, struct path *path, uint64_t bytes);
 
-/** The path of `peer` that begins at `rail` here; NULL if there is none. */
+/** The path of `peer` from `rail` on this rank; NULL if there is none. */
 struct path *path_by_rail(const struct peer *peer, uint32_t rail);
 
-/** The peer has told how fast it has been seen to deliver. */
+/** Use the rates that the peer has observed. */
 void paths_take_rates(struct peer *peer, const struct fabric_announcement *announcement);
 
-/** A large transfer is complete: learn what its rails have carried. */
+/** A large transfer is complete: update its rails' rates. */
 void paths_learn(struct peer *peer, const struct fabric_lane *lane);
 
-/** Fail if a path has fallen silent while others of its peer have not. Called by who has nothing to do. */
+/** Fail if a path has stopped responding while others of its peer have not. Called when there is nothing else to do. */
 void paths_watch(struct fabric *fabric);
 
 /* ---- core/transport/fabric/memory.c ---- */
 
-/** Register `base`; key and mode as the provider wants it. */
+/** Register `base`, with key and mode as the provider requires. */
 weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct fabric_region **region,
                         struct error *error);
 void region_close(struct fabric *fabric, struct fabric_region *region);
 
-/** A region that holds [pointer, pointer + bytes): a kept one, a new one of the heap, or a temporary one. */
+/** A region containing [pointer, pointer + bytes): a cached one, a new one of the heap, or a temporary one. */
 weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, struct fabric_region **region,
                         struct error *error);
 
-/** The region's user is done: closes a temporary one. NULL is allowed. */
+/** The transfer is done: closes a temporary region. NULL is allowed. */
 void region_release(struct fabric *fabric, struct fabric_region *region);
 
-/** Register the heap as a whole where that touches nothing. */
+/** Register the heap as a whole where that does not touch its pages. */
 weft_status fabric_memory_open(struct fabric *fabric, struct error *error);
 void fabric_memory_close(struct fabric *fabric);
 
-/** What a peer must be told to write at `pointer`. */
+/** The address that a peer needs to write at `pointer`. */
 static inline uint64_t region_remote_address(const struct fabric *fabric, const struct fabric_region *region,
                                              void *pointer)
 {
@@ -444,20 +442,20 @@ static inline uint64_t region_remote_address(const struct fabric *fabric, const 
 
 /* ---- core/transport/fabric/channel.c ---- */
 
-/** Free what is kept for a communicator's channels: nothing of it is in flight. */
+/** Free the state of a communicator's channels; none of its messages is in flight. */
 void channels_forget(struct fabric *fabric, uint32_t communicator);
 void fabric_channels_close(struct fabric *fabric);
 
 weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer, struct error *error);
 weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transfer, struct error *error);
 
-/** Handle a message; returns whether its slot is kept (else it may be posted again). */
+/** Handle a message; returns whether its slot is kept (else it is posted again). */
 bool channel_take_message(struct fabric *fabric, struct slot *slot);
 
-/** Ask for what large sends still wait for. */
+/** Send REQUESTs for large sends that still wait. */
 void channel_request(struct fabric *fabric);
 
-/** Lists by flight.next_waiting: append, and take out if it is in it. */
+/** Lists by flight.next_waiting: append, and remove if present. */
 void waiting_append(struct transfer **list, struct transfer *transfer);
 void waiting_remove(struct transfer **list, struct transfer *transfer);
 
@@ -476,23 +474,23 @@ weft_status message_post_receives(struct fabric *fabric, struct rail *rail, uint
 bool message_post_probe(struct fabric *fabric, struct peer *peer, const struct path *path,
                         const struct fabric_header *header);
 
-/** Send an eager message, now or when those before it and the peer's credits allow. */
+/** Send an eager message now, or when earlier ones and the peer's credits allow. */
 void message_eager(struct fabric *fabric, struct transfer *transfer);
 
-/** A message has left its slot. */
+/** A message was sent from its slot. */
 void message_sent(struct fabric *fabric, struct slot *slot);
 
-/** Send, at once or later, a message without payload (but an announcement) that answers or concerns `channel`. */
+/** Send, now or later, a message about `channel` without payload (except an announcement). */
 void message_control(struct fabric *fabric, const struct fabric_channel *channel, enum message_kind kind,
                      uint32_t sequence, uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement);
 
 /** A message of `peer` was read and its buffer is free again. */
 void message_read(struct fabric *fabric, struct peer *peer);
 
-/** Post what waits for `peer` and has credit; false when the provider had no room: try again. */
+/** Post messages waiting for `peer` that have credit; false when the provider had no room: try again. */
 bool message_flush(struct fabric *fabric, struct peer *peer);
 
-/** Have fabric_progress() look after `peer`. */
+/** Have fabric_progress() post for `peer`. */
 void peer_is_busy(struct fabric *fabric, struct peer *peer);
 
 /* ---- core/transport/fabric/bulk.c ---- */
@@ -500,30 +498,30 @@ void peer_is_busy(struct fabric *fabric, struct peer *peer);
 /** Announce a receive that has begun, or note that it waits for a lane. */
 void bulk_announce(struct fabric *fabric, struct transfer *transfer);
 
-/** An announced receive is over: its lane and region are free. */
+/** An announced receive has ended: free its lane and region. */
 void bulk_retire(struct fabric *fabric, struct transfer *transfer);
 
-/** Begin to write to what the peer announced in `slot`, which is kept until the transfer ends. */
+/** Begin to write to the memory that the peer announced in `slot`, which is kept until the transfer ends. */
 void bulk_write(struct fabric *fabric, struct transfer *transfer, struct slot *slot);
 
-/** Whether what an announcement of `bytes` bytes says can be. */
+/** Whether an announcement of `bytes` bytes is plausible. */
 bool bulk_is_sound(const struct fabric_announcement *announcement, uint64_t bytes);
 
-/** Post chunks to `peer` while few enough are under way; false when the provider had no room: try again. */
+/** Post chunks to `peer` up to the limit in flight; false when the provider had no room: try again. */
 bool bulk_flush(struct fabric *fabric, struct peer *peer);
 
-/** A chunk has arrived by `rail`. */
+/** A chunk has arrived on `rail`. */
 void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate);
 
-/** An announced send is over: its region and the announcement are free. */
+/** An announced send has ended: free its region and the announcement. */
 void bulk_forget(struct fabric *fabric, struct transfer *transfer);
 
-/** A chunk has left. */
+/** A chunk was written. */
 void bulk_chunk_written(struct fabric *fabric, struct operation *operation);
 
 /* ---- fabric.c ---- */
 
-/** `transfer` is over. */
+/** `transfer` has ended. */
 void transfer_end(struct fabric *fabric, struct transfer *transfer, enum transfer_state state);
 
 /** Note the transport's failure: `number` is libfabric's (positive), `peer` UINT32_MAX when unknown. */
