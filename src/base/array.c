@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays that grow, and lists of strings. */
 #include "base/array.h"
 
 #include "base/error.h"
+#include "base/string_list.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,4 +28,49 @@ weft_status array_grow(void *items, size_t *room, size_t count, size_t size, con
     memcpy(items, &pointer, sizeof pointer);
     *room = larger;
     return WEFT_OK;
+}
+
+weft_status string_list_add_bytes(struct string_list *list, const char *text, size_t size, struct error *error)
+{
+    weft_status status = ARRAY_RESERVE(list->items, list->room, list->count + 2, "a list of strings", error);
+    if (status != WEFT_OK)
+        return status;
+    char *copy = strndup(text, size);
+    list->items[list->count] = copy;
+    if (!copy)
+        return error_memory(error, size + 1, "a string");
+    list->items[++list->count] = NULL;
+    return WEFT_OK;
+}
+
+weft_status string_list_add(struct string_list *list, const char *text, struct error *error)
+{
+    return string_list_add_bytes(list, text, strlen(text), error);
+}
+
+static int string_compare(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+void string_list_sort(struct string_list *list)
+{
+    if (list->count)
+        qsort(list->items, list->count, sizeof *list->items, string_compare);
+}
+
+size_t string_list_find(const struct string_list *list, const char *text)
+{
+    size_t index = 0;
+    while (index < list->count && strcmp(list->items[index], text) != 0)
+        index++;
+    return index;
+}
+
+void string_list_free(struct string_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+    *list = (struct string_list){0};
 }
