@@ -6,7 +6,7 @@
 
 /* ---- sizes ---- */
 
-/* Where a buffer of the caller's begins and ends. */
+/* The extent of a caller's buffer. */
 struct collective_call_extent {
     uintptr_t first, end;
 };
@@ -21,7 +21,7 @@ static bool collective_call_overlaps(struct collective_call_extent a, struct col
     return a.first < b.end && b.first < a.end;
 }
 
-/* Blocks that a rank's input and output have: as a schedule's. */
+/* The blocks of a rank's input and output, as in a schedule. */
 static void blocks_of(const struct call *call, uint32_t rank, uint32_t ranks, uint64_t *input, uint64_t *output)
 {
     bool root = rank == call->root;
@@ -79,7 +79,7 @@ static weft_status check_buffer(const struct call *call, const void *buffer, uin
     return WEFT_OK;
 }
 
-/* Where the one may lie in the other: offset of the smaller within the larger when the call is in place. */
+/* The permitted overlap: the offset of the smaller buffer within the larger when the call is in place. */
 static bool is_in_place(const struct call *call, uint32_t rank, uint64_t block_bytes)
 {
     const char *input = call->input, *output = call->output;
@@ -155,7 +155,7 @@ static weft_status check_vector(const struct call *call, const size_t *counts, c
     return WEFT_OK;
 }
 
-/* What a rank that is not the root gives to a gatherv: of the counts it looks at its own only. */
+/* Check the contribution of a gatherv's non-root rank: it uses only its own count. */
 static weft_status collective_call_check_given(const struct call *call, uint32_t rank, struct error *error)
 {
     const size_t *counts = call->vectors->output_counts;

@@ -5,7 +5,7 @@
 #include "core/collective/internal/exchange.h"
 #include "core/collective/internal/execution.h"
 
-/* An error of one call. Where others would wait for this rank in vain, it is everybody's. */
+/* An error of one call. If others would wait for this rank in vain, it fails the job. */
 static weft_status request_refuse(weft_context *context, const struct error *error)
 {
     if (error->status != WEFT_ERROR_ARGUMENT && error->status != WEFT_ERROR_STATE) {
@@ -15,7 +15,7 @@ static weft_status request_refuse(weft_context *context, const struct error *err
     return context_note(context, error);
 }
 
-/* With the progress_lock: check, prepare, and put into order unless a group is open. */
+/* With the progress lock: check, prepare, and queue unless a group is open. */
 static weft_status request_begin(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request)
 {
     weft_context *context = comm->context;
@@ -35,7 +35,7 @@ static weft_status request_begin(weft_comm *comm, const struct call *call, bool 
     return WEFT_OK;
 }
 
-/* With the progress_lock: drive everything until this is done; gives the request back. */
+/* With the progress lock: drive everything until this is done; then release the request. */
 static weft_status request_finish(struct weft_request *request)
 {
     struct progress_idle idle = {0};
@@ -47,7 +47,7 @@ static weft_status request_finish(struct weft_request *request)
     return status;
 }
 
-/* With the progress_lock: a blocking call. */
+/* With the progress lock: a blocking call. */
 static weft_status collective_request_run(weft_comm *comm, const struct call *call)
 {
     weft_context *context = comm->context;
@@ -102,7 +102,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
     struct error error;
     error_clear(&error);
     if (!result) {
-        error_set(&error, WEFT_ERROR_ARGUMENT, "%s was to be started without a place for its request",
+        error_set(&error, WEFT_ERROR_ARGUMENT, "%s was started without a pointer for its request",
                   collective_name(call->collective));
         return context_note(comm->context, &error);
     }
@@ -172,7 +172,7 @@ weft_status weft_test(weft_request **request, bool *done)
     return *done ? weft_wait(request) : status;
 }
 
-/* The first of requests[first..count) that has ended; `count`: none. With the progress_lock. */
+/* The first of requests[first..count) that has ended; `count` if none. With the progress lock. */
 static int next_done(weft_request *const *requests, int first, int count)
 {
     while (first < count && !(requests[first] && requests[first]->state == EXECUTION_DONE))
@@ -180,7 +180,7 @@ static int next_done(weft_request *const *requests, int first, int count)
     return first;
 }
 
-/* Free those that have ended, up to `most` of them, and wait for one first if `waits`. */
+/* Free those that have ended, up to `most` of them; if `waits`, wait for one first. */
 static weft_status take_done(weft_request **requests, int count, bool waits, int most, int *indices, int *ended)
 {
     int first = 0;

@@ -95,7 +95,7 @@ static weft_status schedule_cache_keep(struct schedule_entry *entry, const struc
 
 /* ---- what the executor wants to know ---- */
 
-/* Whether lane 0 comes to a signal to everybody without waiting for anybody, at least in the first iteration. */
+/* Whether lane 0 signals all ranks without waiting for any first, at least in the first iteration. */
 static bool signals_first(const struct schedule *schedule)
 {
     for (uint32_t i = 0; i < schedule->lane_first[1]; i++) {

@@ -22,8 +22,10 @@ char *comm_name(uint32_t id, char *text, size_t size)
 
 /* ---- leaves ---- */
 
-/* Units of the next level in order of first appearance, for `count` units of which `one_of` names a world rank; turns
- * `one_of` into one of each of those, and returns how many. */
+/*
+ * Units of the next level in order of first appearance. one_of[unit] is a world rank of each of `count` units; on
+ * return, of each unit of the next level. Returns their number.
+ */
 static uint32_t comm_group_units(const uint32_t *unit_of_rank, uint32_t *one_of, uint32_t count, uint32_t *above)
 {
     uint32_t groups = 0;

@@ -117,6 +117,9 @@ void comm_retire(struct weft_comm *comm);
 /** Errors: STATE if `comm` is from before a failure. */
 weft_status comm_check_present(const struct weft_comm *comm, struct error *error);
 
+/** Errors: STATE between weft_group_start() and weft_group_end(), where communicators are neither made nor freed. */
+weft_status comm_check_ungrouped(const struct weft_comm *comm, struct error *error);
+
 /** Free without waiting for other ranks: when the context closes, or after a failure. */
 void comm_discard(struct weft_comm *comm);
 

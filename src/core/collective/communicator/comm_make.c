@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How communicators are made and released. */
+/* Making communicators. */
 #include "core/collective/communicator/context.h"
 
 #include "base/hash.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank says when a communicator is made. */
+/* What each rank contributes when a communicator is made. */
 struct introduction {
     int32_t color, key;
     uint32_t next_id;
@@ -20,14 +20,14 @@ struct introduction {
 /* A rank of the communicator to be. */
 struct seat {
     int32_t key;
-    uint32_t place; /* among those who were asked */
+    uint32_t place; /* among the founders */
 };
 
-/* Those who are asked, and why. */
+/* The ranks that take part in making a communicator, and why. */
 struct founders {
     const uint32_t *members; /* world ranks */
     uint32_t count;
-    weft_comm *parent; /* NULL: the world is made */
+    weft_comm *parent; /* NULL for the world */
     enum call_purpose purpose;
     struct call_subset subset; /* of CALL_SUBSET */
     const uint32_t *ranks;     /* of CALL_SUBSET: the members by their numbers in `parent` */
@@ -43,68 +43,6 @@ static int comm_make_by_key(const void *left, const void *right)
 }
 
 /* ---- memory ---- */
-
-static void free_schedules(weft_comm *comm)
-{
-    schedule_cache_free(&comm->schedules);
-    loaded_schedules_free(&comm->loaded);
-}
-
-/* What local ranks see. */
-static void free_shared(weft_comm *comm)
-{
-    struct heap *heap = comm->context->heap;
-    staging_free(&comm->staging, heap);
-    heap_free(heap, comm->mine);
-    comm->mine = NULL;
-}
-
-static void free_tables(weft_comm *comm)
-{
-    free(comm->world);
-    free(comm->nodes);
-    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
-        free(comm->above[level]);
-    free(comm->blocks);
-    free(comm->bases);
-    free(comm->local_peers);
-    free(comm->local_peers_world);
-    free(comm->sent);
-    free(comm->received);
-    free(comm->subsets);
-    free(comm->sources);
-    free(comm->targets);
-}
-
-static void unlink_comm(weft_comm *comm)
-{
-    for (struct weft_comm **link = &comm->context->comms; *link; link = &(*link)->next)
-        if (*link == comm) {
-            *link = comm->next;
-            break;
-        }
-}
-
-void comm_retire(struct weft_comm *comm)
-{
-    free_schedules(comm);
-    free_shared(comm);
-    comm->retired = true;
-    comm->local_peer_count = 0;
-    if (comm == comm->context->world)
-        comm->context->world = NULL;
-}
-
-void comm_discard(struct weft_comm *comm)
-{
-    if (!comm)
-        return;
-    unlink_comm(comm);
-    free_schedules(comm);
-    free_shared(comm);
-    free_tables(comm);
-    free(comm);
-}
 
 static weft_status comm_make_allocate(weft_context *context, uint32_t size, struct weft_comm **result,
                                       struct error *error)
@@ -161,7 +99,7 @@ static weft_status number_nodes(struct weft_comm *comm, struct error *error)
     return WEFT_OK;
 }
 
-/* Fill in what the introductions tell. seats[0..size) are the ranks, in order. */
+/* Fill in the communicator from the introductions. seats[0..size) are the ranks, in order. */
 static weft_status comm_make_settle(struct weft_comm *comm, const uint32_t *members,
                                     const struct introduction *introductions, const struct seat *seats,
                                     struct error *error)
@@ -231,8 +169,7 @@ static weft_status introduce_subset(const struct founders *founders, struct intr
     return status;
 }
 
-/* Tell all members what this rank says, and hear what they say. The world has no operations yet: its ranks use the
- * control plane. */
+/* All-gather the introductions. The world has no operations yet: its ranks use the control plane. */
 static weft_status introduce(weft_context *context, const struct founders *founders, const struct introduction *mine,
                              struct introduction *all, struct error *error)
 {
@@ -256,7 +193,7 @@ static weft_status introduce(weft_context *context, const struct founders *found
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
-/* Whether all are able to make it: either everybody gets it or nobody. */
+/* Check that all are able to make it: all ranks get it, or none. */
 static weft_status check_able(const weft_context *context, const struct founders *founders,
                               const struct introduction *introductions, struct error *error)
 {
@@ -270,10 +207,10 @@ static weft_status check_able(const weft_context *context, const struct founders
 
 /* ---- making ---- */
 
-/* The communicator of those of this rank's color, of whom there is at least this one. */
-static weft_status comm_make_found(weft_context *context, const struct founders *founders,
-                                   const struct introduction *introductions, int color, void **block,
-                                   weft_comm **result, struct error *error)
+/* Make the communicator of the founders with this rank's color: at least this one. */
+static weft_status comm_make_member(weft_context *context, const struct founders *founders,
+                                    const struct introduction *introductions, int color, void **block,
+                                    weft_comm **result, struct error *error)
 {
     uint32_t size = 0;
     struct weft_comm *comm = NULL;
@@ -303,7 +240,7 @@ static weft_status comm_make_found(weft_context *context, const struct founders 
     return WEFT_OK;
 }
 
-/* The others wait for this rank, or have their communicator already: it is everybody's failure. */
+/* Other ranks wait for this one, or already have their communicator: fail the job. */
 static weft_status fail_all(weft_context *context, struct error *error)
 {
     progress_enter(context);
@@ -314,11 +251,10 @@ static weft_status fail_all(weft_context *context, struct error *error)
 }
 
 /*
- * Ask the founders who will be in it, and make the communicator of those who name this rank's color, which must not be
- * negative for one to be made.
+ * Gather the founders' introductions, and make the communicator of those with this rank's color, unless it is negative.
  */
-static weft_status comm_meet(weft_context *context, const struct founders *founders, int color, int key,
-                             weft_comm **result, struct error *error)
+static weft_status comm_found(weft_context *context, const struct founders *founders, int color, int key,
+                              weft_comm **result, struct error *error)
 {
     void *block = NULL;
     weft_comm *comm = NULL;
@@ -342,7 +278,7 @@ static weft_status comm_meet(weft_context *context, const struct founders *found
     else
         status = check_able(context, founders, introductions, error);
     if (status == WEFT_OK && color >= 0) {
-        status = comm_make_found(context, founders, introductions, color, &block, &comm, error);
+        status = comm_make_member(context, founders, introductions, color, &block, &comm, error);
         if (status != WEFT_OK && status != WEFT_ERROR_STATE)
             fail_all(context, error);
     }
@@ -363,7 +299,7 @@ weft_status comm_open_world(weft_context *context, struct error *error)
     context->next_id = COMM_WORLD;
     weft_comm *world = NULL;
     const struct founders founders = {.members = members, .count = context->ranks};
-    weft_status status = comm_meet(context, &founders, 0, (int)context->rank, &world, error);
+    weft_status status = comm_found(context, &founders, 0, (int)context->rank, &world, error);
     free(members);
     if (status == WEFT_OK)
         context->world = world;
@@ -372,15 +308,7 @@ weft_status comm_open_world(weft_context *context, struct error *error)
 
 /* ---- the public functions ---- */
 
-static weft_status check_state(const weft_comm *comm, struct error *error)
-{
-    if (comm->context->grouping)
-        return error_set(error, WEFT_ERROR_STATE,
-                         "communicators cannot be made or freed between weft_group_start() and weft_group_end()");
-    return WEFT_OK;
-}
-
-/* Neither `comm` nor `result` is NULL: where it is, say so in the name of `function`. */
+/* Check that neither `comm` nor `result` is NULL; the message names `function`. */
 static weft_status comm_make_check_given(const weft_comm *comm, weft_comm **result, const char *function)
 {
     return comm && result ? WEFT_OK : context_missing(function, comm ? "place for the communicator" : "communicator");
@@ -395,11 +323,11 @@ static weft_status comm_make_make(const struct founders *founders, int color, in
     weft_status status = context_status(context);
     if (status != WEFT_OK)
         return status;
-    status = check_state(parent, &error);
+    status = comm_check_ungrouped(parent, &error);
     if (status == WEFT_OK)
         status = comm_check_present(parent, &error);
     if (status == WEFT_OK)
-        status = comm_meet(context, founders, color, key, result, &error);
+        status = comm_found(context, founders, color, key, result, &error);
     return status == WEFT_OK ? WEFT_OK : context_note(context, &error);
 }
 
@@ -444,7 +372,7 @@ static weft_status check_subset(const weft_comm *comm, const int *ranks, int cou
     return WEFT_OK;
 }
 
-/* Which subset of these ranks it is: all of them have made equally many. */
+/* Number this subset among those of these ranks: all of them have made equally many. */
 static weft_status number_subset(weft_comm *comm, const uint32_t *members, uint32_t count, struct call_subset *subset,
                                  struct error *error)
 {
@@ -488,124 +416,5 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
     status = status == WEFT_OK ? comm_make_make(&founders, 0, (int)founders.index, result)
                                : context_note(comm->context, &error);
     free(members);
-    return status;
-}
-
-/* ---- releasing ---- */
-
-/* In the log of this rank alone. Ranks that wait for it in a later operation of this communicator find the reason
- * there. */
-static void log_departure(weft_comm *comm, enum call_purpose purpose)
-{
-    const struct call call = {.collective = COLLECTIVE_BARRIER, .purpose = purpose};
-    comm->tag = hash_number(++comm->sequence, hash_number(purpose, comm->tag));
-    operation_log_end(operation_log_add(comm->context->log, comm, &call, comm->sequence, comm->tag));
-}
-
-/* Free what is this rank's alone, and the rest as soon as all local ranks have come as far. With the progress_lock. */
-static void comm_make_release(weft_comm *comm)
-{
-    weft_context *context = comm->context;
-    const uint32_t kinds[] = {0, COMM_MESSAGES, COMM_MESSAGES | COMM_SUBSETS};
-    for (uint32_t i = 0; i < CONTEXT_TRANSPORTS; i++) {
-        struct transport *transport = context->transports[i];
-        for (uint32_t kind = 0; transport && kind < sizeof kinds / sizeof *kinds; kind++)
-            transport->forget(transport, comm->id | kinds[kind]);
-    }
-    log_departure(comm, CALL_FREE);
-    /* This rank's last look at what is theirs. */
-    for (uint32_t i = 0; i < comm->local_peer_count; i++)
-        atomic_fetch_add_explicit(&comm->blocks[comm->local_peers[i]]->released, 1, memory_order_release);
-    unlink_comm(comm);
-    free_schedules(comm);
-    free_tables(comm);
-    comm->next = atomic_load_explicit(&context->released, memory_order_relaxed);
-    atomic_store_explicit(&context->released, comm, memory_order_relaxed);
-    comm_reclaim(context);
-}
-
-static void free_released(weft_context *context, bool all)
-{
-    weft_comm *kept = NULL;
-    for (weft_comm *comm = atomic_load_explicit(&context->released, memory_order_relaxed), *next; comm; comm = next) {
-        next = comm->next;
-        if (all || atomic_load_explicit(&comm->mine->released, memory_order_acquire) == comm->local_peer_count) {
-            free_shared(comm);
-            free(comm);
-        } else {
-            comm->next = kept;
-            kept = comm;
-        }
-    }
-    atomic_store_explicit(&context->released, kept, memory_order_relaxed);
-}
-
-void comm_reclaim(weft_context *context)
-{
-    free_released(context, false);
-}
-
-void comm_discard_released(weft_context *context)
-{
-    free_released(context, true);
-}
-
-static bool comm_make_is_busy(const weft_comm *comm)
-{
-    for (const struct weft_request *request = comm->context->all; request; request = request->next_of_all)
-        if (request->comm == comm && request->state != EXECUTION_FREE)
-            return true;
-    return false;
-}
-
-weft_status weft_comm_free(weft_comm *comm)
-{
-    struct error error;
-    error_clear(&error);
-    if (!comm)
-        return WEFT_OK;
-    weft_context *context = comm->context;
-    if (check_state(comm, &error) != WEFT_OK)
-        return context_note(context, &error);
-    if (comm == context->world) {
-        error_set(&error, WEFT_ERROR_ARGUMENT, "the world is freed by weft_finalize(), not by weft_comm_free()");
-        return context_note(context, &error);
-    }
-    if (comm->retired) { /* nobody knows it any more */
-        comm_discard(comm);
-        return WEFT_OK;
-    }
-    progress_enter(context);
-    if (control_failed(context->control))
-        progress_round(context); /* breaks the context */
-    weft_status status = context_status(context);
-    if (status == WEFT_OK && comm_make_is_busy(comm))
-        status = error_set(&error, WEFT_ERROR_STATE,
-                           "%s has operations that were not waited for; give their requests to weft_wait() before "
-                           "weft_comm_free()",
-                           comm->name);
-    else if (status == WEFT_OK) /* else its memory stays until the end, since others may still look at it */
-        comm_make_release(comm);
-    progress_leave(context);
-    return error.status == WEFT_OK ? status : context_note(context, &error);
-}
-
-weft_status comm_leave_world(weft_context *context)
-{
-    const struct call call = {.collective = COLLECTIVE_BARRIER, .purpose = CALL_FINALIZE};
-    uint32_t noted = 0;
-    progress_enter(context);
-    for (weft_comm *comm = context->comms; comm && noted < OPERATION_LOG_ENTRIES / 2; comm = comm->next)
-        if (comm != context->world && !comm->retired) {
-            log_departure(comm, CALL_FINALIZE);
-            noted++;
-        }
-    struct trace *trace = context->trace; /* this is not the program's operation */
-    context->trace = NULL;
-    progress_leave(context);
-    weft_status status = context->world ? request_run(context->world, &call) : WEFT_OK;
-    progress_enter(context);
-    context->trace = trace;
-    progress_leave(context);
     return status;
 }

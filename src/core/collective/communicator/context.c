@@ -64,7 +64,7 @@ void weft_process_close(weft_process *process)
 
 /* ---- opening ---- */
 
-/* What the collectives add to a rank's endpoint info. */
+/* The collectives' part of a rank's endpoint info. */
 struct extra {
     uint8_t fabric; /* it asked for a provider by name */
     uint8_t traces;
@@ -112,7 +112,7 @@ bool context_same_kernel(const struct endpoint_info *a, const struct endpoint_in
 }
 
 weft_status context_make_endpoint(weft_context *context, struct control **control, struct endpoint_info *endpoint,
-                              struct error *error)
+                                  struct error *error)
 {
     const weft_config *config = &context->config;
     weft_status status = endpoint_info_begin(endpoint, context->rank, config->node, error);
@@ -146,7 +146,7 @@ weft_status context_make_endpoint(weft_context *context, struct control **contro
     return control_open(&settings, interface, control, endpoint, error);
 }
 
-/* The listener of the control plane stays open: after a failure the survivors meet there. */
+/* The listener of the control plane stays open: after a failure the survivors regroup there. */
 static weft_status prepare_regrouping(weft_context *context, struct error *error)
 {
     context->first = malloc(context->ranks * sizeof *context->first);
@@ -187,7 +187,7 @@ static weft_status context_meet(weft_context *context, struct error *error)
 }
 
 weft_status context_allgather(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
-                             struct error *error)
+                              struct error *error)
 {
     uint32_t *members = malloc(context->ranks * sizeof *members);
     void *all = malloc((size_t)context->ranks * bytes);
@@ -501,7 +501,7 @@ weft_status weft_finalize(weft_context *context)
         status = status == WEFT_OK ? written : status;
     }
     if (context_status(context) == WEFT_OK && !control_failed(context->control)) {
-        /* Nobody's memory goes before everybody is done with it. */
+        /* No memory is freed before all ranks are done with it. */
         uint8_t nothing = 0;
         void *all = NULL;
         weft_status told = context_allgather(context, "finalize", &nothing, 1, &all, &error);

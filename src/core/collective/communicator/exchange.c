@@ -54,8 +54,8 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
 }
 
 /*
- * Take the lines that the next contribution will be written to, if it is like this one, from those who have read them:
- * while others are awaited it costs nothing, and when they are written each would be waited for in turn.
+ * Prefetch the lines that the next contribution will be written to, if it is like this one, from the ranks that have
+ * read them: while waiting this costs nothing, and at the time of writing each would be waited for in turn.
  */
 static void expect_next(const struct exchange_operation *operation, uint64_t bytes)
 {
@@ -116,8 +116,8 @@ enum exchange_sight exchange_look(const struct exchange_operation *operation, ui
 }
 
 /*
- * What a rank gave. This rank's own is read from its buffer: a line that others have read may have moved to their
- * cache, and to fetch it back costs as much as the exchange itself.
+ * A rank's contribution. This rank's own is read from its buffer: a line that others have read may have moved to their
+ * cache, and fetching it back costs as much as the exchange itself.
  */
 static const char *given_by(const struct exchange_operation *operation, uint32_t rank)
 {
@@ -193,7 +193,7 @@ static enum exchange_sight look_for_a_while(const struct exchange_operation *ope
     uint32_t looked = 0, looks = operation->comm->context->progress.crowded ? 1 : LOOKS;
     enum exchange_sight sight = exchange_look(operation, &looked);
     for (uint32_t i = 1; sight == EXCHANGE_WAITS && i < looks; i++) {
-        clock_pause(); /* who looks all the time takes the line away from who is about to write it */
+        clock_pause(); /* constant polling takes the line away from the rank that is about to write it */
         sight = exchange_look(operation, &looked);
     }
     return sight;

@@ -37,7 +37,7 @@ void loaded_schedules_free(struct loaded_schedules *loaded)
     *loaded = (struct loaded_schedules){0};
 }
 
-/* What each rank says of its file. */
+/* Each rank's result of reading its file. */
 struct loaded {
     uint64_t status, hash;
 };
@@ -63,7 +63,7 @@ static weft_status loaded_schedules_prove(const weft_comm *comm, const struct sc
     return status;
 }
 
-/* Ask everybody how it went: all have the same text, and it is right, or nobody takes it. */
+/* All-gather the results: all ranks have the same valid text, or none accepts it. */
 static weft_status loaded_schedules_agree(weft_comm *comm, const struct loaded *mine, struct error *error)
 {
     struct loaded *all = malloc((size_t)comm->size * sizeof *all);

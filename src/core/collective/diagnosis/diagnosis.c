@@ -13,12 +13,11 @@
 #include <string.h>
 
 #define STUCK_SECONDS   1.0
-#define LOOK_INTERVAL   500000000u  /* ns between looks at a standstill */
+#define LOOK_INTERVAL   500000000u  /* ns between looks at a stalled operation */
 #define SURVEY_INTERVAL 5000000000u /* ns to the next look after all ranks have been asked */
 #define ANSWER_LIMIT    2000000000u /* ns to wait for a log */
-#define PATIENCE        3000000000u /* ns to wait for a rank that can say more about a mismatch */
-#define ASK_AGAIN       20000000u   /* ns between rounds of questions meanwhile */
-#define SENTENCE_BYTES  ERROR_TEXT_BYTES
+#define PATIENCE        3000000000u /* ns to wait for a rank that may give a better message about a mismatch */
+#define ASK_AGAIN       20000000u   /* ns between rounds of questions while waiting */
 
 /* ---- describing ---- */
 
@@ -51,7 +50,7 @@ static void end_job(weft_context *context, weft_status status, const char *messa
 static void end_with_mismatch(weft_context *context, const struct diagnosis_operation *mine,
                               const struct diagnosis_operation *theirs)
 {
-    char message[SENTENCE_BYTES], place[128], name[128], other[128];
+    char message[ERROR_TEXT_BYTES], place[128], name[128], other[128];
     snprintf(
         message, sizeof message,
         "ranks disagree: %s calls %s as %s, %s calls %s; all ranks of a communicator must make the same calls in the "
@@ -61,11 +60,11 @@ static void end_with_mismatch(weft_context *context, const struct diagnosis_oper
     end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
-/* A rank gives other than what another one expects of it, in the operation `mine`; both are world ranks. */
+/* In operation `mine` a rank sends something else than another expects; both are world ranks. */
 static void end_with_counts(weft_context *context, const struct diagnosis_operation *mine, uint32_t giver,
                             uint64_t given, weft_type given_type, uint32_t taker, uint64_t taken, weft_type taken_type)
 {
-    char message[SENTENCE_BYTES], place[128], name[128], other[128];
+    char message[ERROR_TEXT_BYTES], place[128], name[128], other[128];
     snprintf(message, sizeof message,
              "ranks disagree: in %s (%s) %s gives %" PRIu64 " %s to %s, which expects %" PRIu64
              " %s of it; the counts and types of both must be equal",
@@ -75,12 +74,12 @@ static void end_with_counts(weft_context *context, const struct diagnosis_operat
     end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
-/* It will never come to this operation. */
+/* It will never join this operation. */
 static void end_with_departure(weft_context *context, const struct diagnosis_operation *waits, uint32_t rank,
                                const struct operation_entry *departure)
 {
     const bool finalizes = departure->collective == COLLECTIVES + CALL_FINALIZE;
-    char message[SENTENCE_BYTES], place[128], name[128], other[128];
+    char message[ERROR_TEXT_BYTES], place[128], name[128], other[128];
     snprintf(message, sizeof message,
              "%s called %s without its part in an operation: %s waits for it in %s (%s); all ranks of a communicator "
              "must make the same calls in the same order",
@@ -90,7 +89,7 @@ static void end_with_departure(weft_context *context, const struct diagnosis_ope
     end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
-/* Two ranks make subsets of one communicator, each with the other. */
+/* Two ranks make different subsets of one communicator that both include the other. */
 static void end_with_lists(weft_context *context, const struct diagnosis_operation *mine,
                            const struct diagnosis_operation *theirs)
 {
@@ -102,8 +101,8 @@ static void end_with_lists(weft_context *context, const struct diagnosis_operati
 static void end_with_cycle(weft_context *context, uint32_t first)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
-    char message[SENTENCE_BYTES];
-    size_t used = (size_t)snprintf(message, sizeof message, "blocking calls cross, so that nobody can go on: ");
+    char message[ERROR_TEXT_BYTES];
+    size_t used = (size_t)snprintf(message, sizeof message, "blocking calls cross, so that no rank can continue: ");
     for (uint32_t i = first; i < diagnosis->link_count && used < sizeof message; i++) {
         const struct diagnosis_operation *link = &diagnosis->links[i];
         char place[128];
@@ -118,8 +117,8 @@ static void end_with_cycle(weft_context *context, uint32_t first)
 }
 
 /*
- * "rank 3 on host alpha, which ...": the last of those who wait for one another, and what its log (NULL: it did not
- * answer) shows it to be doing.
+ * "rank 3 on host alpha, which ...": the last of the chain of waiting ranks, and its activity according to its log
+ * (NULL: it did not answer).
  */
 static char *culprit_name(const weft_context *context, const struct operation_log *log, char *text, size_t size)
 {
@@ -146,7 +145,7 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *mine = &diagnosis->links[0];
-    char message[SENTENCE_BYTES], place[128], culprit[512], name[128];
+    char message[ERROR_TEXT_BYTES], place[128], culprit[512], name[128];
     snprintf(message, sizeof message, "%s: %s (%s) waited %.3g s, its time limit, for %s",
              context_rank_name(context, mine->rank, name, sizeof name), mine->text,
              place_name(mine, place, sizeof place), diagnosis->waited,
@@ -154,7 +153,7 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
     end_job(context, WEFT_ERROR_TIMEOUT, message);
 }
 
-/* The one line that the library writes by itself: waiting is no error, and somebody should know. */
+/* The library's only output of its own: waiting is not an error, but should be visible. */
 static void warn_of_late(weft_context *context, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
@@ -168,7 +167,7 @@ static void warn_of_late(weft_context *context, const struct operation_log *log)
 
 /* ---- reporting, with the progress_lock ---- */
 
-/* Describe the request as the log would, whether it is still in it or not. */
+/* Describe the request as the log would, even if it is no longer in it. */
 static struct diagnosis_operation operation_of_request(const struct weft_request *request)
 {
     const weft_comm *comm = request->comm;
@@ -264,7 +263,7 @@ static const struct operation_entry *counterpart(const weft_context *context, co
 {
     if (!(mine->communicator & COMM_MESSAGES))
         return operation_log_find(log, mine->communicator, mine->sequence);
-    /* The peer's entries of messages count between two ranks; the one that fits worst is the newest not done. */
+    /* A peer numbers its messages per pair of ranks. Without a match, the newest that is not done fits best. */
     const struct operation_entry *found = NULL;
     for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
         const struct operation_entry *entry = &log->entries[i];
@@ -276,8 +275,8 @@ static const struct operation_entry *counterpart(const weft_context *context, co
 }
 
 /*
- * Where this rank and another first went apart in the communicator that the mismatch was seen in: that may be an
- * operation before the one that stumbled over it. Both as their ranks' logs have them.
+ * The first operation in which this rank and another disagree, in the communicator of the mismatch: it may be earlier
+ * than the one that detected it. Both as in their ranks' logs.
  */
 static bool first_disagreement(const weft_context *context, uint32_t rank, const struct operation_log *log,
                                struct diagnosis_operation *ours, struct diagnosis_operation *theirs)
@@ -304,9 +303,8 @@ static bool first_disagreement(const weft_context *context, uint32_t rank, const
 static uint32_t unasked(const struct diagnosis *diagnosis);
 
 /*
- * In an allgatherv all ranks know all counts, and some differ: the log of each member tells what it gives. `entry` is
- * rank's (NULL: none is known). A rank that sends what this one does not expect
- * is named; otherwise the next is asked.
+ * In an allgatherv all ranks know all counts, and some differ: each member's log has what it sends. `entry` is rank's
+ * (NULL: unknown). A rank that sends something else than this one expects is named; otherwise the next is asked.
  */
 static void compare_counts(weft_context *context, uint32_t rank, const struct operation_entry *entry)
 {
@@ -330,7 +328,7 @@ static void compare_counts(weft_context *context, uint32_t rank, const struct op
         return;
     struct diagnosis_operation theirs = diagnosis->links[1];
     if (clock_now() < diagnosis->patience) {
-        /* What they give is what this rank expects: the other one can say what it expects, and of whom. */
+        /* They send what this rank expects: the other rank can say what it expects, and from which rank. */
         diagnosis->link_count = 1;
         diagnosis->ask_after = clock_now() + ASK_AGAIN;
         return;
@@ -368,7 +366,7 @@ static bool lacks_message(const struct diagnosis_operation *mine, const struct o
     return complete;
 }
 
-/* The entry by which a rank has left the communicator before this operation; or NULL. */
+/* The entry of a rank's departure from the communicator before this operation; or NULL. */
 static const struct operation_entry *departure_before(const struct diagnosis *diagnosis,
                                                       const struct diagnosis_operation *waits,
                                                       const struct operation_log *log)
@@ -382,8 +380,8 @@ static const struct operation_entry *departure_before(const struct diagnosis *di
 }
 
 /* A rank has left the communicator of `waits`, or made another call there: end the job. False: neither. */
-static bool end_with_stranger(weft_context *context, const struct diagnosis_operation *waits, uint32_t rank,
-                              const struct operation_log *log)
+static bool end_with_deviation(weft_context *context, const struct diagnosis_operation *waits, uint32_t rank,
+                               const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     const struct operation_entry *departure = departure_before(diagnosis, waits, log);
@@ -407,7 +405,7 @@ static bool end_with_stranger(weft_context *context, const struct diagnosis_oper
     return true;
 }
 
-/* Ask the next of the members that nobody has asked, if there is one. */
+/* Ask the next member that has not been asked, if there is one. */
 static void diagnosis_survey(struct diagnosis *diagnosis)
 {
     uint32_t next = diagnosis->links[0].communicator & COMM_MESSAGES ? 0 : unasked(diagnosis);
@@ -422,13 +420,13 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *last = &diagnosis->links[diagnosis->surveys ? 0 : diagnosis->link_count - 1];
-    if (end_with_stranger(context, last, rank, log))
+    if (end_with_deviation(context, last, rank, log))
         return;
     const struct operation_entry *same = counterpart(context, last, log);
     const struct operation_entry *next = operation_log_blocking(log);
-    const bool done = same && same->phase == OPERATION_DONE; /* what it has given is on its way */
+    const bool done = same && same->phase == OPERATION_DONE; /* its messages are on their way */
     if (diagnosis->link_count == DIAGNOSIS_LINKS || (!diagnosis->surveys && (done || !next || !next->awaited))) {
-        give_up_for_now(diagnosis); /* it computes: merely late */
+        give_up_for_now(diagnosis); /* it computes: only late */
         return;
     }
     struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count];
@@ -480,7 +478,7 @@ static bool is_linked(const struct diagnosis *diagnosis, uint32_t rank)
     return false;
 }
 
-/* A member of the communicator that nobody has asked, + 1; 0: there is none. */
+/* A member of the communicator that has not been asked, + 1; 0 if there is none. */
 static uint32_t unasked(const struct diagnosis *diagnosis)
 {
     for (uint32_t i = 0; i < diagnosis->member_count; i++)
@@ -490,9 +488,9 @@ static uint32_t unasked(const struct diagnosis *diagnosis)
 }
 
 /*
- * Whether another rank is to be asked: who this one itself waits for, in this very operation or in an earlier one of
- * the same communicator. Where two wait for one another, each in another lane, or this one is done, it is a third who
- * has not come: the others are asked in turn. Where all have come, the first one's word counts.
+ * Whether to ask another rank: the one that this one waits for, in this operation or an earlier one of the same
+ * communicator. Where two wait for each other in different lanes, or this one is done, a third rank is missing: the
+ * others are asked in turn. If all have joined, the first one's answer is used.
  */
 static bool diagnosis_pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
@@ -519,7 +517,7 @@ static bool diagnosis_pass_on(weft_context *context, uint32_t rank, const struct
     return true;
 }
 
-/* In gatherv and alltoallv a message has shown that two ranks disagree about what one gives to the other. */
+/* In gatherv and alltoallv a message has shown that two ranks disagree on their counts. */
 static void end_with_message(weft_context *context, const struct diagnosis_operation *theirs)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;

@@ -210,7 +210,7 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
 
 /* ---- from preparation to the end ---- */
 
-/* A request for this call, bound; nobody's yet. */
+/* A request for this call, bound, in no queue yet. */
 static weft_status execution_make(weft_comm *comm, const struct call *call, struct schedule_entry *entry,
                                   uint64_t block_bytes, struct weft_request **result, struct error *error)
 {

@@ -60,7 +60,7 @@ static enum step_result message_step_begin(struct weft_request *request, struct 
     return STEP_COMPLETE;
 }
 
-/* What arrived is combined with what was here. */
+/* Combine the received data with the local data. */
 static void message_step_reduce(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     const struct call *call = request->call;

@@ -25,7 +25,10 @@ static uint64_t counter_of(const struct weft_request *request, uint32_t rank, ui
     return atomic_load_explicit(&line->counter, memory_order_acquire);
 }
 
-/* The line that the next shared-memory operation publishes is in the caches of those who read it two operations ago. */
+/*
+ * The line that the next shared-memory operation publishes is in the caches of the ranks that read it two operations
+ * ago.
+ */
 void execution_shm_prefetch(const weft_comm *comm)
 {
 #if defined(__x86_64__)
@@ -37,8 +40,8 @@ void execution_shm_prefetch(const weft_comm *comm)
 /* ---- beginning ---- */
 
 /*
- * Whether local ranks, which are seen to have begun operation `number`, have made the same calls up to the last that the
- * history keeps. Nobody is so far ahead that it could have been overwritten: 64 operations, where 30 are the most.
+ * Whether local ranks, which have begun operation `number`, have made the same calls up to the last one in the history.
+ * No rank is so far ahead that it could have been overwritten: it holds 64 operations, and 30 is the most.
  */
 static bool have_one_history(weft_comm *comm, uint64_t number)
 {
@@ -99,7 +102,7 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
     places->stride = exposed + spread;
     if (!places->stride)
         return WEFT_OK;
-    /* What passes through another core's caches before a line comes round again is of all its local ranks together. */
+    /* What passes through another core's caches before a line is reused counts all its local ranks together. */
     const uint64_t kept = comm->context->kept_bytes / comm->local_peer_count;
     places->slots = kept / places->stride;
     if (places->slots < schedule->slots)
@@ -250,8 +253,7 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
 
 /* ---- where local ranks' chunks lie ---- */
 
-/* Offset of a chunk in a row of blocks that are `stride` bytes apart and of which the present segment begins at
- * `begin`. */
+/* Offset of a chunk in an array of blocks that are `stride` bytes apart; the current segment begins at `begin`. */
 static uint64_t chunk_offset(const struct weft_request *request, const struct lane *lane, uint32_t chunk,
                              uint64_t stride, uint64_t begin)
 {
@@ -408,7 +410,7 @@ static void shm_step_deliver(struct weft_request *request, struct lane *lane, co
 {
     uint64_t bytes = execution_step_bytes(request, lane, step);
     if (own_line(request)->places.output != HEAP_NOWHERE || !bytes)
-        return; /* stored already by who spread it */
+        return; /* already stored by the rank that spread it */
     const struct shared_places *places = &line_of(request, step->peer)->places;
     copy_bytes(execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk),
                request->comm->bases[step->peer] + atomic_load_explicit(&places->spread, memory_order_relaxed) +

@@ -15,7 +15,7 @@
 #define SIZES        3
 #define VARIED_LEAST 8 /* of what is varied, at the largest size: 2, 4 and 8 are simulated */
 
-/* What is counted: ranks of a node, nodes of a leaf, leaves of a pod. */
+/* The counts of a shape: ranks per node, nodes per leaf, leaves per pod. */
 enum { RANKS, NODES, LEAVES, COUNTS };
 
 /* How many there are, at most, and how many of each shall stay. */
@@ -47,9 +47,9 @@ static uint32_t largest(const struct schedule_shape *shape, uint32_t level)
 }
 
 /*
- * What is left of the shape when the largest of the sizes has at most `most` ranks: one count, *varied, stays so large
- * that it can be halved twice more; the others shrink if they must. Ranks of a node go first: what costs is between
- * nodes. Powers of two stay, since what they are not costs extra rounds.
+ * Reduce the shape so that the largest size has at most `most` ranks: one count, *varied, stays large enough to be
+ * halved twice more; the others shrink if they must. Ranks per node shrink first, because the cost is between nodes.
+ * Powers of two stay powers of two, because other counts cost extra rounds.
  */
 static struct thinning choose_thinning(const struct schedule_shape *shape, uint32_t most, uint32_t *varied)
 {
@@ -142,7 +142,7 @@ static double extrapolate(const double seconds[SIZES], double doublings)
     return price;
 }
 
-/* What `thinning` leaves of the shape, simulated; *simulated is how many of `varied` it has. HUGE_VAL: nothing like it.
+/* Simulate the shape reduced by `thinning`; *simulated is its count of `varied`. HUGE_VAL: no such shape.
  */
 static weft_status simulate_thinned(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                     const struct simulated_cluster *cluster, struct thinning thinning, uint32_t varied,

@@ -60,7 +60,7 @@ weft_status tuner_simulate(const struct algorithm *algorithm, const struct sched
     return status;
 }
 
-/* Why an algorithm is no candidate, or NULL. */
+/* Why an algorithm is not a candidate, or NULL. */
 static const char *refusal(const struct algorithm *algorithm, const struct schedule_shape *shape)
 {
     const char *reason = algorithm_refuses(algorithm, shape);

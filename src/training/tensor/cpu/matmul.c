@@ -3,7 +3,6 @@
 
 #include "core/topology/limits.h"
 
-
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <signal.h>
