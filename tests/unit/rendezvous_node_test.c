@@ -217,7 +217,7 @@ static void the_end_of_who_is_above_is_told(void **state)
     close(joined[0].client.stop);
     assert_int_equal(guest_end(&joined[1]), WEFT_ERROR_PEER);
     assert_non_null(
-        strstr(joined[1].error.text, "through which rank 1 meets the others ended before all 3 ranks had met"));
+        strstr(joined[1].error.text, "through which rank 1 joins ended before all 3 ranks had joined"));
     for (uint32_t rank = 0; rank < 3; rank++) /* and all may come again */
         guest_start_in_node(&joined[rank], &place, rank, 3, 2, 20);
     expect_all(joined, 3);

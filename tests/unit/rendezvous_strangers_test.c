@@ -193,7 +193,7 @@ static void a_malformed_card_is_told(void **state)
         }
         while (stream_wants_write(&stream))
             assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
-        assert_true(reported(&place, "sent something that is no endpoint info: its connection was ended"));
+        assert_true(reported(&place, "sent malformed endpoint info: its connection was ended"));
         assert_true(closes(stream.descriptor));
         stream_end(&stream);
         guest_start(&joiner, &place, 0, 1, "right", 20);

@@ -185,7 +185,7 @@ static void who_does_not_gather_is_named(void **state)
         pthread_join(all[rank].thread, NULL);
         assert_int_equal(all[rank].status, WEFT_ERROR_TIMEOUT);
         assert_non_null(
-            strstr(all[rank].error.text, "rank 4 has not brought its endpoint infos to rank 1 within 0.5 s"));
+            strstr(all[rank].error.text, "rank 4 has not sent its endpoint info to rank 1 within 0.5 s"));
     }
     for (uint32_t rank = 0; rank < 9; rank++)
         rendezvous_close(all[rank].rendezvous);

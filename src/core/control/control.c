@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life, failure and farewell of the control plane. */
+/* The control plane's progress, failure and end. */
 #include "core/control/control.h"
 
 #include "base/clock.h"
@@ -45,7 +45,7 @@ static weft_status control_descriptors_open(struct control *control, const char 
     if (status == WEFT_OK &&
         snprintf(endpoint->control, sizeof endpoint->control, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address,
                  port) >= (int)sizeof endpoint->control)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "the address %s is too long for a endpoint info", address);
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "the address %s is too long for an endpoint info", address);
     return status;
 }
 
@@ -295,7 +295,7 @@ static void control_fail_dead_peer(struct control *control, const struct link *l
 /* ---- receiving ---- */
 
 /* Pass READY up once all children's subtrees are leaving, and RELEASE down once the parent has released this rank. */
-static void control_farewell_advance(struct control *control)
+static void control_closing_advance(struct control *control)
 {
     if (!control->closing || control->release_seen)
         return;
@@ -381,11 +381,11 @@ static bool control_handle(struct control *control, struct link *link, const str
         return control_left_handle(control, link, frame);
     case CONTROL_READY:
         link->ready = true;
-        control_farewell_advance(control);
+        control_closing_advance(control);
         return true;
     case CONTROL_RELEASE:
         link->released = true;
-        control_farewell_advance(control);
+        control_closing_advance(control);
         return true;
     case CONTROL_GATHER:
         control->exchange_frames++;
@@ -528,9 +528,12 @@ int control_progress(struct control *control)
     return next == UINT64_MAX ? -1 : (int)(next / 1000000) + 1;
 }
 
-/* ---- farewell ---- */
+/* ---- closing ---- */
 
-/* Give neighbors time to read the last frames: closing a socket that has unread bytes resets it, and the frames are lost. */
+/*
+ * Give neighbors time to read the last frames: closing a socket that has unread bytes resets it, and the frames are
+ * lost.
+ */
 static void control_sent_drain(struct control *control)
 {
     uint64_t end = clock_after(LINGER_SECONDS);
@@ -570,7 +573,7 @@ void control_close(struct control *control)
         plane_flood(control, CONTROL_LEAVING, buffer_begin(&payload), buffer_size(&payload), NULL);
         buffer_free(&payload);
     }
-    control_farewell_advance(control);
+    control_closing_advance(control);
     pthread_mutex_unlock(&control->lock);
     while (!control->release_seen && !control_failed(control)) {
         int timeout = control_progress(control);

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PENDING_MOST         64 /* accepted connections that have not yet proved who they are */
+#define PENDING_MOST         64 /* accepted connections that are not yet authenticated */
 #define ACCEPTED_AT_ONCE     16 /* so that each is heard before others can take its place */
 #define ATTEMPTS_MOST        100
 #define ATTEMPT_MILLISECONDS 10
 #define FAREWELL_SECONDS     2.0 /* to report a failure to neighbors that are still authenticating */
 
-/* What exists only while the tree is being built. */
+/* State that exists only while the tree is being built. */
 struct building {
     struct control *control;
     struct stream_identity identity;
@@ -84,8 +84,10 @@ static void connect_pending_remove(struct building *building, uint32_t index)
             (building->pending_count - index) * sizeof building->pending[0]);
 }
 
-/* When there are too many, the oldest goes: a stranger that holds connections open keeps nobody out, and a child that
- * loses its place comes again. */
+/*
+ * When there are too many, the oldest is dropped: a connection that is held open cannot keep ranks out, and a child
+ * that loses its connection connects again.
+ */
 static void connect_pending_accept(struct building *building)
 {
     for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
@@ -105,7 +107,7 @@ static void connect_pending_accept(struct building *building)
     }
 }
 
-/* Go on with the greeting of an accepted connection; once it is done, it becomes the link of a child. */
+/* Advance the handshake of an accepted connection; when done, it becomes the link of a child. */
 static weft_status connect_pending_greet(struct building *building, uint32_t index, struct error *error)
 {
     struct control *control = building->control;
@@ -120,7 +122,7 @@ static weft_status connect_pending_greet(struct building *building, uint32_t ind
         link->stream = *stream;
         status = connect_link_open(building, link, error);
     } else {
-        stream_end(stream); /* a stranger, or of another job */
+        stream_end(stream); /* another program, or another job */
     }
     connect_pending_remove(building, index);
     return status;
@@ -146,7 +148,7 @@ static weft_status connect_parent_greet(struct building *building, struct error 
     if (status == WEFT_OK)
         return WEFT_OK;
     if (link->stream.state == STREAM_ENDED && building->attempts++ < ATTEMPTS_MOST) {
-        /* Dead, or it took this connection for a stranger's among many: who is dead does not listen. */
+        /* Dead, or it dropped this connection among too many: a dead rank does not listen. */
         stream_end(&link->stream);
         poll(NULL, 0, ATTEMPT_MILLISECONDS);
         status = connect_tree_parent(building, error);
@@ -161,7 +163,7 @@ static weft_status connect_parent_greet(struct building *building, struct error 
     return error_set(error, status, "%s", reason.text);
 }
 
-/* Wait for something to happen to the listener, to greetings or to links, and handle it. */
+/* Wait for an event on the listener, handshakes or links, and handle it. */
 static weft_status connect_tree_advance(struct building *building, uint64_t deadline, struct error *error)
 {
     struct control *control = building->control;

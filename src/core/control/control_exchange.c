@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-gather of small blobs: members give theirs to the first member, who sends everybody the table. What passes
- * through the tree when all ranks are members is control_gather.c's. */
+/*
+ * All-gather of small blobs: members send theirs to the first member, which sends the table to all. When all ranks are
+ * members, control_gather.c passes both through the tree.
+ */
 #include "base/clock.h"
 #include "core/control/internal/plane.h"
 
@@ -9,14 +11,16 @@
 #include <string.h>
 
 #define HURRY_SECONDS 0.5 /* for what others hold of their subtrees to come, when the time is over */
-#define GRACE_SECONDS 2.0 /* members wait a little longer than who gathers: that one's message says who is missing */
+#define GRACE_SECONDS                                                                                                  \
+    2.0 /* members wait a little longer than the gathering one, whose message says which are
+                             missing */
 
 /* An exchange in which this rank takes part, or for which a blob has come before this rank has called. */
 struct exchange {
     struct exchange *next;
     uint64_t key;
     uint32_t count, size;
-    const uint32_t *members; /* of the caller, who is waiting; NULL: has not called yet */
+    const uint32_t *members; /* of the waiting caller; NULL: it has not called yet */
     uint8_t *table;          /* count x size */
     bool *given;
     uint32_t missing;
@@ -75,7 +79,7 @@ void exchange_free_all(struct control *control)
         control_exchange_free(control, control->exchanges);
 }
 
-/* What CONTROL_TABLE and CONTROL_SPREAD tell. */
+/* The content of CONTROL_TABLE and CONTROL_SPREAD. */
 static void control_exchange_outcome_put(const struct exchange *exchange, struct buffer *payload)
 {
     buffer_put_u64(payload, exchange->key);
@@ -85,7 +89,7 @@ static void control_exchange_outcome_put(const struct exchange *exchange, struct
         buffer_put(payload, exchange->table, (size_t)exchange->count * exchange->size);
 }
 
-/* The one who gathers has reached an outcome: tell the members. */
+/* The gathering member has a result: send it to the members. */
 static void control_exchange_conclude(struct control *control, struct exchange *exchange)
 {
     if (exchange->ended)
@@ -187,7 +191,7 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     if (!exchange || exchange->ended)
         return true; /* it was given up in the meantime */
     if (status == WEFT_OK && !exchange->members)
-        return false; /* nobody can have gathered what this rank has not given */
+        return false; /* it cannot have gathered what this rank has not sent */
     size_t size = (size_t)exchange->count * exchange->size;
     const uint8_t *table = status == WEFT_OK ? reader_bytes(&reader, size) : NULL;
     if (status == WEFT_OK && !table)
@@ -206,12 +210,12 @@ bool exchange_receive_spread(struct control *control, const struct link *from, s
     struct reader key = reader;
     gather_forget(control, reader_u64(&key));
     if (key.bad || !exchange_receive_table(control, reader))
-        return false; /* and nobody else shall take this rank for its author */
+        return false; /* so that no other rank takes this rank for its author */
     plane_flood(control, CONTROL_SPREAD, reader.bytes, reader.left, from);
     return true;
 }
 
-/* Send this rank's blob to the member who gathers. */
+/* Send this rank's blob to the gathering member. */
 static void control_exchange_give(struct control *control, const struct exchange *exchange, uint32_t index,
                                   const void *blob)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What this rank holds of its subtree under one key. */
+/* This rank's part of its subtree under one key. */
 struct gathering {
     struct gathering *next;
     uint64_t key;

@@ -13,7 +13,7 @@
 #define FILE_MOST        (64u << 10)
 #define VERSION_1_NO_END ((uint64_t)1 << 62) /* version 1 writes "no limit" as the largest page-aligned number */
 
-/* The content of directory/name, which the caller frees; NULL if there is none. */
+/* The content of directory/name, which the caller frees; NULL if it does not exist. */
 static char *control_group_read_text(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES];

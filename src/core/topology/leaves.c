@@ -8,8 +8,10 @@
 
 /* ---- rounds ---- */
 
-/* A round robin: with an odd number of places, those whose numbers add up to the round meet; who would meet itself
- * meets the last node where the number of nodes is even, else nobody. */
+/*
+ * A round robin: with an odd number of places, those whose numbers add up to the round are partners. The one that would
+ * be its own partner gets the last node if the number of nodes is even, otherwise none.
+ */
 
 uint32_t leaves_rounds(uint32_t nodes)
 {
@@ -154,7 +156,7 @@ static double leaves_median_of(const struct leaves_measured *measured, const uin
     return count ? leaves_median(values, count) : 0;
 }
 
-/* What the nodes of a leaf carried together to other leaves in the best of all rounds; the median over leaves. */
+/* The rate of all nodes of a leaf together to other leaves in the best round; the median over leaves. */
 static double uplink_of(const struct leaves_measured *measured, const uint32_t *leaf, uint32_t leaves, double *values)
 {
     uint32_t n = measured->nodes;

@@ -266,7 +266,7 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
     if (status != WEFT_OK)
         return status;
     fabric_endpoint_info(context->fabric, &mine);
-    status = context_allgather(context, "fabric endpoint infos", &mine, sizeof mine, (void **)&all, error);
+    status = context_allgather(context, "fabric endpoint info", &mine, sizeof mine, (void **)&all, error);
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
         if (!shm_reaches(context->shm, r))
             status = fabric_connect(context->fabric, r, &all[r], error);

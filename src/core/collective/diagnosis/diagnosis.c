@@ -165,7 +165,7 @@ static void warn_of_late(weft_context *context, const struct operation_log *log)
     atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
 }
 
-/* ---- reporting, with the progress_lock ---- */
+/* ---- reporting, with the progress lock ---- */
 
 /* Describe the request as the log would, even if it is no longer in it. */
 static struct diagnosis_operation operation_of_request(const struct weft_request *request)

@@ -25,7 +25,7 @@
 #define HELD_TIME      2000000000u /* ns that an error of the network waits for its cause to be named */
 #define HELPER_ROUNDS  50u
 
-/* ---- the progress_lock ---- */
+/* ---- the progress lock ---- */
 
 static bool progress_lock_try(struct progress *progress)
 {
@@ -246,7 +246,7 @@ static bool is_idle(weft_context *context, bool *network_wakes)
     return true;
 }
 
-/* Sleep with the progress_lock in hand, until something may have come or somebody wants the progress_lock. */
+/* Sleep with the progress lock in hand, until something may have come or somebody wants the progress lock. */
 static void caller_sleep(weft_context *context)
 {
     struct progress *progress = &context->progress;

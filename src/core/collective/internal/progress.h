@@ -28,7 +28,7 @@ struct progress {
     _Atomic uint32_t wanted;        /**< threads that wait for it */
     _Atomic uint32_t sleeping;      /**< the holder sleeps in poll */
     _Atomic uint32_t operations;    /**< in flight */
-    bool asleep;                    /**< local peers ring the doorbell (guarded by the progress_lock) */
+    bool asleep;                    /**< local peers ring the doorbell (guarded by the progress lock) */
     bool crowded;                   /**< ranks outnumber cores: never spin */
     uint32_t shared; /**< not 0: another thread was seen on this core; do not spin for this many yields */
     int caller_wake; /**< eventfd: ends a caller's sleep */

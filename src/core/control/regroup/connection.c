@@ -17,7 +17,7 @@
 #define TICK             40000000u   /* ns between signs of life */
 #define SILENCE          500000000u  /* ns without one: it is stopped, or out of reach */
 #define CROWDED_SILENCE  3000000000u /* of a process of this host that would run if it were let */
-#define STRANGERS        64          /* connections that have not yet said who they are */
+#define STRANGERS        64          /* connections that are not yet authenticated */
 #define ACCEPTED_AT_ONCE 16          /* so that each is heard before others can take its place */
 
 static struct stream_identity identity_of(const struct regroup *regroup)
@@ -109,8 +109,10 @@ void regroup_connection_begin(struct regroup *regroup, uint32_t rank)
         connection->connecting = true;
 }
 
-/* When there are too many unauthenticated connections, end the oldest: a stranger cannot keep ranks out, and a rank that
- * loses its connection connects again. The list begins with the newest. */
+/*
+ * When there are too many unauthenticated connections, end the oldest: a stranger cannot keep ranks out, and a rank
+ * that loses its connection connects again. The list begins with the newest.
+ */
 static void regroup_connection_end_oldest_stranger(struct regroup *regroup)
 {
     struct regroup_connection *oldest = NULL;

@@ -15,7 +15,7 @@
 #define WINDOW            4           /* lower ranks that are called at a time */
 #define GRACE             30000000u   /* ns that a leader lets others join by themselves before it calls them */
 #define QUIET_LIMIT       5000000000u /* ns beyond the limit for a rank that is left out to come to rest */
-#define AFTERLIFE         2000000000u /* ns that connections are kept after a decision, for those who still listen */
+#define AFTERLIFE         2000000000u /* ns that connections stay open after a decision, for peers that still read */
 #define EVENTS            64
 
 /* ---- opening ---- */
@@ -89,7 +89,7 @@ void regroup_decide(struct regroup *regroup, weft_status status, const char *mes
         error_set(&regroup->outcome, status, "%s", message);
 }
 
-/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the endpoint infos. */
+/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the endpoint info. */
 static bool regroup_read_table(const struct regroup *regroup, const uint8_t *bytes, size_t size, uint32_t *epoch,
                                uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **endpoints)
 {
@@ -142,7 +142,7 @@ bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
 
 void regroup_follow(struct regroup *regroup, uint32_t leader)
 {
-    /* Who is known to be gone is not followed on hearsay: the other will find out, or tell the outcome. */
+    /* A rank known to be gone is not followed on another's word: that rank will find out, or send the result. */
     if (regroup->bound == leader || regroup->decided || regroup->peers[leader].state != REGROUP_PEER_UNKNOWN)
         return;
     regroup->bound = leader;
@@ -208,7 +208,7 @@ static bool regroup_rank_is_awaited(struct regroup *regroup, uint32_t rank, uint
     return peer->state == REGROUP_PEER_UNKNOWN;
 }
 
-/* Whether those who have joined may go on without those who may live beyond a broken network. */
+/* Whether those that have joined may continue without those that may be alive beyond a partition. */
 static bool regroup_is_larger_side(const struct regroup *regroup, uint32_t *here, uint32_t *beyond)
 {
     uint32_t lowest_beyond = REGROUP_NOBODY, lowest_here = REGROUP_NOBODY;
@@ -246,7 +246,7 @@ static void regroup_give_up_smaller_side(struct regroup *regroup, uint32_t here,
     regroup_decide(regroup, WEFT_ERROR_PEER, message);
 }
 
-/* Nobody is missing: write the table, tell everybody. */
+/* No rank is missing: write the table, send it to all. */
 static void regroup_conclude(struct regroup *regroup)
 {
     uint32_t here, beyond;
@@ -304,7 +304,7 @@ static void regroup_seek(struct regroup *regroup, uint64_t now)
             regroup_connection_begin(regroup, r);
         if (peer->state != REGROUP_PEER_UNKNOWN)
             continue;
-        if (connection && connection->open && looked_at == 0) { /* nobody below it lives */
+        if (connection && connection->open && looked_at == 0) { /* no lower rank is alive */
             regroup_follow(regroup, r);
             (void)regroup_join(regroup, r, now);
             return;
@@ -348,7 +348,7 @@ int regroup_progress(struct regroup *regroup, bool quiet)
 
 /* ---- rendezvous ---- */
 
-/* Who is still awaited, for people; false: nobody. */
+/* List the missing ranks, for people; false if there are none. */
 static bool regroup_missing_describe(const struct regroup *regroup, char *text, size_t size)
 {
     for (uint32_t r = 0; r < regroup->ranks; r++) {
@@ -397,7 +397,7 @@ static weft_status regroup_result_read(const struct regroup *regroup, struct reg
     if (!made.endpoints || !made.first) {
         free(made.endpoints);
         free(made.first);
-        return error_memory(error, count * sizeof *made.endpoints, "the endpoint infos of the surviving ranks");
+        return error_memory(error, count * sizeof *made.endpoints, "the endpoint info of the surviving ranks");
     }
     memcpy(made.endpoints, endpoints, count * sizeof *made.endpoints);
     for (uint32_t i = 0; i < count; i++) {
@@ -415,12 +415,12 @@ static weft_status regroup_result_read(const struct regroup *regroup, struct reg
     return WEFT_OK;
 }
 
-weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *endpoint, const struct regroup_wait *wait,
-                         struct regroup_table *table, struct error *error)
+weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *endpoint,
+                          const struct regroup_wait *wait, struct regroup_table *table, struct error *error)
 {
     char missing[256], message[512];
     uint64_t began = clock_now(), warn_at = began + (uint64_t)(wait->late_seconds * 1e9);
-    /* Who follows waits for the leader, who waits for the others: each up to its limit. */
+    /* A follower waits for the leader, the leader for the others: each up to its limit. */
     uint64_t end = began + (uint64_t)(2 * wait->limit_seconds * 1e9) + 2 * QUIET_LIMIT;
     pthread_mutex_lock(&regroup->lock);
     regroup_rendezvous_begin(regroup, endpoint, wait);

@@ -22,7 +22,7 @@ struct bootstrap {
     uint32_t rank, ranks;
     double limit_seconds;
     uint8_t secret[BOOTSTRAP_SECRET_BYTES]; /* the job's before the exchange, the round's after it */
-    struct kvs *kvs;                        /* one of the two ways to meet; NULL: by TCP, or alone */
+    struct kvs *kvs;                        /* one of the two kinds of rendezvous; NULL: by TCP, or alone */
     char addresses[ENVIRONMENT_TEXT_BYTES];
     int listener; /* >= 0: this rank serves the others */
     int stop;
@@ -233,7 +233,9 @@ static void *bootstrap_serve(void *argument)
                                              .secret = bootstrap->secret,
                                              .limit_seconds = bootstrap->limit_seconds,
                                              .stop = bootstrap->stop};
-    /* The server reports an error to every rank that has joined, this one included: its own join returns the message. */
+    /*
+     * The server reports an error to every rank that has joined, this one included: its own join returns the message.
+     */
     (void)rendezvous_serve(bootstrap->listener, &server, NULL);
     return NULL;
 }
@@ -275,7 +277,7 @@ static weft_status bootstrap_exchange_tcp(struct bootstrap *bootstrap, const str
     return bootstrap_result_take(bootstrap, &result, endpoints);
 }
 
-/* The launcher's store tells where the rank above is; the endpoint infos travel over the tree. */
+/* The launcher's store tells where the rank above is; the endpoint info travel over the tree. */
 static weft_status bootstrap_exchange_kvs(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
                                           struct endpoint_info **endpoints, struct error *error)
 {
@@ -314,7 +316,7 @@ static weft_status bootstrap_exchange_alone(const struct endpoint_info *endpoint
     return WEFT_OK;
 }
 
-/* What came from elsewhere is checked once, here: texts end, and each rank is in its place. */
+/* Input from other processes is checked once, here: strings end, and each rank is at its index. */
 static weft_status bootstrap_endpoints_check(const struct bootstrap *bootstrap, struct endpoint_info *endpoints,
                                              struct error *error)
 {

@@ -142,7 +142,7 @@ weft_status rendezvous_read_failure(const struct frame *frame, struct error *err
     return error_set(error, stream_failure(status), "%s", *message ? message : "the rendezvous failed");
 }
 
-/* Greet the parent in this node and wait for this host's address. *found: it has arrived. */
+/* Authenticate with the parent on this node and wait for this host's address. *found: it has arrived. */
 static weft_status connect_address_receive(struct rendezvous *rendezvous, bool *found, struct error *error)
 {
     struct stream *up = &rendezvous->up;
@@ -250,7 +250,7 @@ weft_status rendezvous_open(const struct rendezvous_client *client, struct rende
         rendezvous_close(rendezvous);
         return status;
     }
-    (void)stream_write(&rendezvous->up, NULL); /* the greeting goes on while the endpoint info is being made */
+    (void)stream_write(&rendezvous->up, NULL); /* the handshake continues while the endpoint info is made */
     *result = rendezvous;
     return WEFT_OK;
 }

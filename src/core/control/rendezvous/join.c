@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The side that comes to the rendezvous: holds the endpoint infos of those below until all are there, passes them up, passes the
- * table down. One loop; who is above was found before (core/control/rendezvous/connect.c).
+ * The joining side: holds the endpoint info of its subtree until it is complete, passes it up, and passes the table
+ * down. One loop; connect.c has found the parent.
  */
 #include "base/clock.h"
 #include "core/control/rendezvous/internal/client_state.h"
@@ -15,9 +15,9 @@
 
 #define HOLD_SECONDS  2.0  /* limit for the ranks of a node to wait for each other before they report to the server */
 #define LEVEL_SECONDS 0.25 /* see join_end_of() */
-#define SERVER_GRACE  6.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
+#define SERVER_GRACE  6.0  /* an ancestor reports which ranks are missing, and ranks may join it later than this one */
 
-/* How many messages have been handled one after the other until now. */
+/* The number of dependent messages handled so far. */
 static uint32_t join_chain_here(const struct rendezvous *rendezvous)
 {
     const struct stream_counts *up = &rendezvous->up.counts, *former = &rendezvous->counts;
@@ -32,7 +32,7 @@ static void join_chain_note(struct rendezvous *rendezvous, uint32_t chain)
 
 /* ---- ends ---- */
 
-/* This visit has failed, and with it those of all below. */
+/* This rank's rendezvous has failed, and with it those of its subtree. */
 static void join_fail(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->over)
@@ -42,7 +42,7 @@ static void join_fail(struct rendezvous *rendezvous, weft_status status, const c
     joiners_fail(&rendezvous->joiners, status, message);
 }
 
-/* Fail the round for all: the parent reports it to everybody, this rank included. */
+/* Fail the round for all: the parent reports it to all ranks, this one included. */
 static void join_complain(struct rendezvous *rendezvous, weft_status status, const char *message)
 {
     if (rendezvous->above == PARENT_NONE) {
@@ -53,7 +53,7 @@ static void join_complain(struct rendezvous *rendezvous, weft_status status, con
     }
 }
 
-/* The table is here: the rest of `reader` after its chain. Keep the endpoint infos, and have it passed down. */
+/* The table has arrived: the rest of `reader` after its chain. Keep the endpoint info, and pass it down. */
 static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
 {
     struct rendezvous_result *result = rendezvous->result;
@@ -64,7 +64,7 @@ static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
     const uint8_t *draw = reader_bytes(&reader, SECRET_BYTES);
     result->blobs = malloc(reader.left);
     if (!result->blobs) {
-        join_fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the endpoint infos of all ranks");
+        join_fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the endpoint info of all ranks");
         return;
     }
     memcpy(result->blobs, reader.bytes, reader.left);
@@ -78,12 +78,12 @@ static void join_deliver(struct rendezvous *rendezvous, struct reader reader)
     buffer_put(answer, rest, rest_size);
     if (answer->failed)
         joiners_fail(&rendezvous->joiners, WEFT_ERROR_MEMORY,
-                     "a rank had no memory to pass on the endpoint infos of all ranks");
+                     "a rank had no memory to pass on the endpoint info of all ranks");
     else
         joiners_dismiss(&rendezvous->joiners, true);
 }
 
-/* The root has the endpoint infos of all. */
+/* The root has all endpoint info. */
 static void join_table_make(struct rendezvous *rendezvous)
 {
     struct buffer table = {0};
@@ -98,7 +98,7 @@ static void join_table_make(struct rendezvous *rendezvous)
     buffer_put(&table, draw, sizeof draw);
     buffer_put(&table, rendezvous->endpoints, (size_t)rendezvous->client.ranks * rendezvous->size);
     if (table.failed)
-        join_fail(rendezvous, WEFT_ERROR_MEMORY, "the rendezvous has no memory for the endpoint infos of all ranks");
+        join_fail(rendezvous, WEFT_ERROR_MEMORY, "the rendezvous has no memory for the endpoint info of all ranks");
     else
         join_deliver(rendezvous, (struct reader){buffer_begin(&table), buffer_size(&table), false});
     buffer_free(&table);
@@ -120,14 +120,14 @@ static void join_seat(void *context, struct joiner *joiner)
     buffer_free(&address);
 }
 
-/* The refused rank gets the message itself; nobody else needs it. */
+/* The refused rank gets the message itself; no other rank needs it. */
 static void join_refuse(void *context, const char *message)
 {
     (void)context;
     (void)message;
 }
 
-/* A rank goes away again; put into `gone` if who is above knows of it. */
+/* A rank leaves again; append it to `gone` if the parent knows it. */
 static void join_withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
 {
     joiners_withdraw(&rendezvous->joiners, rank);
@@ -149,7 +149,7 @@ static void join_leave(void *context, struct joiner *joiner)
 {
     struct rendezvous *rendezvous = context;
     struct buffer gone = {0};
-    if (rendezvous->placed || rendezvous->over) /* all had come: the control plane will miss it, and say so */
+    if (rendezvous->placed || rendezvous->over) /* all had joined: the control plane will detect it */
         return;
     for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
         if (rendezvous->joiners.bringer[rank] == joiner->number)
@@ -167,7 +167,7 @@ static bool join_endpoints_take(struct rendezvous *rendezvous, struct joiner *jo
     if (size != rendezvous->size) {
         snprintf(
             message, sizeof message,
-            "rank %u on host %s brings a endpoint info of %u bytes and rank %u on host %s one of %u; install the same build "
+            "rank %u on host %s sends endpoint info of %u bytes and rank %u on host %s of %u; install the same build "
             "of Weft on both",
             joiner->stream.peer_rank, joiner->stream.peer_host, size, rendezvous->client.rank,
             address_host_name(host, sizeof host), rendezvous->size);
@@ -224,16 +224,16 @@ static const struct joiners_rules rules = {join_seat, join_take, join_leave, joi
 
 /* ---- from above ---- */
 
-/* What came from above is of no use. */
+/* The parent's message is not usable. */
 static void join_failure_take(struct rendezvous *rendezvous)
 {
     char message[JOINERS_MESSAGE_BYTES];
-    snprintf(message, sizeof message, "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
+    snprintf(message, sizeof message, "host %s (%s), the rendezvous, sent something other than a table of %u ranks",
              rendezvous->up.peer_host, rendezvous->up.peer_address, rendezvous->client.ranks);
     join_fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
 }
 
-/* All have come: this leader's place among the leaders. */
+/* All have joined: this leader's place in the tree of leaders. */
 static void join_place_take(struct rendezvous *rendezvous, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), below = reader_u32(&reader), children = 0;
@@ -302,7 +302,7 @@ static void join_parent_frame_take(struct rendezvous *rendezvous, const struct f
     }
 }
 
-/* The connection upwards has ended before there was an outcome. */
+/* The connection to the parent ended before the result. */
 static void join_parent_lost(struct rendezvous *rendezvous, enum stream_state before, const struct error *reason)
 {
     const struct rendezvous_client *client = &rendezvous->client;
@@ -312,19 +312,19 @@ static void join_parent_lost(struct rendezvous *rendezvous, enum stream_state be
     if (up->state != STREAM_ENDED) {
         join_fail(rendezvous, reason->status, reason->text);
     } else if (before != STREAM_OPEN) {
-        /* Closed during the greeting: the server of an earlier round was just going. Try again. */
+        /* Closed during the handshake: the server of an earlier round was just ending. Try again. */
         if (rendezvous_find_again(rendezvous, &failure) != WEFT_OK)
             join_fail(rendezvous, failure.status, failure.text);
     } else if (rendezvous->above == PARENT_SERVER) {
         snprintf(message, sizeof message,
-                 "the rendezvous at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
-                 "launcher or rank 0, ended?",
+                 "the rendezvous at %s (host %s) was closed before all %u ranks had joined; has the "
+                 "launcher or rank 0, which serves it, ended?",
                  client->addresses, up->peer_host, client->ranks);
         join_fail(rendezvous, WEFT_ERROR_RENDEZVOUS, message);
     } else {
         snprintf(message, sizeof message,
-                 "the rank on host %s through which rank %u meets the others ended before all %u ranks had met; look "
-                 "for its error above",
+                 "the rank on host %s through which rank %u joins ended before all %u ranks had joined; look for its "
+                 "error above",
                  up->peer_host, client->rank, client->ranks);
         join_fail(rendezvous, WEFT_ERROR_PEER, message);
     }
@@ -338,7 +338,7 @@ static void join_parent_receive(struct rendezvous *rendezvous)
     enum stream_state before = up->state;
     weft_status status = stream_read(up, &reason);
     int found = 0;
-    /* A place moves this rank to another connection: what is left of the former one does not count. */
+    /* A place moves this rank to another connection: the rest of the former one is ignored. */
     while (!rendezvous->over && (found = stream_peek(up, &frame)) == 1) {
         if (frame.kind == RENDEZVOUS_PLACE) {
             up->counts.received++;
@@ -358,7 +358,7 @@ static void join_parent_receive(struct rendezvous *rendezvous)
 
 /* ---- upwards ---- */
 
-/* Whether a rank is here, and who is above has not been told. */
+/* Whether a rank has joined but has not been passed up. */
 static bool join_is_pending(const struct rendezvous *rendezvous, uint32_t rank)
 {
     return rendezvous->joiners.bringer[rank] != JOINERS_NOBODY && !rendezvous->passed[rank];
@@ -380,7 +380,10 @@ static void join_endpoints_pass(struct rendezvous *rendezvous)
     buffer_free(&payload);
 }
 
-/* Tell the server who is here. Others will come to this rank, unless all are here already. */
+/*
+ * Send the server the numbers of the ranks that have joined. Others connect to this rank, unless all have joined
+ * already.
+ */
 static void join_numbers_pass(struct rendezvous *rendezvous, const char *host)
 {
     struct buffer payload = {0};
@@ -442,7 +445,7 @@ static void join_pass(struct rendezvous *rendezvous, const char *host)
 
 /* ---- the loop ---- */
 
-/* All time is over. */
+/* The time limit has passed. */
 static void join_too_late(struct rendezvous *rendezvous)
 {
     const struct rendezvous_client *client = &rendezvous->client;
@@ -453,14 +456,13 @@ static void join_too_late(struct rendezvous *rendezvous)
         late++;
     const char *host = rendezvous->placed && late < TREE_ARITY ? rendezvous->child_host[late] : "";
     if (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE)
-        snprintf(
-            message, sizeof message,
-            "rank %u%s%s has not brought its endpoint infos to rank %u within %g s; is there a network or a firewall "
-            "between them?",
-            rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
+        snprintf(message, sizeof message,
+                 "rank %u%s%s has not sent its endpoint info to rank %u within %g s; is there a network or a firewall "
+                 "between them?",
+                 rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
     else
         snprintf(message, sizeof message,
-                 "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
+                 "rank %u has waited for the other ranks at %s (host %s) for %g s without an answer", client->rank,
                  rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
                  client->limit_seconds);
     if (rendezvous->above != PARENT_LEADER || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
@@ -472,8 +474,8 @@ static void join_too_late(struct rendezvous *rendezvous)
 }
 
 /*
- * When it will be too late. Who waits for those below gives up earlier the fewer they are, so that the first to do so
- * is the one that misses somebody; who waits for the outcome leaves it time to come.
+ * The time limit. A rank that waits for its children gives up earlier the smaller its subtree, so that the first to
+ * give up is the one that misses a child; a rank that waits for the result allows time for it.
  */
 static uint64_t join_end_of(const struct rendezvous *rendezvous)
 {
@@ -486,7 +488,7 @@ static uint64_t join_end_of(const struct rendezvous *rendezvous)
     return rendezvous->deadline + (uint64_t)(more * 1e9);
 }
 
-/* Wait for something to happen, and handle it. */
+/* Wait for an event, and handle it. */
 static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
 {
     enum { LOCAL, FAR, STOP, UP, JOINERS };
@@ -499,7 +501,7 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     bool over = rendezvous->over;
     int up = over ? -1 : rendezvous->up.descriptor;
     grown[LOCAL] = (struct pollfd){over ? -1 : rendezvous->local, POLLIN, 0};
-    /* Other leaders may know their places earlier: what they bring is not for the server. */
+    /* Other leaders may know their places earlier: what they send is not for the server. */
     grown[FAR] = (struct pollfd){over || !rendezvous->placed ? -1 : rendezvous->far, POLLIN, 0};
     grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
     grown[UP] = (struct pollfd){up, (short)(POLLIN | (stream_wants_write(&rendezvous->up) ? POLLOUT : 0)), 0};
@@ -512,7 +514,7 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     if (poll(grown, JOINERS + count, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
         return error_system(error, "cannot wait for the rendezvous at %s", rendezvous->client.addresses);
     if (grown[STOP].revents)
-        return error_set(error, WEFT_ERROR_STATE, "the rendezvous at %s was given up", rendezvous->client.addresses);
+        return error_set(error, WEFT_ERROR_STATE, "the rendezvous at %s was stopped", rendezvous->client.addresses);
     if (grown[UP].revents & (POLLIN | POLLHUP | POLLERR))
         join_parent_receive(rendezvous);
     joiners_serve(joiners, grown + JOINERS, count);
@@ -525,7 +527,7 @@ static weft_status join_turn(struct rendezvous *rendezvous, struct pollfd **poll
     return WEFT_OK;
 }
 
-/* Until there is an outcome and all below have been told. */
+/* Until there is a result and all children have it. */
 static weft_status join_poll(struct rendezvous *rendezvous, const char *host, struct error *error)
 {
     struct pollfd *polls = NULL;
@@ -547,7 +549,7 @@ static weft_status join_poll(struct rendezvous *rendezvous, const char *host, st
     return status;
 }
 
-/* Take part, from here on until the end. */
+/* Run this rank's part until the end. */
 static weft_status join_take_part(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
                                   struct rendezvous_result *result, struct error *error)
 {
@@ -558,7 +560,7 @@ static weft_status join_take_part(struct rendezvous *rendezvous, const char *hos
     rendezvous->endpoints = calloc(client->ranks, size);
     rendezvous->passed = calloc(client->ranks, sizeof *rendezvous->passed);
     if (status == WEFT_OK && (!rendezvous->endpoints || !rendezvous->passed))
-        status = error_memory(error, (size_t)client->ranks * size, "the endpoint infos of all ranks");
+        status = error_memory(error, (size_t)client->ranks * size, "the endpoint info of all ranks");
     if (status != WEFT_OK)
         return status;
     rendezvous->result = &answer;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define GREETING_SECONDS 10 /* for the first bytes, and for taking the last ones */
-#define JOINERS_SPARE    64 /* connections beyond the number of ranks: strangers and refused ones */
+#define JOINERS_SPARE    64 /* connections beyond the number of ranks: other programs and refused ranks */
 #define ACCEPTED_AT_ONCE 16 /* so that each is heard before others can take its place */
 #define PIECE_BYTES      65536
 #define FRAME_ROOM       2048 /* bytes of a frame apart from what it says of each rank: a message is the longest */
@@ -69,7 +69,7 @@ static void joiner_remove(struct joiners *joiners, uint32_t index)
 void joiners_close(struct joiners *joiners)
 {
     while (joiners->count > 0) {
-        joiners->joined[joiners->count - 1].leaving = true; /* there is nobody left who would care */
+        joiners->joined[joiners->count - 1].leaving = true; /* there is no reader left */
         joiner_remove(joiners, joiners->count - 1);
     }
     free(joiners->joined);
@@ -86,8 +86,10 @@ static struct joiner *joiners_find(const struct joiners *joiners, uint32_t numbe
     return NULL;
 }
 
-/* Make room for one more joiner: a stranger that holds connections open keeps nobody out, and a rank that loses its
- * place comes again. */
+/*
+ * Make room for one more joiner: a connection that is held open cannot keep ranks out, and a rank that loses its
+ * connection connects again.
+ */
 static bool joiners_make_room(struct joiners *joiners)
 {
     if (joiners->count >= 2 * joiners->ranks + JOINERS_SPARE) {
@@ -160,11 +162,10 @@ uint64_t joiners_deadline(const struct joiners *joiners, uint64_t latest)
 static bool refuse_frame(struct joiners *joiners, const struct joiner *joiner)
 {
     char message[JOINERS_MESSAGE_BYTES];
-    snprintf(
-        message, sizeof message,
-        "rank %u on host %s sent something that is no endpoint info: its connection was ended; a program error, or another "
-        "build of Weft",
-        joiner->stream.peer_rank, joiner->stream.peer_host);
+    snprintf(message, sizeof message,
+             "rank %u on host %s sent malformed endpoint info: its connection was ended; a program error, or another "
+             "build of Weft",
+             joiner->stream.peer_rank, joiner->stream.peer_host);
     joiners->rules->refuse(joiners->context, message);
     return false;
 }
@@ -196,7 +197,7 @@ static bool joiners_hear(struct joiners *joiners, struct joiner *joiner)
     return found >= 0 ? heard == WEFT_OK : refuse_frame(joiners, joiner);
 }
 
-/* Send a joiner what it is owed. False: all is sent to one who leaves, or it is gone. */
+/* Send a joiner's pending data. False: everything is sent to one that leaves, or it is gone. */
 static bool joiners_tell(struct joiners *joiners, struct joiner *joiner)
 {
     while (joiner->answer_left > 0 && buffer_size(&joiner->stream.out) < PIECE_BYTES) {

@@ -17,7 +17,7 @@ struct round {
     const struct rendezvous_server *server;
     struct joiners joiners;
     uint32_t chain;                      /* the longest among what the joined have said, above what was handled here */
-    uint32_t size;                       /* bytes of a endpoint info, as who brings rank 0 says */
+    uint32_t size;                       /* bytes of an endpoint info, as who brings rank 0 says */
     uint64_t deadline;                   /* of the round; 0: nobody has come yet */
     uint32_t finished;                   /* rounds that are over, well or not */
     char refused[JOINERS_MESSAGE_BYTES]; /* the last refusal, for the message about a missing rank */
@@ -100,11 +100,10 @@ static bool take_come(struct round *round, struct joiner *joiner, struct reader 
     if (chain < RENDEZVOUS_CHAIN_MOST && chain > rendezvous_chain_here(round))
         round->chain += chain - rendezvous_chain_here(round);
     if (round->size && round->size != size) {
-        snprintf(
-            message, sizeof message,
-            "rank %u on host %s brings a endpoint info of %u bytes and others bring endpoint infos of %u; install the same build of "
-            "Weft on all hosts",
-            joiner->stream.peer_rank, joiner->stream.peer_host, size, round->size);
+        snprintf(message, sizeof message,
+                 "rank %u on host %s sends endpoint info of %u bytes and others %u; install the same build of "
+                 "Weft on all hosts",
+                 joiner->stream.peer_rank, joiner->stream.peer_host, size, round->size);
         rendezvous_fail(round, WEFT_ERROR_RENDEZVOUS, message);
         return true;
     }

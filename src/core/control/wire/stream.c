@@ -256,7 +256,7 @@ weft_status stream_write(struct stream *stream, struct error *error)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return WEFT_OK;
         if (n < 0) {
-            /* What the other end said before it closed can still be read: it is stream_read() that ends the stream. */
+            /* Data that the other end sent before closing can still be read: stream_read() ends the stream. */
             if (errno == EPIPE || errno == ECONNRESET) {
                 buffer_consume(&stream->out, buffer_size(&stream->out));
                 return WEFT_OK;

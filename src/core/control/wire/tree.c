@@ -124,7 +124,7 @@ void tree_free(struct tree *tree)
     *tree = (struct tree){0};
 }
 
-_Static_assert(ENDPOINT_MACHINE_BYTES == IDENTITY_BYTES, "a endpoint info holds any identity");
+_Static_assert(ENDPOINT_MACHINE_BYTES == IDENTITY_BYTES, "an endpoint info holds any identity");
 
 void endpoint_info_end_texts(struct endpoint_info *endpoint)
 {

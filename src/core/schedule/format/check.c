@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What a kind's fields mean. */
+/* The meaning of a kind's fields. */
 enum uses {
     USES_SOURCE = 1, /* source chunks are this rank's */
     USES_TARGET = 2, /* target chunks are this rank's */
@@ -119,7 +119,7 @@ static uint64_t most_output_blocks(const struct schedule *schedule)
     return many ? schedule->ranks : 1;
 }
 
-/* What is read of others' input and stored into others' output. */
+/* Accesses to others' input and output. */
 static const char *format_check_others(const struct schedule *schedule, const struct step *step)
 {
     bool reads = step->kind == STEP_READ || step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD;
@@ -133,7 +133,7 @@ static const char *format_check_others(const struct schedule *schedule, const st
     return NULL;
 }
 
-/* What is particular to a kind. */
+/* Checks for one kind. */
 static const char *format_check_kind(const struct schedule *schedule, const struct step *step)
 {
     switch (step->kind) {

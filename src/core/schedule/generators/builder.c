@@ -109,7 +109,8 @@ struct dependency builder_add_after(struct builder *builder, uint32_t lane, stru
     return builder_add(builder, lane, step);
 }
 
-static void generators_builder_hold(struct builder *builder, uint32_t lane, struct dependency after, enum step_flag flag)
+static void generators_builder_hold(struct builder *builder, uint32_t lane, struct dependency after,
+                                    enum step_flag flag)
 {
     bool in_order = after.lane == lane && !after.lag;
     bool never = after.lag && !builder->schedule->segment_bytes;
@@ -194,7 +195,7 @@ void builder_scratch(struct builder *builder, uint32_t chunks)
         builder->schedule->scratch_chunks = chunks;
 }
 
-/* What all ranks agree on. In place is local to a rank and stays out. */
+/* Hash what all ranks agree on. In place is local to a rank and left out. */
 static uint64_t builder_hash_of(const struct builder *builder)
 {
     const struct schedule_shape *shape = builder->shape;

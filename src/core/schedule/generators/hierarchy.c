@@ -23,9 +23,9 @@ struct hierarchy_level {
     uint32_t units, groups;      /* how many */
     uint32_t unit, group, index; /* this rank's; its number in its group */
     uint32_t members, owners;    /* units of this rank's group; of the smallest one */
-    uint32_t *standing;          /* who stands for each unit, as a rank of the stage */
-    uint32_t *ranks;             /* who stands for each member, as a rank of the communicator */
-    uint32_t *next;              /* who stands for each group with this rank's number; NULL at the top */
+    uint32_t *standing;          /* each unit's representative, as a rank of the stage */
+    uint32_t *ranks;             /* each member's representative, as a rank of the communicator */
+    uint32_t *next;              /* the representative of each group with this rank's number; NULL at the top */
 };
 
 /* ---- levels ---- */
@@ -84,7 +84,7 @@ static void level_close(struct hierarchy_level *level)
     free(level->next);
 }
 
-/* `standing` is borrowed. Who sits out in `next` is left NOBODY there. */
+/* `standing` is borrowed. Units without a representative in `next` are NOBODY there. */
 static bool level_open(struct hierarchy_level *level, const struct stage *stage, uint32_t depth, uint32_t unit,
                        uint32_t *standing)
 {
@@ -119,7 +119,7 @@ static bool level_open(struct hierarchy_level *level, const struct stage *stage,
     return true;
 }
 
-/* Who stands for every node: itself. NULL when memory ran out. */
+/* Every node represents itself. NULL when out of memory. */
 static uint32_t *standing_for_nodes(const struct stage *stage)
 {
     uint32_t *standing = malloc(stage->ranks * sizeof *standing);
@@ -173,7 +173,7 @@ static struct step reduce_step(const struct stage *stage, uint32_t source, uint3
 
 /* ---- all-reduce ---- */
 
-/* `width` pieces of everybody's input meet at the owners, an equal share at each, summed into `into`. */
+/* `width` pieces of all inputs are summed at their owners, an equal share at each, into `into`. */
 static void sum_shares(const struct stage *stage, const struct hierarchy_level *level, uint32_t width,
                        const struct pieces *into, bool finishes)
 {
@@ -227,7 +227,7 @@ static void hand_on_shares(const struct stage *stage, const struct hierarchy_lev
  * from where to where. Lanes from `lane` on are free. Returns when the output is complete.
  */
 static struct dependency sum_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing,
-                                uint32_t width, uint32_t lane)
+                                    uint32_t width, uint32_t lane)
 {
     struct builder *builder = stage->builder;
     struct hierarchy_level level;
@@ -357,11 +357,11 @@ void stage_hierarchy_reduce_scatter(const struct stage *stage)
 }
 
 /*
- * Everybody's block crosses the highest level first, to those of its number, who hand on what they got level by level.
- * Returns when the blocks of all who stand for units of this level are here.
+ * Every block crosses the highest level first, to the ranks of the same number, which pass it on level by level.
+ * Returns the dependency on the arrival of the blocks of all representatives of this level's units.
  */
 static struct dependency gather_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t *standing,
-                                   struct dependency own, uint32_t lane)
+                                       struct dependency own, uint32_t lane)
 {
     struct builder *builder = stage->builder;
     struct hierarchy_level level;
@@ -404,7 +404,7 @@ void stage_hierarchy_allgather(const struct stage *stage, struct dependency own)
 /* ---- broadcast, reduce: one head a group ---- */
 
 /*
- * Who stands for a group here is its head: the root's unit in its group, else the first. Turns level.next into the
+ * The representative of a group is its head: the root's unit in its group, else the first. Sets level.next to the
  * heads, and returns whether this rank is the head of its group.
  */
 static bool choose_heads(struct hierarchy_level *level, uint32_t root, uint32_t *head)
@@ -427,7 +427,7 @@ static bool choose_heads(struct hierarchy_level *level, uint32_t root, uint32_t 
 }
 
 static struct dependency broadcast_levels(const struct stage *stage, uint32_t depth, uint32_t unit, uint32_t root,
-                                      uint32_t *standing, void (*cross)(const struct stage *stage), uint32_t lane)
+                                          uint32_t *standing, void (*cross)(const struct stage *stage), uint32_t lane)
 {
     struct builder *builder = stage->builder;
     struct hierarchy_level level;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairwise exchange: in round k everybody sends to the rank k above and receives from the rank k below. Every byte
+ * Pairwise exchange: in round k every rank sends to the rank k above and receives from the rank k below. Every byte
  * crosses once; sums are made by the owner of a piece, from all contributions at once, in the canonical order.
  * (One-shot, for tiny messages: everything goes to everybody at once, who is owner of all.)
  */
@@ -8,7 +8,7 @@
 
 static const struct dependency now = {0};
 
-/* Everybody's contribution to `piece` into scratch, in rank order; this rank's own is copied there. */
+/* All contributions to `piece` into scratch, in rank order; this rank's own is copied there. */
 static void receive_contributions(const struct stage *stage, uint32_t piece, uint32_t part)
 {
     uint32_t n = stage->ranks, me = stage->rank;
@@ -56,7 +56,8 @@ void stage_pairwise_reduce_scatter(const struct stage *stage, const struct piece
 void stage_pairwise_allgather(const struct stage *stage, struct dependency own)
 {
     uint32_t n = stage->ranks, me = stage->rank;
-    struct dependency sent = builder_now(stage->builder, stage->send_lane); /* in place, it read what is received next */
+    struct dependency sent = builder_now(stage->builder, stage->send_lane); /* in place, it read what is received
+                                                                               next */
     for (uint32_t k = 1; k < n; k++)
         stage_send(stage, k == 1 ? own : now, (me + k) % n, &stage->output, me, 1);
     for (uint32_t k = 1; k < n; k++)

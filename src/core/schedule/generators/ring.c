@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rings: everybody sends to the next rank only and receives from the previous one only. Each link carries the least
- * possible bytes, but the sum of a piece begins wherever its way begins: not the canonical order.
+ * Rings: every rank sends only to the next and receives only from the previous one. Each link carries the fewest
+ * possible bytes, but the sum of a piece begins wherever its path begins: not the canonical order.
  */
 #include "core/schedule/generators/internal/generators.h"
 
@@ -22,7 +22,7 @@ static void stage_ring_reduce_scatter(const struct stage *stage, const struct pi
     struct pieces sums[2];
     builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->schedule->slots));
     for (uint32_t k = 0; k + 1 < n; k++) {
-        /* What was summed in the last round goes on while the next piece is summed into the other half of scratch. */
+        /* The last round's sum is sent while the next piece is summed into the other half of scratch. */
         uint32_t outgoing = ring_before(me, k + 1, n), incoming = ring_before(me, k + 2, n);
         if (k == 0)
             stage_send(stage, received, next, &stage->input, outgoing, 1);

@@ -79,7 +79,7 @@ void stage_binomial_broadcast(const struct stage *stage)
             stage_send(stage, have, (me + distance + stage->root) % n, &stage->output, 0, stage->chunks);
 }
 
-/* A tree without branches: everybody sends once, so that long messages take little more than one. */
+/* A tree without branches: every rank sends once, so that long messages take little more than one. */
 void stage_chain_broadcast(const struct stage *stage)
 {
     uint32_t n = stage->ranks, me = (stage->rank + n - stage->root) % n; /* as if the root were 0 */
@@ -161,9 +161,8 @@ static struct generators_tree_node node_at(uint32_t x, uint32_t m)
 }
 
 /*
- * The place of `seat` in tree 0 or 1 of m seats. The second tree is the first one mirrored (m even) or turned by one (m
- * odd), so that who is inner in one tree is a leaf in the other. Turns seats into places and back: `back` is the
- * inverse.
+ * The place of `seat` in tree 0 or 1 of m seats. The second tree is the first one mirrored (m even) or shifted by one
+ * (m odd), so that an inner node of one tree is a leaf of the other. `back` is the inverse mapping.
  */
 static uint32_t seat_place(uint32_t tree, uint32_t seat, uint32_t m, bool back)
 {

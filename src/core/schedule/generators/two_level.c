@@ -21,14 +21,14 @@ _Static_assert(SPARE + HIERARCHY_LANES <= SCHEDULE_LANES, "levels of messages ha
 
 #define NONE UINT32_MAX
 
-/* Who is where, as seen from this rank. Indices are of ranks among those of their node, in rank order. */
+/* The layout of ranks, as seen from this one. Indices are of ranks among those of their node, in rank order. */
 struct two_level_levels {
     struct builder *builder;
     uint32_t nodes, node;                /* how many; this rank's */
     uint32_t local, index;               /* ranks on this node; this rank's number among them */
     uint32_t owners;                     /* on each node */
     uint32_t *mates;                     /* ranks of this node, this one too */
-    uint32_t *column;                    /* the rank of this index on every node, NONE where there is none */
+    uint32_t *column;                    /* the rank with this index on every node, NONE where there is none */
     uint32_t *heads;                     /* leader of each node: the root on its own, else the first rank */
     uint32_t group, owner_group, others; /* groups: all mates; owners; mates but this one */
 };
@@ -119,7 +119,7 @@ static void begin_giving(const struct two_level_levels *levels)
 
 static void two_level_expose(const struct two_level_levels *levels, uint32_t first, uint32_t chunks)
 {
-    if (chunks && levels->local > 1) /* else nobody reads it */
+    if (chunks && levels->local > 1) /* otherwise no rank reads it */
         builder_add(levels->builder, GIVE,
                     (struct step){.kind = STEP_EXPOSE,
                                   .source = BUFFER_INPUT,
@@ -227,7 +227,7 @@ static void segment(const struct two_level_levels *levels, uint32_t shares)
 }
 
 /*
- * Sum everybody's input: to all outputs, or (`rooted`) to the root's, where only the owners of the root's node have
+ * Sum all inputs: to all outputs, or (`rooted`) to the root's, where only the owners of the root's node have
  * anything to hand out. Each owner's share has `width` parts; `cross` takes it from the beginning of scratch to what
  * follows. A rank that is alone on its node has nothing to sum or to hand out there: its share goes from input to
  * output.

@@ -166,8 +166,7 @@ static struct core *core_for(const struct simulate_simulation *simulation, uint3
     return best;
 }
 
-/* A rank works for `seconds`; returns when it is through. Who still works takes what comes along without leaving its
- * core.
+/* A rank is busy for `seconds`; returns the end. A rank that is still busy continues without leaving its core.
  */
 static double simulate_work(struct simulate_simulation *simulation, uint32_t rank, double now, double seconds)
 {
@@ -212,7 +211,7 @@ static void receive(struct simulate_simulation *simulation, double now, uint32_t
     const struct step *step = simulate_step_of(simulation, runner);
     const struct link_parameters *link = network_link(&simulation->network, runner->rank, step->peer);
     double seconds = link->overhead;
-    if (link == &simulation->cluster->near) /* who receives copies */
+    if (link == &simulation->cluster->near) /* the receiver copies */
         seconds += (double)simulate_bytes_of(simulation, runner, step) / link->bandwidth;
     if (step->kind == STEP_RECEIVE_REDUCE)
         seconds += moving(simulation, simulate_bytes_of(simulation, runner, step), 3);

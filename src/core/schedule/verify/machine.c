@@ -14,8 +14,9 @@ static bool has_input(const struct schedule_shape *shape, uint32_t rank)
     return shape->collective != COLLECTIVE_BROADCAST || rank == shape->root;
 }
 
-/* What block `block` of rank's output must hold: a leaf, or (of a sum) a leaf in whose column all ranks' must be
- * summed.
+/*
+ * The expected content of block `block` of a rank's output: a leaf, or (of a sum) a leaf in whose column all ranks'
+ * leaves must be summed.
  */
 static struct value expected(const struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
                              uint32_t part)
@@ -39,7 +40,7 @@ static struct value expected(const struct verify_machine *machine, uint32_t rank
     }
 }
 
-/* Whether a sum is the canonical one, or, where that is not promised, one of everybody's, each once. */
+/* Whether a sum is the canonical one, or, where that is not promised, any sum with each rank's leaf once. */
 static bool is_sum_of_all(struct verify_machine *machine, symbol sum, bool canonical)
 {
     if (canonical && machine->canonical)
@@ -53,7 +54,7 @@ static bool is_sum_of_all(struct verify_machine *machine, symbol sum, bool canon
     return sum == machine->canonical;
 }
 
-/* " (step 3 of lane 1 of rank 0 wrote it)", or that nobody did. */
+/* " (step 3 of lane 1 of rank 0 wrote it)", or that no step did. */
 static const char *writer_text(const struct verify_machine *machine, const struct cell *cell, char *text, size_t size)
 {
     const struct thread *writer = &machine->threads[cell->write_thread];
@@ -97,7 +98,7 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
                            writer_text(machine, cell, writer, sizeof writer));
 }
 
-/* Nobody may have a hand in a rank's buffers any more when that rank is done; in a barrier, all must have begun. */
+/* When a rank is done, no other may still access its buffers; in a barrier, all must have begun. */
 static bool check_end(struct verify_machine *machine, uint32_t rank, tick *clock)
 {
     const struct schedule *schedule = machine->schedules[rank];
@@ -288,7 +289,7 @@ void verify_machine_close(struct verify_machine *machine)
     symbols_close(machine->symbols);
 }
 
-/* What all ranks' schedules must have in common before they are worth running. */
+/* What all schedules must have in common before they are run. */
 static bool same_frame(struct verify_machine *machine)
 {
     const struct schedule *first = machine->schedules[0];

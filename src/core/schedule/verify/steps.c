@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each kind of step does on the verifier's machine. */
+/* The effect of each kind of step on the verifier's machine. */
 #include "core/schedule/verify/internal/state.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool in_order(struct verify_machine *machine, struct thread *thread, stru
     return true;
 }
 
-/* A send and a receive have met: move the values. */
+/* A send matches a receive: move the values. */
 static bool verify_steps_transfer(struct verify_machine *machine, struct thread *sender, struct thread *receiver)
 {
     const struct step *send = verify_step_of(sender), *receive = verify_step_of(receiver);
@@ -142,7 +142,7 @@ static bool take_operand(struct verify_machine *machine, const struct thread *th
            verify_complain(machine, thread, "adds chunks of different blocks, parts or segments");
 }
 
-/* The canonical sum of one chunk of everybody's input in a group. */
+/* The canonical sum of one chunk of all inputs in a group. */
 static bool verify_steps_gather(struct verify_machine *machine, struct thread *thread, const struct step *step,
                                 uint32_t i, struct value *value)
 {

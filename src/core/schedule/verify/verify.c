@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verifier asks of a set of schedules, and under which bindings it runs them. */
+/* The conditions that a set of schedules must meet, and the bindings under which they are checked. */
 #include "core/schedule/verify/verify.h"
 
 #include "core/schedule/verify/internal/machine.h"
 
-/* Every choice with shared memory; without it nobody can tell registered buffers. In place last. */
+/* All combinations with shared memory; without it registered buffers make no difference. In place last. */
 static const struct verify_binding shm_bindings[] = {
     {CHOICE_ALL, CHOICE_NONE}, {CHOICE_NONE, CHOICE_NONE}, {CHOICE_ALTERNATING, CHOICE_NONE},
     {CHOICE_ALL, CHOICE_ALL},  {CHOICE_NONE, CHOICE_ALL},  {CHOICE_ALTERNATING, CHOICE_ALTERNATING},

@@ -91,7 +91,7 @@ static void complete_with_error(struct fabric *fabric, struct rail *rail)
     case OPERATION_RECEIVE:
         rail->receive_have--;
         slot_give(fabric, (struct slot *)(void *)operation);
-        if (entry.err != FI_ETRUNC && entry.err != FI_EMSGSIZE) /* longer than any rank sends: of a stranger */
+        if (entry.err != FI_ETRUNC && entry.err != FI_EMSGSIZE) /* longer than any rank sends: from another program */
             fabric_fail(fabric, rail, UINT32_MAX, "receiving a message", entry.err, detail);
         break;
     case OPERATION_WRITE:
@@ -145,7 +145,7 @@ static weft_status fabric_progress(struct transport *transport, struct error *er
         size_t count = read_queue(fabric, rail, completions);
         for (size_t i = 0; i < count; i++)
             complete(fabric, &completions[i]);
-        /* Who has received something shall go on with it first, while there are enough without. */
+        /* If messages were received, handle them before posting more buffers, while there are enough. */
         uint32_t wanted = count ? rail->receive_want : rail->receive_most;
         if (rail->receive_have < wanted)
             message_post_receives(fabric, rail, wanted, &fabric->failure);
@@ -365,7 +365,7 @@ static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices
     return WEFT_OK;
 }
 
-/** What is on all rails: memory, buffers to receive into, the descriptor of sleepers. */
+/** Open what all rails share: memory, receive buffers, the descriptor of sleepers. */
 static weft_status open_buffers(struct fabric *fabric, struct error *error)
 {
     weft_status status = fabric_memory_open(fabric, error);
@@ -467,7 +467,7 @@ void fabric_close(struct fabric *fabric)
 {
     if (!fabric)
         return;
-    uint64_t limit = clock_now() + CLOSE_LIMIT; /* after a failure nobody is left to take it */
+    uint64_t limit = clock_now() + CLOSE_LIMIT; /* after a failure no caller is left to take it */
     fabric->closing = true;
     while (fabric->open && !fabric->cancelled && (fabric->sends || fabric->busy_peers) && clock_now() < limit)
         if (fabric_progress(&fabric->transport, NULL) != WEFT_OK)

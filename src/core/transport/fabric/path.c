@@ -40,8 +40,8 @@ static void pair_put(uint8_t pairs[FABRIC_RAILS][2], uint8_t *count, uint32_t *l
 }
 
 /**
- * Which rails of two ranks belong together: those on the same network first, what is left in its order. A function of
- * both endpoints that does not depend on who asks: `low` is of the lower rank.
+ * Pair the rails of two ranks: those on the same network first, the rest in order. The result depends on both
+ * endpoints, not on which side computes it: `low` is the lower rank's.
  */
 static uint8_t pair_rails(const struct fabric_endpoint *low, const struct fabric_endpoint *high,
                           uint8_t pairs[FABRIC_RAILS][2])

@@ -276,7 +276,7 @@ weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error)
 {
     char size[32], least[32];
     struct limits limits;
-    weft_status status = limits_read(&limits, error); /* says why there is no default */
+    weft_status status = limits_read(&limits, error); /* the message says why there is no default */
     if (status != WEFT_OK)
         return status;
     if (bytes == 0)

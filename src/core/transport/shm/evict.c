@@ -15,8 +15,10 @@ void shm_peer_hold(struct shm_peer *peer)
         peer->process_descriptor = pidfd_open(peer->process, 0);
 }
 
-/* Whether it has ended, waiting up to `milliseconds`. A kernel without pidfd tells by its number, which may be
- * another's by then: that errs on the side of waiting. */
+/*
+ * Whether it has ended, waiting up to `milliseconds`. A kernel without pidfd identifies it by its number, which may
+ * have been reused: that errs on the side of waiting.
+ */
 static bool process_has_ended(const struct shm_peer *peer, int milliseconds)
 {
     struct pollfd wait = {peer->process_descriptor, POLLIN, 0};

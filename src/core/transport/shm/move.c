@@ -57,8 +57,10 @@ static weft_status move_writing(struct shm_messages *messages, struct transfer *
     return status;
 }
 
-/* Nobody may store into the peer's place of a cancelled receive; see move_writing(). A peer that is stopped in the
- * middle of a store for longer than this is past help. */
+/*
+ * No store into a canceled receive's buffer may follow; see move_writing(). A peer that is stopped in the middle of a
+ * store for longer than this cannot be handled.
+ */
 void shm_revoke_writes(const struct shm_peer *peer)
 {
     enum { PAUSES = 10 * 1000 * 1000 };

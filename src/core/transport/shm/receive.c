@@ -23,7 +23,7 @@ static void connection_count_delivered(struct shm_connection *connection, uint64
     atomic_store_explicit(&connection->peer->mine->delivered, connection->eager_delivered, memory_order_relaxed);
 }
 
-/* A receive has met an offer. */
+/* A receive matches an offer. */
 static weft_status receive_accept_offer(struct shm_messages *messages, struct shm_connection *connection,
                                         struct transfer *receive, uint64_t tag, uint64_t bytes, uint64_t from,
                                         uint64_t place, struct error *error)

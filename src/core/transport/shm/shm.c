@@ -203,7 +203,7 @@ void shm_sleep_end(struct shm *shm)
     atomic_store_explicit(&shm->page->asleep, 0, memory_order_relaxed);
     uint64_t count;
     while (read(shm->doorbell, &count, sizeof count) < 0 && errno == EINTR)
-        ; /* EAGAIN: nobody rang */
+        ; /* EAGAIN: it was not rung */
 }
 
 struct transport *shm_transport(struct shm *shm)
