@@ -24,7 +24,7 @@ static const char *const status_names[] = {
 
 const char *weft_status_name(weft_status status)
 {
-    if ((unsigned)status >= sizeof status_names / sizeof *status_names)
+    if ((unsigned)status >= ARRAY_SIZE(status_names))
         return "unknown";
     return status_names[status];
 }

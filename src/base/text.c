@@ -21,7 +21,7 @@ weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes
     if (!end)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%s is '%s', which is no size; write for example 4096, 64K, 16M or 1G", what, text);
-    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(shifts); i++) {
         if (strcasecmp(end, endings[i]) != 0)
             continue;
         if (errno == ERANGE || value > (UINT64_MAX >> shifts[i]))
@@ -67,7 +67,7 @@ static const struct {
 } duration_units[] = {
     {"w", "weeks", 604800}, {"d", "days", 86400}, {"h", "hours", 3600}, {"m", "min", 60}, {"s", "sec", 1}};
 
-#define DURATION_UNITS (sizeof duration_units / sizeof *duration_units)
+#define DURATION_UNITS ARRAY_SIZE(duration_units)
 #define DURATION_MOST  ((int64_t)100 * 366 * 86400)
 
 /* The index of the unit that `length` letters name, from `first` on; DURATION_UNITS: none. */
@@ -153,10 +153,10 @@ static const struct {
 
 static bool is_control(uint32_t code, bool invisibles)
 {
-    for (size_t i = 0; !invisibles && i < sizeof invisible / sizeof *invisible; i++)
+    for (size_t i = 0; !invisibles && i < ARRAY_SIZE(invisible); i++)
         if (code >= invisible[i].first && code <= invisible[i].last)
             return true;
-    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(controls); i++)
         if (code >= controls[i].first && code <= controls[i].last)
             return true;
     return false;
@@ -305,7 +305,7 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size)
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     unsigned unit = 0;
     double value = (double)bytes;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+    while (value >= 1024 && unit + 1 < ARRAY_SIZE(units)) {
         value /= 1024;
         unit++;
     }
@@ -349,7 +349,7 @@ char *text_number(double value, char buffer[TEXT_NUMBER_BYTES])
     static const int precisions[] = {6, 9, 15, 17};
     if (!isfinite(value))
         return strcpy(buffer, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(precisions); i++) {
         snprintf(buffer, TEXT_NUMBER_BYTES, "%.*g", precisions[i], value);
         if (strtod(buffer, NULL) == value)
             break;

@@ -121,14 +121,11 @@ static weft_status read_hosts(const cJSON *array, const char *path, uint32_t dep
                              CLUSTER_NAME_BYTES - 1);
         if (cluster->host_count == CLUSTER_HOSTS_MOST)
             return error_set(error, WEFT_ERROR_DATA, "%s lists more than %d hosts", path, CLUSTER_HOSTS_MOST);
-        size_t bytes = (cluster->host_count + (size_t)1) * sizeof *cluster->hosts;
-        struct cluster_host *grown = cluster->hosts;
-        if (!(cluster->host_count & (cluster->host_count - 1))) /* room doubles at powers of two */
-            grown = realloc(cluster->hosts, cluster->host_count ? 2 * bytes : bytes);
-        if (!grown)
-            return error_memory(error, bytes, "the hosts of a cluster file");
-        cluster->hosts = grown;
-        struct cluster_host *host = &grown[cluster->host_count++];
+        weft_status status = ARRAY_RESERVE(cluster->hosts, cluster->host_room, cluster->host_count + 1,
+                                           "the hosts of a cluster file", error);
+        if (status != WEFT_OK)
+            return status;
+        struct cluster_host *host = &cluster->hosts[cluster->host_count++];
         *host = (struct cluster_host){0};
         snprintf(host->name, sizeof host->name, "%s", item->valuestring);
         memcpy(host->units, units, sizeof host->units);

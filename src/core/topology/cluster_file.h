@@ -46,6 +46,7 @@ struct cluster_file {
     double copy_bandwidth;   /**< bytes/s that a rank copies within the cache */
     double memory_bandwidth; /**< ... and beyond it */
     struct cluster_host *hosts;
+    size_t host_room;
     uint32_t host_count; /**< 0: any hosts, in order, filling leaf after leaf */
     int64_t measured;    /**< seconds since 1970; 0: described, not measured */
 };

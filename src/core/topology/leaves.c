@@ -181,7 +181,7 @@ void leaves_costs(const struct leaves_measured *measured, const uint32_t *leaf, 
     static const size_t fields[] = {offsetof(struct link_cost, latency), offsetof(struct link_cost, overhead),
                                     offsetof(struct link_cost, bytes_per_second)};
     double *values = malloc(((size_t)measured->nodes * measured->nodes + 1) * sizeof *values);
-    for (size_t i = 0; values && i < sizeof fields / sizeof *fields; i++) {
+    for (size_t i = 0; values && i < ARRAY_SIZE(fields); i++) {
         *(double *)((char *)within + fields[i]) = leaves_median_of(measured, leaf, true, fields[i], values);
         if (leaves > 1)
             *(double *)((char *)between + fields[i]) = leaves_median_of(measured, leaf, false, fields[i], values);

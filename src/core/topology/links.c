@@ -33,13 +33,10 @@ weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error)
 
 static weft_status topology_links_add(struct links *links, const struct link_entry *entry, struct error *error)
 {
-    size_t bytes = (links->count + 1) * sizeof *entry;
-    struct link_entry *grown = realloc(links->entries, bytes);
-    if (!grown)
-        return error_memory(error, bytes, "measured links");
-    links->entries = grown;
-    grown[links->count++] = *entry;
-    return WEFT_OK;
+    weft_status status = ARRAY_RESERVE(links->entries, links->room, links->count + 1, "measured links", error);
+    if (status == WEFT_OK)
+        links->entries[links->count++] = *entry;
+    return status;
 }
 
 static struct link_entry *topology_links_find(const struct links *links, enum link_level level, const char *key)

@@ -46,7 +46,7 @@ struct link_entry {
 
 struct links {
     struct link_entry *entries;
-    size_t count;
+    size_t count, room;
 };
 
 /** Where the file is by default. Errors: ARGUMENT if neither XDG_CACHE_HOME nor HOME is set. */

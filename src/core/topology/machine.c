@@ -372,5 +372,5 @@ const char *machine_device_kind_name(enum machine_device_kind kind)
 {
     static const char *const names[] = {
         [MACHINE_GPU] = "gpu", [MACHINE_ACCELERATOR] = "accelerator", [MACHINE_FABRIC] = "fabric"};
-    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
+    return (unsigned)kind < ARRAY_SIZE(names) ? names[kind] : "unknown";
 }

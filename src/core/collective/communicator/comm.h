@@ -84,6 +84,7 @@ struct weft_comm {
     struct weft_comm *next;      /**< context.comms, or context.released */
     struct comm_subset *subsets; /**< subsets made of its ranks */
     uint32_t subset_count;
+    size_t subset_room;
 };
 
 /** What separates the messages of a call from those of other kinds on the same communicator: its id and flags. */

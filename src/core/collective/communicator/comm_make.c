@@ -381,10 +381,9 @@ static weft_status number_subset(weft_comm *comm, const uint32_t *members, uint3
     while (i < comm->subset_count && comm->subsets[i].members != subset->members)
         i++;
     if (i == comm->subset_count) {
-        struct comm_subset *more = realloc(comm->subsets, (i + 1) * sizeof *more);
-        if (!more)
-            return error_memory(error, (i + 1) * sizeof *more, "a subset");
-        comm->subsets = more;
+        weft_status status = ARRAY_RESERVE(comm->subsets, comm->subset_room, i + 1, "a subset", error);
+        if (status != WEFT_OK)
+            return status;
         comm->subsets[comm->subset_count++] = (struct comm_subset){subset->members, 0};
     }
     subset->number = ++comm->subsets[i].made;

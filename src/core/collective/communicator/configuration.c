@@ -81,7 +81,7 @@ static const struct configuration_variable variables[] = {
 
 const struct configuration_variable *configuration_variables(size_t *count)
 {
-    *count = sizeof variables / sizeof *variables;
+    *count = ARRAY_SIZE(variables);
     return variables;
 }
 

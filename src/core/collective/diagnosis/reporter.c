@@ -123,7 +123,7 @@ static int64_t rank_of_launcher(void)
 {
     const char *texts[] = {getenv("WEFT_RANK"), getenv("PMIX_RANK"), getenv("PMI_RANK"), getenv("SLURM_PROCID"),
                            getenv("RANK")};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         char *end = NULL;
         const long rank = texts[i] && *texts[i] ? strtol(texts[i], &end, 10) : -1;
         if (end && *end == 0 && rank >= 0 && rank <= INT32_MAX)

@@ -102,15 +102,7 @@ static bool joiners_make_room(struct joiners *joiners)
             return false;
         joiner_remove(joiners, oldest);
     }
-    if (joiners->count < joiners->room)
-        return true;
-    uint32_t room = joiners->room ? joiners->room * 2 : 16;
-    struct joiner *joined = realloc(joiners->joined, room * sizeof *joined);
-    if (!joined)
-        return false;
-    joiners->joined = joined;
-    joiners->room = room;
-    return true;
+    return ARRAY_RESERVE(joiners->joined, joiners->room, joiners->count + 1, "joining ranks", NULL) == WEFT_OK;
 }
 
 void joiners_accept(struct joiners *joiners, int listener, bool local)

@@ -151,7 +151,7 @@ static weft_status pmix_load(struct pmix *pmix, struct error *error)
         {"PMIx_Get", (void **)&pmix->get},
         {"PMIx_Error_string", (void **)&pmix->error_string},
     };
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
         *functions[i].place = dlsym(pmix->library, functions[i].name);
         if (!*functions[i].place)
             return error_set(error, WEFT_ERROR_RENDEZVOUS, "libpmix.so.2 has no function %s; it is too old",

@@ -17,7 +17,8 @@
 /* What has been found so far. */
 struct status_page_view_found {
     struct status_page_view *views;
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
 };
 
 /* A sealed piece of memory, which cannot become shorter while it is mapped. */
@@ -82,15 +83,9 @@ static bool status_page_view_keep(struct status_page_view_found *found, struct s
         status_page_view_close(view);
         return true;
     }
-    if (found->count == found->room) {
-        uint32_t room = found->room ? 2 * found->room : 16;
-        struct status_page_view *views = realloc(found->views, room * sizeof *views);
-        if (!views) {
-            status_page_view_close(view);
-            return false;
-        }
-        found->views = views;
-        found->room = room;
+    if (ARRAY_RESERVE(found->views, found->room, found->count + 1, "status pages", NULL) != WEFT_OK) {
+        status_page_view_close(view);
+        return false;
     }
     found->views[found->count++] = *view;
     return true;

@@ -66,32 +66,15 @@ weft_status builder_open(struct builder *builder, const struct schedule_shape *s
     return WEFT_OK;
 }
 
-/* Room for one more in an array that doubles; false when memory ran out. */
-static bool builder_make_room(void **array, uint32_t *capacity, uint32_t needed, size_t each)
-{
-    if (needed <= *capacity)
-        return true;
-    uint32_t larger = *capacity ? *capacity * 2 : 8;
-    while (larger < needed)
-        larger *= 2;
-    void *grown = realloc(*array, larger * each);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = larger;
-    return true;
-}
-
 struct dependency builder_add(struct builder *builder, uint32_t lane, struct step step)
 {
-    void *steps = builder->lanes[lane].steps;
     uint32_t count = builder->lanes[lane].count;
     if (builder->exhausted || count + 1 >= BUILDER_ALL ||
-        !builder_make_room(&steps, &builder->lanes[lane].capacity, count + 1, sizeof step)) {
+        ARRAY_RESERVE(builder->lanes[lane].steps, builder->lanes[lane].room, count + 1, "a schedule", NULL) !=
+            WEFT_OK) {
         builder->exhausted = true;
         return (struct dependency){0};
     }
-    builder->lanes[lane].steps = steps;
     builder->lanes[lane].steps[count] = step;
     builder->lanes[lane].count = count + 1;
     return builder_now(builder, lane);

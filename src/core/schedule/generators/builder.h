@@ -22,7 +22,8 @@ struct builder {
     const struct schedule_shape *shape;
     struct {
         struct step *steps;
-        uint32_t count, capacity;
+        uint32_t count;
+        size_t room;
     } lanes[SCHEDULE_LANES];
     uint64_t text_hash; /**< of the text that the schedule is read from; 0: written by a generator */
     bool exhausted;     /**< memory ran out, or the schedule exceeds the range of a step's fields */

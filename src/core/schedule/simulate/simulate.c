@@ -70,7 +70,8 @@ struct simulate_simulation {
     uint32_t pipe_mask;
     struct simulated_network network;
     struct simulate_event *heap;
-    uint32_t heap_count, heap_capacity;
+    uint32_t heap_count;
+    size_t heap_room;
     uint64_t order;
     double *iteration_end; /* when the last lane of all ended each iteration */
     bool exhausted;
@@ -86,15 +87,10 @@ static bool earlier(const struct simulate_event *a, const struct simulate_event 
 
 static void simulate_push(struct simulate_simulation *simulation, double time, enum event_kind kind, uint32_t subject)
 {
-    if (simulation->heap_count == simulation->heap_capacity) {
-        uint32_t capacity = simulation->heap_capacity * 2;
-        struct simulate_event *grown = realloc(simulation->heap, capacity * sizeof *grown);
-        if (!grown) {
-            simulation->exhausted = true;
-            return;
-        }
-        simulation->heap = grown;
-        simulation->heap_capacity = capacity;
+    if (ARRAY_RESERVE(simulation->heap, simulation->heap_room, simulation->heap_count + 1, "the simulator", NULL) !=
+        WEFT_OK) {
+        simulation->exhausted = true;
+        return;
     }
     struct simulate_event event = {time, simulation->order++, kind, subject};
     uint32_t at = simulation->heap_count++;
@@ -492,7 +488,7 @@ static bool simulation_open(struct simulate_simulation *simulation)
     simulation->pipe_mask = 15;
     while (simulation->pipe_mask < 2 * messages)
         simulation->pipe_mask = simulation->pipe_mask * 2 + 1;
-    simulation->heap_capacity = 4 * simulation->runner_count + 16;
+    simulation->heap_room = 4 * simulation->runner_count + 16;
     uint32_t runners = simulation->runner_count;
     if (!network_open(&simulation->network, simulation->shape, simulation->cluster, runners))
         return false;
@@ -501,7 +497,7 @@ static bool simulation_open(struct simulate_simulation *simulation)
         ranks * sizeof *simulation->busy + (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes +
         simulation->network.units[0] * sizeof(uint32_t) + simulation->iterations * sizeof *simulation->iteration_end;
     simulation->memory = calloc(1, bytes);
-    simulation->heap = malloc(simulation->heap_capacity * sizeof *simulation->heap);
+    simulation->heap = malloc(simulation->heap_room * sizeof *simulation->heap);
     if (!simulation->memory || !simulation->heap)
         return false;
     char *memory = simulation->memory;
@@ -549,7 +545,7 @@ weft_status schedule_simulate(struct schedule *const *schedules, uint32_t ranks,
         simulate_run(&simulation);
     weft_status status = WEFT_OK;
     if (!ready || simulation.exhausted)
-        status = error_memory(error, simulation.heap_capacity * sizeof(struct simulate_event), "the simulator");
+        status = error_memory(error, simulation.heap_room * sizeof(struct simulate_event), "the simulator");
     for (uint32_t i = 0; status == WEFT_OK && i < simulation.runner_count; i++)
         if (simulation.runners[i].iteration < simulation.iterations)
             status = error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s: rank %u, lane %u never ends; verify the schedule",

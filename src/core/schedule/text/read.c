@@ -55,7 +55,7 @@ static bool classify(struct line *line, struct scanner *scanner)
     } words[] = {{"rank", LINE_SECTION}, {"lane", LINE_LANE}, {"scratch", LINE_SCRATCH},
                  {"for", LINE_FOR},      {"if", LINE_IF},     {"end", LINE_END}};
     line->kind = LINE_STEP;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         if (scanner_takes(scanner, words[i].word)) {
             line->kind = words[i].kind;
             line->text = scanner->at;

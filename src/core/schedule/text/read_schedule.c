@@ -239,7 +239,7 @@ weft_status schedule_text_of_rank(const struct schedule_text *written, const str
     };
     const struct scanner_variable known[] = {
         {"rank", rank}, {"ranks", shape->ranks}, {"root", shape->root}, {"peer", shape->peer}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
         scanner_define(&writing.scanner, known[i].name, known[i].value);
     write_schedule(&writing);
     if (writing.scanner.status == WEFT_OK && !writing.told)

@@ -283,7 +283,7 @@ void verify_machine_close(struct verify_machine *machine)
                       machine->signalled,     machine->regions,      machine->cells,         machine->accesses,
                       machine->channel_table, machine->operands,     machine->signal_groups, machine->signal_base,
                       machine->snapshot_base, machine->clock_at_end, machine->useful,        machine->row_base};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
         free(arrays[i]);
     verify_order_close(machine);
     symbols_close(machine->symbols);

@@ -237,15 +237,11 @@ static bool verify_note_read(struct verify_machine *machine, struct thread *thre
     if (entry != NOBODY) {
         machine->access_free = machine->accesses[entry].next;
     } else {
-        if (machine->access_count == machine->access_capacity) {
-            uint32_t capacity = machine->access_capacity * 2 + 256;
-            struct access *grown = realloc(machine->accesses, capacity * sizeof *grown);
-            if (!grown) {
-                machine->status = error_memory(machine->error, capacity * sizeof *grown, "the verifier");
-                return false;
-            }
-            machine->accesses = grown;
-            machine->access_capacity = capacity;
+        weft_status status = ARRAY_RESERVE(machine->accesses, machine->access_room, machine->access_count + 1,
+                                           "the verifier", machine->error);
+        if (status != WEFT_OK) {
+            machine->status = status;
+            return false;
         }
         entry = machine->access_count++;
     }

@@ -69,7 +69,7 @@ static const struct {
     {PLACE_NODES_OF_1, 2, 3},  {PLACE_NODES_OF_1, 0, 2}, {PLACE_NODES_OF_1, 4, 4},  {PLACE_TWO_IN_TURN, 2, 1},
 };
 #define HIERARCHIES_SAMPLED 3
-#define HIERARCHIES         (sizeof hierarchies / sizeof *hierarchies)
+#define HIERARCHIES         ARRAY_SIZE(hierarchies)
 
 /* Group `units` units by the rule above; returns how many groups there are. */
 static uint32_t sweep_group_units(int rule, uint32_t units, uint32_t *groups)

@@ -20,7 +20,7 @@ static weft_status key_draw(struct fabric *fabric, const struct rail *rail, uint
     if (!fabric->key_count) {
         if (getrandom(fabric->keys, sizeof fabric->keys, 0) != (ssize_t)sizeof fabric->keys)
             return error_system(error, "%s: cannot draw random keys", fabric->name);
-        fabric->key_count = sizeof fabric->keys / sizeof *fabric->keys;
+        fabric->key_count = ARRAY_SIZE(fabric->keys);
     }
     *key = fabric->keys[--fabric->key_count];
     size_t bytes = rail->info->domain_attr->mr_key_size;

@@ -47,7 +47,7 @@ weft_status libfabric_load(struct libfabric *library, struct error *error)
 
 /* The best first. Others that libfabric has are emulations, for debugging, or shared memory, which is Weft's own. */
 static const char *const preference[] = {"efa", "verbs;ofi_rxm", "net", "tcp", "tcp;ofi_rxm"};
-#define PREFERENCES (sizeof preference / sizeof *preference)
+#define PREFERENCES ARRAY_SIZE(preference)
 
 /* Copy text, shortened where it is too long. */
 static void copy_name(char destination[PROVIDER_NAME_BYTES], const char *text)

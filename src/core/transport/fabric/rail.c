@@ -29,7 +29,7 @@ static bool is_stream(const struct rail *rail)
 static int sockets_descriptor_named(struct fid_cq *queue)
 {
     struct pollfd descriptors[8];
-    struct fi_wait_pollfd answer = {.nfds = sizeof descriptors / sizeof *descriptors, .fd = descriptors};
+    struct fi_wait_pollfd answer = {.nfds = ARRAY_SIZE(descriptors), .fd = descriptors};
     if (fi_control(&queue->fid, FI_GETWAIT, &answer) != 0)
         return -1;
     for (uint64_t i = 0; i < answer.nfds; i++) {

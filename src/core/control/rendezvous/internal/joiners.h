@@ -47,7 +47,8 @@ struct joiners {
     uint32_t *bringer;   /**< by rank: the number of the joiner that brings it */
     uint32_t held;       /**< ranks that have a bringer */
     struct joiner *joined;
-    uint32_t count, room, last_number;
+    uint32_t count, last_number;
+    size_t room;
     struct buffer answer;        /**< for all that leave; kept until the next answer */
     struct stream_counts counts; /**< of joiners that have left */
     uint32_t handled;            /**< messages handled, of all joiners */

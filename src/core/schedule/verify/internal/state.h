@@ -154,7 +154,8 @@ struct verify_machine {
     struct cell *cells;
     uint32_t cell_count;
     struct access *accesses;
-    uint32_t access_count, access_capacity, access_free;
+    uint32_t access_count, access_free;
+    size_t access_room;
     struct verify_channel *channel_table; /* [from][to][channel] */
     uint16_t epoch;     /* grows with each binding: what a channel says of an earlier one is nothing */
     tick *clock_at_end; /* room for one clock */
