@@ -2,6 +2,8 @@
 /* The machine's calls of the four functions below come here first (--wrap); for any other machine they go on. */
 #include "verify_chaos.h"
 
+#include "verify_flow.h"
+
 #include "base/random.h"
 #include "core/schedule/verify/internal/state.h"
 
@@ -95,10 +97,12 @@ static void scribble(struct chaos *chaos, uint32_t index)
 void __wrap_verify_store(struct verify_machine *machine, uint32_t index, uint32_t size, struct value value)
 {
     struct chaos *chaos = chaos_of(machine);
-    if (chaos && chaos->scribbling)
+    if (chaos && chaos->scribbling) {
         scribble(chaos, index);
-    else
-        __real_verify_store(machine, index, size, value);
+        return;
+    }
+    __real_verify_store(machine, index, size, value);
+    verify_flow_note_store(machine, index, value);
 }
 
 void __wrap_verify_complete(struct verify_machine *machine, struct thread *thread)
@@ -113,6 +117,7 @@ void __wrap_verify_complete(struct verify_machine *machine, struct thread *threa
     } else {
         if (chaos)
             chaos->scribbled[self] = false;
+        verify_flow_note_complete(machine, thread);
         __real_verify_complete(machine, thread);
     }
 }

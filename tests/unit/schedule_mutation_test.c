@@ -5,6 +5,7 @@
  * schedule in other words.
  */
 #include "../support/verify_chaos.h"
+#include "../support/verify_flow.h"
 #include "../survivors.h"
 #include "base/hash.h"
 #include "core/schedule/verify/internal/machine.h"
@@ -272,7 +273,7 @@ static void judge(struct schedule **schedules, const struct schedule_shape *shap
     const struct verify_binding *bindings = verify_bindings(schedules, shape->ranks, shape, &count);
     for (uint32_t i = 0; i < count && relation != FLOW_OTHER; i++) {
         struct verify_flow flow = {0};
-        assert_int_equal(verify_run(schedules, shape->ranks, shape, &bindings[i], &flow, &error), WEFT_OK);
+        assert_int_equal(verify_flow_record(schedules, shape->ranks, shape, &bindings[i], &flow, &error), WEFT_OK);
         enum verify_relation here = verify_flow_compare(&flow, &flows[i]);
         relation = here > relation ? here : relation;
         verify_flow_free(&flow);
@@ -360,7 +361,7 @@ static weft_status mutate_all(const struct algorithm *algorithm, const struct sc
     const struct verify_binding *bindings = verify_bindings(schedules, shape->ranks, shape, &count);
     struct verify_flow flows[6] = {{0}};
     for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(verify_run(schedules, shape->ranks, shape, &bindings[i], &flows[i], error), WEFT_OK);
+        assert_int_equal(verify_flow_record(schedules, shape->ranks, shape, &bindings[i], &flows[i], error), WEFT_OK);
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
         struct schedule *original = schedules[rank], mutant;
         struct step *steps = malloc((original->step_count + 1) * sizeof *steps);

@@ -99,9 +99,10 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
 }
 
 /* When a rank is done, no other may still access its buffers; in a barrier, all must have begun. */
-static bool check_end(struct verify_machine *machine, uint32_t rank, tick *clock)
+bool verify_machine_check_end(struct verify_machine *machine, uint32_t rank)
 {
     const struct schedule *schedule = machine->schedules[rank];
+    tick *clock = machine->clock_at_end;
     memset(clock, 0, machine->components * sizeof *clock); /* of this rank's scope */
     for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
         verify_join(clock, verify_clock_of(machine, &machine->threads[thread]), machine->components);
@@ -139,7 +140,7 @@ static bool check_end(struct verify_machine *machine, uint32_t rank, tick *clock
     return true;
 }
 
-static bool verify_machine_run(struct verify_machine *machine)
+bool verify_machine_run(struct verify_machine *machine)
 {
     bool moved = true;
     while (moved && machine->status == WEFT_OK) {
@@ -278,11 +279,11 @@ void verify_fill_input(struct verify_machine *machine, uint32_t rank)
 
 void verify_machine_close(struct verify_machine *machine)
 {
-    void *arrays[] = {machine->first_thread,  machine->threads,      machine->clocks,        machine->snapshots,
-                      machine->snapshot_of,   machine->step_base,    machine->data_before,   machine->kept,
-                      machine->signalled,     machine->regions,      machine->cells,         machine->accesses,
-                      machine->channel_table, machine->operands,     machine->signal_groups, machine->signal_base,
-                      machine->snapshot_base, machine->clock_at_end, machine->useful,        machine->row_base};
+    void *arrays[] = {machine->first_thread, machine->threads,       machine->clocks,      machine->snapshots,
+                      machine->snapshot_of,  machine->step_base,     machine->kept,        machine->signalled,
+                      machine->regions,      machine->cells,         machine->accesses,    machine->channel_table,
+                      machine->operands,     machine->signal_groups, machine->signal_base, machine->snapshot_base,
+                      machine->clock_at_end, machine->useful};
     for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
         free(arrays[i]);
     verify_order_close(machine);
@@ -369,12 +370,6 @@ bool verify_machine_open(struct verify_machine *machine, bool narrow)
         !machine->snapshot_base || !machine->signal_groups || !machine->snapshot_of || !machine->regions ||
         !machine->operands || !machine->clock_at_end)
         return false;
-    if (machine->flow) {
-        machine->data_before = calloc(steps, sizeof *machine->data_before);
-        machine->row_base = calloc(threads, sizeof *machine->row_base);
-        if (!machine->data_before || !machine->row_base || !verify_flow_prepare(machine))
-            return false;
-    }
     count_snapshots(machine);
     verify_machine_lay_out(machine);
     /* Untouched memory costs nothing: tables may be larger than what is used of them. */
@@ -414,82 +409,4 @@ weft_status verify_machine_exhausted(struct verify_machine *machine)
     if (machine->status == WEFT_OK)
         machine->status = error_memory(machine->error, machine->cell_count * sizeof *machine->cells, "the verifier");
     return machine->status;
-}
-
-/* Steps that write must have changed something, under one binding at least: else the schedule is not what its author
- * thinks. */
-static bool verify_machine_check_use(struct verify_machine *machine)
-{
-    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct schedule *schedule = machine->schedules[rank];
-        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
-            struct thread *thread = &machine->threads[machine->first_thread[rank] + lane];
-            for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
-                const struct step *step = &schedule->steps[i];
-                bool writes = step->kind > STEP_RECEIVE_REDUCE && step->kind < STEP_EXCHANGE &&
-                              step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT && step->chunks;
-                uint8_t use = machine->useful[machine->step_base[rank] + i];
-                if (!writes || use == (USE_CHANGED | USE_READ))
-                    continue;
-                thread->at = i - schedule->lane_first[lane];
-                thread->iteration = 0;
-                return verify_complain(machine, thread, "is superfluous: %s, whatever the buffers",
-                                       use & USE_CHANGED ? "nobody reads what it writes"
-                                                         : "what it writes is there already");
-            }
-        }
-    }
-    return true;
-}
-
-/* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
-static weft_status verify_machine_prove(struct verify_machine machine, bool narrow,
-                                        const struct verify_binding *bindings, uint32_t count, bool complete,
-                                        bool *doubt)
-{
-    if (!verify_machine_open(&machine, narrow) ||
-        (complete && !(machine.useful = calloc((size_t)machine.step_count + 1, sizeof *machine.useful))))
-        verify_machine_exhausted(&machine);
-    for (uint32_t i = 0; i < count && machine.status == WEFT_OK; i++) {
-        verify_machine_bind(&machine, &bindings[i]);
-        if (verify_machine_run(&machine))
-            for (uint32_t rank = 0; rank < machine.ranks && check_end(&machine, rank, machine.clock_at_end); rank++) {
-            }
-        if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
-            verify_machine_exhausted(&machine);
-    }
-    if (machine.status == WEFT_OK && machine.useful)
-        verify_machine_check_use(&machine);
-    *doubt = machine.doubt && machine.scopes.narrow;
-    verify_machine_close(&machine);
-    return machine.status;
-}
-
-static weft_status run_under(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
-                             const struct verify_binding *bindings, uint32_t count, bool complete,
-                             struct verify_flow *flow, struct error *error)
-{
-    struct error own = {0};
-    struct verify_machine machine = {
-        .schedules = schedules, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
-    bool doubt = false;
-    weft_status status = verify_machine_prove(machine, !flow, bindings, count, complete, &doubt);
-    if (!doubt)
-        return status;
-    error_clear(machine.error);
-    return verify_machine_prove(machine, false, bindings, count, complete, &doubt);
-}
-
-weft_status verify_run(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
-                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error)
-{
-    return run_under(schedules, ranks, shape, binding, 1, false, flow, error);
-}
-
-weft_status verify_prove(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
-                         struct error *error)
-{
-    uint32_t count;
-    const struct verify_binding *bindings = verify_bindings(schedules, ranks, shape, &count);
-    return run_under(schedules, ranks, shape, bindings, count, true, NULL, error);
 }

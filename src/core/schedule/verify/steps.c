@@ -49,7 +49,6 @@ static bool verify_steps_transfer(struct verify_machine *machine, struct thread 
         if (size != sent_size)
             return verify_complain(machine, receiver, "expects the size of part %u, but rank %u sends that of part %u",
                                    size, sender->rank, sent_size);
-        verify_flow_note(machine, 1, (uint64_t)sender->rank << 32 | receiver->rank, value);
         if (receive->kind == STEP_RECEIVE_REDUCE) {
             uint32_t source, source_size;
             if (!verify_locate(machine, receiver, receive, false, i, &source, &source_size))
@@ -64,8 +63,6 @@ static bool verify_steps_transfer(struct verify_machine *machine, struct thread 
                 value.sum = symbols_finish(machine->symbols, value.sum);
         }
         verify_store(machine, to, size, value);
-        if (receive->target == BUFFER_OUTPUT)
-            verify_flow_note(machine, 2, to, value);
     }
     verify_join_threads(machine, receiver, sender);
     return true;
@@ -167,7 +164,6 @@ static bool write_output(struct verify_machine *machine, struct thread *thread, 
     if (!verify_note_write(machine, thread, index))
         return false;
     verify_store(machine, index, size, value);
-    verify_flow_note(machine, 2, index, value);
     return true;
 }
 
@@ -357,8 +353,6 @@ static bool local_step(struct verify_machine *machine, struct thread *thread, co
         if (!verify_note_write(machine, thread, to))
             return false;
         verify_store(machine, to, size, value);
-        if (step->target == BUFFER_OUTPUT)
-            verify_flow_note(machine, 2, to, value);
     }
     return true;
 }
@@ -391,7 +385,6 @@ bool verify_advance(struct verify_machine *machine, struct thread *thread)
     if (!verify_wait_is_over(machine, thread, step))
         return false;
     bool right = true, over = true;
-    verify_flow_note_order(machine, thread);
     machine->stepping = thread->first_step + thread->at;
     switch (step->kind) {
     case STEP_SEND:

@@ -2,7 +2,9 @@
 /* The conditions that a set of schedules must meet, and the bindings under which they are checked. */
 #include "core/schedule/verify/verify.h"
 
-#include "core/schedule/verify/internal/machine.h"
+#include "core/schedule/verify/internal/state.h"
+
+#include <stdlib.h>
 
 /* All combinations with shared memory; without it registered buffers make no difference. In place last. */
 static const struct verify_binding shm_bindings[] = {
@@ -44,6 +46,69 @@ const struct verify_binding *verify_bindings(struct schedule *const *schedules, 
     }
 }
 
+/* Steps that write must have changed something, under one binding at least: else the schedule is not what its author
+ * thinks. */
+static bool verify_machine_check_use(struct verify_machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct schedule *schedule = machine->schedules[rank];
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+            struct thread *thread = &machine->threads[machine->first_thread[rank] + lane];
+            for (uint32_t i = schedule->lane_first[lane]; i < schedule->lane_first[lane + 1]; i++) {
+                const struct step *step = &schedule->steps[i];
+                bool writes = step->kind > STEP_RECEIVE_REDUCE && step->kind < STEP_EXCHANGE &&
+                              step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT && step->chunks;
+                uint8_t use = machine->useful[machine->step_base[rank] + i];
+                if (!writes || use == (USE_CHANGED | USE_READ))
+                    continue;
+                thread->at = i - schedule->lane_first[lane];
+                thread->iteration = 0;
+                return verify_complain(machine, thread, "is superfluous: %s, whatever the buffers",
+                                       use & USE_CHANGED ? "nobody reads what it writes"
+                                                         : "what it writes is there already");
+            }
+        }
+    }
+    return true;
+}
+
+/* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
+static weft_status verify_machine_prove(struct verify_machine machine, bool narrow,
+                                        const struct verify_binding *bindings, uint32_t count, bool complete,
+                                        bool *doubt)
+{
+    if (!verify_machine_open(&machine, narrow) ||
+        (complete && !(machine.useful = calloc((size_t)machine.step_count + 1, sizeof *machine.useful))))
+        verify_machine_exhausted(&machine);
+    for (uint32_t i = 0; i < count && machine.status == WEFT_OK; i++) {
+        verify_machine_bind(&machine, &bindings[i]);
+        if (verify_machine_run(&machine))
+            for (uint32_t rank = 0; rank < machine.ranks && verify_machine_check_end(&machine, rank); rank++) {
+            }
+        if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
+            verify_machine_exhausted(&machine);
+    }
+    if (machine.status == WEFT_OK && machine.useful)
+        verify_machine_check_use(&machine);
+    *doubt = machine.doubt && machine.scopes.narrow;
+    verify_machine_close(&machine);
+    return machine.status;
+}
+
+weft_status verify_run(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
+                       const struct verify_binding *bindings, uint32_t count, bool complete, struct error *error)
+{
+    struct error own = {0};
+    struct verify_machine machine = {
+        .schedules = schedules, .shape = shape, .ranks = ranks, .error = error ? error : &own};
+    bool doubt = false;
+    weft_status status = verify_machine_prove(machine, true, bindings, count, complete, &doubt);
+    if (!doubt)
+        return status;
+    error_clear(machine.error);
+    return verify_machine_prove(machine, false, bindings, count, complete, &doubt);
+}
+
 weft_status schedule_verify(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                             struct error *error)
 {
@@ -52,5 +117,7 @@ weft_status schedule_verify(struct schedule *const *schedules, uint32_t ranks, c
         if (status != WEFT_OK)
             return status;
     }
-    return verify_prove(schedules, ranks, shape, error);
+    uint32_t count;
+    const struct verify_binding *bindings = verify_bindings(schedules, ranks, shape, &count);
+    return verify_run(schedules, ranks, shape, bindings, count, true, error);
 }

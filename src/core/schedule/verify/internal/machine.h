@@ -19,34 +19,12 @@ struct verify_binding {
     enum verify_choice { CHOICE_NONE, CHOICE_ALL, CHOICE_ALTERNATING } registered, in_place;
 };
 
-/** What an execution did. Kept when asked for. */
-struct verify_flow {
-    uint64_t *facts; /**< the hash of each message and each value written to an output; open addressing, 0: empty */
-    uint32_t count, mask;
-    uint64_t *order; /**< rows: for each step about data, what it is, then how many steps about data of each lane of
-                        each rank are complete before it */
-    uint32_t rows, width;
-};
-
-void verify_flow_free(struct verify_flow *flow);
-
-/** How two executions compare, from the strictest relation on. */
-enum verify_relation {
-    FLOW_SAME, /**< the same messages of the same values, the same values to the same outputs, and the same steps about
-                  data after the same steps about data */
-    FLOW_REFINED, /**< the same, but some steps of `a` come after more steps: all that `a` can do `b` can do, too */
-    FLOW_DATA,    /**< the same messages and outputs, in another order */
-    FLOW_OTHER
-};
-enum verify_relation verify_flow_compare(const struct verify_flow *a, const struct verify_flow *b);
-
-/** Run under one binding and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it before). */
+/**
+ * Run under each of `count` bindings and prove what verify.h lists; if `complete`, also that no step that writes is
+ * superfluous under all of them.
+ */
 weft_status verify_run(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
-                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error);
-
-/** The same under every binding that matters; and no step that writes is superfluous under all of them. */
-weft_status verify_prove(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
-                         struct error *error);
+                       const struct verify_binding *bindings, uint32_t count, bool complete, struct error *error);
 
 /** The bindings that matter for these schedules; *count of them. Static. */
 const struct verify_binding *verify_bindings(struct schedule *const *schedules, uint32_t ranks,

@@ -140,8 +140,6 @@ struct verify_machine {
     uint32_t *snapshot_base; /* each thread's first slot */
     int32_t *snapshot_of;    /* for each step of each rank: index among its lane's snapshots, or -1 */
     uint32_t *step_base;     /* where a rank's steps begin in snapshot_of */
-    uint32_t *data_before;   /* for each step of each rank: steps about data before it in its lane; for flows only */
-    uint32_t *row_base;      /* where a thread's rows begin in flow->order; for flows only */
     uint32_t *kept;          /* snapshots that a thread keeps in one iteration */
     uint32_t *signalled;     /* signals that a thread makes in one iteration */
     struct verify_groups groups;
@@ -160,9 +158,8 @@ struct verify_machine {
     uint16_t epoch;     /* grows with each binding: what a channel says of an earlier one is nothing */
     tick *clock_at_end; /* room for one clock */
 
-    symbol *operands; /* room for one symbol a rank */
-    symbol canonical; /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
-    struct verify_flow *flow;
+    symbol *operands;  /* room for one symbol a rank */
+    symbol canonical;  /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
     uint8_t *useful;   /* of each step of each rank, and one more: enum use; NULL: nobody asks */
     uint32_t stepping; /* the step that stores now; the one more: none */
     struct error *error;
@@ -191,15 +188,6 @@ static inline bool verify_same(struct value a, struct value b)
 /** The message about a step; always false, so that it can be returned. */
 bool verify_complain(struct verify_machine *machine, const struct thread *thread, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/** Note a fact in machine->flow, if there is one. */
-void verify_flow_note(struct verify_machine *machine, uint64_t kind, uint64_t where, struct value value);
-
-/** Count steps about data and make room for what comes before each; false when memory ran out. */
-bool verify_flow_prepare(struct verify_machine *machine);
-
-/** Note what comes before the step that `thread` begins: the steps about data that every thread has completed. */
-void verify_flow_note_order(struct verify_machine *machine, const struct thread *thread);
 
 /* ---- order: core/schedule/verify/order.c ---- */
 
@@ -343,6 +331,12 @@ void verify_fill_input(struct verify_machine *machine, uint32_t rank);
 /** Whether a block of a rank's output holds what it should. */
 bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
                         uint32_t part);
+
+/** Run all threads until they are done; false, with a complaint, when one cannot proceed. */
+bool verify_machine_run(struct verify_machine *machine);
+
+/** Check a rank's results, and that no rank may still access its buffers; in a barrier, that all have begun. */
+bool verify_machine_check_end(struct verify_machine *machine, uint32_t rank);
 
 /** Advance one thread by at most one step; returns whether it moved. machine->status reports errors. */
 bool verify_advance(struct verify_machine *machine, struct thread *thread);
