@@ -269,14 +269,6 @@ uint64_t control_exchange_frames(struct control *control)
     return frames;
 }
 
-bool control_left(struct control *control, uint32_t rank)
-{
-    pthread_mutex_lock(&control->lock);
-    bool left = control->left && control->left[rank];
-    pthread_mutex_unlock(&control->lock);
-    return left;
-}
-
 /* A neighbor is dead. The message names only the victim, so that all its neighbors build the same message. */
 static void control_fail_dead_peer(struct control *control, const struct link *link, const char *how)
 {

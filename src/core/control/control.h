@@ -76,9 +76,6 @@ bool control_failed(const struct control *control);
 /** The status and message of the failure; WEFT_OK when there is none. */
 weft_status control_failure(const struct control *control, struct error *error);
 
-/** Whether `rank` has called control_close(). Frames that it sent before may still be on their way. */
-bool control_left(struct control *control, uint32_t rank);
-
 /** Make the job fail everywhere with this status and message (unless it has failed already). Does not block. */
 void control_abort(struct control *control, weft_status status, const char *message);
 

@@ -65,11 +65,6 @@ const struct reduction *reduction_named(const char *name)
     return strcmp(name, reduction_portable.name) == 0 ? &reduction_portable : NULL;
 }
 
-const char *reduction_name(const struct reduction *reduction)
-{
-    return reduction->name;
-}
-
 struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks)
 {
     struct reduction_finish finish = {REDUCTION_FINISH_NONE, 1, 1};
@@ -278,10 +273,4 @@ void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_k
     } else {
         reduce_and_copy(&tree, targets, target_count, bytes);
     }
-}
-
-void reduction_pair(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *target,
-                    const void *left, const void *right, uint64_t count)
-{
-    reduction->loops[type][op_of(kind)].two(target, (const void *[]){left, right}, 0, count);
 }

@@ -54,9 +54,6 @@ const struct reduction *reduction_best(void);
 /** By name ("portable", "x86-64-v3", "x86-64-v4"); NULL when it is unknown, not built in or not runnable here. */
 const struct reduction *reduction_named(const char *name);
 
-/** The instruction set's name. */
-const char *reduction_name(const struct reduction *reduction);
-
 enum reduction_finish_kind {
     REDUCTION_FINISH_NONE,
     REDUCTION_FINISH_DIVIDE,
@@ -81,10 +78,6 @@ struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks);
 void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *const *targets,
                     uint32_t target_count, const void *const *sources, uint32_t source_count, uint64_t count,
                     const struct reduction_finish *finish, bool streaming);
-
-/** target = left op right; not streaming, not finished. */
-void reduction_pair(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *target,
-                    const void *left, const void *right, uint64_t count);
 
 /** Finish `count` elements in place. */
 void reduction_finish(const struct reduction *reduction, weft_type type, void *target, uint64_t count,
