@@ -1,128 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A machine as JSON. One table of members for each struct serves writing and reading. */
 #include "core/topology/machine_json.h"
 
 #include "base/file/file.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILE_MOST  (64u << 20)
-#define COUNT_MOST (1 << 20) /* most threads, nodes or devices that are believed */
+#define COUNT_MOST (1 << 20) /* most threads, nodes or devices accepted */
+
+enum machine_member_kind {
+    MEMBER_TEXT,
+    MEMBER_NUMBER, /* 32 bits, signed or not */
+    MEMBER_UNSIGNED,
+    MEMBER_LIMIT, /* null stands for none */
+    MEMBER_BOOL,
+    MEMBER_REAL,
+    MEMBER_DEVICE_KIND,
+    MEMBER_OBJECT,
+    MEMBER_ARRAY,  /* allocated */
+    MEMBER_CACHES, /* MACHINE_CACHE_LEVELS entries in the struct; further ones are dropped */
+};
+
+/* A member of an object, in the order in which they are written. */
+struct machine_member {
+    const char *key; /* NULL ends the table */
+    enum machine_member_kind kind;
+    size_t offset;                        /* in its struct */
+    size_t size;                          /* bytes of a text or of an array's entry */
+    int64_t least, most;                  /* of a number */
+    size_t count;                         /* of an array: where its length is in the struct */
+    const struct machine_member *members; /* of an object, or of an array's entries */
+};
+
+#define SIZE_OF(type, field) (sizeof((struct type *)0)->field)
+#define MEMBER(key, kind, type, field)                                                                                 \
+    {                                                                                                                  \
+        key, kind, offsetof(struct type, field), SIZE_OF(type, field), 0, 0, 0, NULL                                   \
+    }
+#define NUMBER(key, type, field, low, high)                                                                            \
+    {                                                                                                                  \
+        key, MEMBER_NUMBER, offsetof(struct type, field), 0, low, high, 0, NULL                                        \
+    }
+#define ARRAY(key, kind, type, field, length, table)                                                                   \
+    {                                                                                                                  \
+        key, kind, offsetof(struct type, field), sizeof *((struct type *)0)->field, 0, 0,                              \
+            offsetof(struct type, length), table                                                                       \
+    }
+
+static const struct machine_member thread_members[] = {
+    NUMBER("processor", machine_thread, processor, 0, COUNT_MOST),
+    NUMBER("core", machine_thread, core, 0, COUNT_MOST),
+    NUMBER("package", machine_thread, package, 0, COUNT_MOST),
+    NUMBER("numa", machine_thread, numa, 0, COUNT_MOST),
+    NUMBER("last_cache", machine_thread, last_cache, -1, COUNT_MOST),
+    MEMBER("usable", MEMBER_BOOL, machine_thread, usable),
+    {0},
+};
+
+static const struct machine_member cache_members[] = {
+    NUMBER("level", machine_cache, level, 1, MACHINE_CACHE_LEVELS),
+    NUMBER("count", machine_cache, count, 1, COUNT_MOST),
+    MEMBER("bytes", MEMBER_UNSIGNED, machine_cache, bytes),
+    NUMBER("cores", machine_cache, cores, 0, COUNT_MOST),
+    {0},
+};
+
+static const struct machine_member numa_members[] = {
+    NUMBER("index", machine_numa, index, 0, COUNT_MOST),
+    MEMBER("bytes", MEMBER_UNSIGNED, machine_numa, bytes),
+    NUMBER("cores", machine_numa, cores, 0, COUNT_MOST),
+    {0},
+};
+
+static const struct machine_member limits_members[] = {
+    MEMBER("memory_total", MEMBER_LIMIT, limits, memory_total),
+    MEMBER("memory_available", MEMBER_LIMIT, limits, memory_available),
+    MEMBER("group_limit", MEMBER_LIMIT, limits, group_limit),
+    MEMBER("group_available", MEMBER_LIMIT, limits, group_available),
+    MEMBER("address_space_limit", MEMBER_LIMIT, limits, address_space_limit),
+    MEMBER("address_space_used", MEMBER_LIMIT, limits, address_space_used),
+    MEMBER("locked_limit", MEMBER_LIMIT, limits, locked_limit),
+    NUMBER("processors", limits, processors, 1, COUNT_MOST),
+    MEMBER("processor_quota", MEMBER_REAL, limits, processor_quota),
+    {0},
+};
+
+static const struct machine_member address_members[] = {
+    MEMBER("text", MEMBER_TEXT, machine_address, text),
+    NUMBER("prefix", machine_address, prefix, 0, 128),
+    MEMBER("ipv6", MEMBER_BOOL, machine_address, is_ipv6),
+    MEMBER("link_local", MEMBER_BOOL, machine_address, is_link_local),
+    {0},
+};
+
+static const struct machine_member interface_members[] = {
+    MEMBER("name", MEMBER_TEXT, machine_interface, name),
+    MEMBER("driver", MEMBER_TEXT, machine_interface, driver),
+    MEMBER("up", MEMBER_BOOL, machine_interface, up),
+    MEMBER("loopback", MEMBER_BOOL, machine_interface, loopback),
+    MEMBER("bytes_per_second", MEMBER_UNSIGNED, machine_interface, bytes_per_second),
+    NUMBER("mtu", machine_interface, mtu, 0, INT32_MAX),
+    ARRAY("addresses", MEMBER_ARRAY, machine_interface, addresses, address_count, address_members),
+    {0},
+};
+
+static const struct machine_member device_members[] = {
+    MEMBER("kind", MEMBER_DEVICE_KIND, machine_device, kind), MEMBER("name", MEMBER_TEXT, machine_device, name),
+    MEMBER("model", MEMBER_TEXT, machine_device, model),      MEMBER("pci", MEMBER_TEXT, machine_device, pci),
+    NUMBER("numa", machine_device, numa, -1, COUNT_MOST),     {0},
+};
+
+static const struct machine_member machine_members[] = {
+    MEMBER("host", MEMBER_TEXT, machine, host),
+    MEMBER("identity", MEMBER_TEXT, machine, identity),
+    MEMBER("system", MEMBER_TEXT, machine, system),
+    MEMBER("processor", MEMBER_TEXT, machine, processor),
+    NUMBER("packages", machine, packages, 1, COUNT_MOST),
+    NUMBER("cores", machine, cores, 1, COUNT_MOST),
+    ARRAY("threads", MEMBER_ARRAY, machine, threads, thread_count, thread_members),
+    ARRAY("caches", MEMBER_CACHES, machine, caches, cache_count, cache_members),
+    ARRAY("numa", MEMBER_ARRAY, machine, numas, numa_count, numa_members),
+    {"limits", MEMBER_OBJECT, offsetof(struct machine, limits), 0, 0, 0, 0, limits_members},
+    ARRAY("interfaces", MEMBER_ARRAY, machine, interfaces, interface_count, interface_members),
+    ARRAY("devices", MEMBER_ARRAY, machine, devices, device_count, device_members),
+    {0},
+};
 
 /* ---- writing ---- */
 
-/* A limit: null stands for none. */
-static void put_limit(struct json_writer *writer, const char *key, uint64_t limit)
+static void write_members(struct json_writer *writer, const struct machine_member *members, const void *from)
 {
-    if (limit == LIMITS_NONE)
-        json_put_text(writer, key, NULL);
-    else
-        json_put_unsigned(writer, key, limit);
-}
-
-static void write_limits(const struct limits *limits, struct json_writer *writer)
-{
-    json_open_object(writer, "limits");
-    put_limit(writer, "memory_total", limits->memory_total);
-    put_limit(writer, "memory_available", limits->memory_available);
-    put_limit(writer, "group_limit", limits->group_limit);
-    put_limit(writer, "group_available", limits->group_available);
-    put_limit(writer, "address_space_limit", limits->address_space_limit);
-    put_limit(writer, "address_space_used", limits->address_space_used);
-    put_limit(writer, "locked_limit", limits->locked_limit);
-    json_put_integer(writer, "processors", limits->processors);
-    json_put_number(writer, "processor_quota", limits->processor_quota);
-    json_close(writer);
-}
-
-static void write_hardware(const struct machine *machine, struct json_writer *writer)
-{
-    json_open_array(writer, "threads");
-    for (uint32_t i = 0; i < machine->thread_count; i++) {
-        const struct machine_thread *thread = &machine->threads[i];
-        json_open_object(writer, NULL);
-        json_put_integer(writer, "processor", thread->processor);
-        json_put_integer(writer, "core", thread->core);
-        json_put_integer(writer, "package", thread->package);
-        json_put_integer(writer, "numa", thread->numa);
-        json_put_integer(writer, "last_cache", thread->last_cache);
-        json_put_bool(writer, "usable", thread->usable);
-        json_close(writer);
+    for (const struct machine_member *member = members; member->key; member++) {
+        const char *field = (const char *)from + member->offset;
+        const char *entries = member->kind == MEMBER_ARRAY ? *(const char *const *)field : field;
+        switch (member->kind) {
+        case MEMBER_TEXT:
+            json_put_text(writer, member->key, field);
+            break;
+        case MEMBER_NUMBER:
+            json_put_integer(writer, member->key, *(const int32_t *)field);
+            break;
+        case MEMBER_LIMIT:
+            if (*(const uint64_t *)field == LIMITS_NONE) {
+                json_put_text(writer, member->key, NULL);
+                break;
+            }
+            __attribute__((fallthrough));
+        case MEMBER_UNSIGNED:
+            json_put_unsigned(writer, member->key, *(const uint64_t *)field);
+            break;
+        case MEMBER_BOOL:
+            json_put_bool(writer, member->key, *(const bool *)field);
+            break;
+        case MEMBER_REAL:
+            json_put_number(writer, member->key, *(const double *)field);
+            break;
+        case MEMBER_DEVICE_KIND:
+            json_put_text(writer, member->key, machine_device_kind_name(*(const enum machine_device_kind *)field));
+            break;
+        case MEMBER_OBJECT:
+            json_open_object(writer, member->key);
+            write_members(writer, member->members, field);
+            json_close(writer);
+            break;
+        case MEMBER_ARRAY:
+        case MEMBER_CACHES:
+            json_open_array(writer, member->key);
+            for (uint32_t i = 0; i < *(const uint32_t *)((const char *)from + member->count); i++) {
+                json_open_object(writer, NULL);
+                write_members(writer, member->members, entries + i * member->size);
+                json_close(writer);
+            }
+            json_close(writer);
+            break;
+        }
     }
-    json_close(writer);
-    json_open_array(writer, "caches");
-    for (uint32_t i = 0; i < machine->cache_count; i++) {
-        json_open_object(writer, NULL);
-        json_put_integer(writer, "level", machine->caches[i].level);
-        json_put_integer(writer, "count", machine->caches[i].count);
-        json_put_unsigned(writer, "bytes", machine->caches[i].bytes);
-        json_put_integer(writer, "cores", machine->caches[i].cores);
-        json_close(writer);
-    }
-    json_close(writer);
-    json_open_array(writer, "numa");
-    for (uint32_t i = 0; i < machine->numa_count; i++) {
-        json_open_object(writer, NULL);
-        json_put_integer(writer, "index", machine->numas[i].index);
-        json_put_unsigned(writer, "bytes", machine->numas[i].bytes);
-        json_put_integer(writer, "cores", machine->numas[i].cores);
-        json_close(writer);
-    }
-    json_close(writer);
-}
-
-static void write_interface(const struct machine_interface *interface, struct json_writer *writer)
-{
-    json_open_object(writer, NULL);
-    json_put_text(writer, "name", interface->name);
-    json_put_text(writer, "driver", interface->driver);
-    json_put_bool(writer, "up", interface->up);
-    json_put_bool(writer, "loopback", interface->loopback);
-    json_put_unsigned(writer, "bytes_per_second", interface->bytes_per_second);
-    json_put_integer(writer, "mtu", interface->mtu);
-    json_open_array(writer, "addresses");
-    for (uint32_t i = 0; i < interface->address_count; i++) {
-        json_open_object(writer, NULL);
-        json_put_text(writer, "text", interface->addresses[i].text);
-        json_put_integer(writer, "prefix", interface->addresses[i].prefix);
-        json_put_bool(writer, "ipv6", interface->addresses[i].is_ipv6);
-        json_put_bool(writer, "link_local", interface->addresses[i].is_link_local);
-        json_close(writer);
-    }
-    json_close(writer);
-    json_close(writer);
-}
-
-static void write_device(const struct machine_device *device, struct json_writer *writer)
-{
-    json_open_object(writer, NULL);
-    json_put_text(writer, "kind", machine_device_kind_name(device->kind));
-    json_put_text(writer, "name", device->name);
-    json_put_text(writer, "model", device->model);
-    json_put_text(writer, "pci", device->pci);
-    json_put_integer(writer, "numa", device->numa);
-    json_close(writer);
 }
 
 void machine_write_members(const struct machine *machine, struct json_writer *writer)
 {
-    json_put_text(writer, "host", machine->host);
-    json_put_text(writer, "identity", machine->identity);
-    json_put_text(writer, "system", machine->system);
-    json_put_text(writer, "processor", machine->processor);
-    json_put_integer(writer, "packages", machine->packages);
-    json_put_integer(writer, "cores", machine->cores);
-    write_hardware(machine, writer);
-    write_limits(&machine->limits, writer);
-    json_open_array(writer, "interfaces");
-    for (uint32_t i = 0; i < machine->interface_count; i++)
-        write_interface(&machine->interfaces[i], writer);
-    json_close(writer);
-    json_open_array(writer, "devices");
-    for (uint32_t i = 0; i < machine->device_count; i++)
-        write_device(&machine->devices[i], writer);
-    json_close(writer);
+    write_members(writer, machine_members, machine);
 }
 
 void machine_write(const struct machine *machine, struct json_writer *writer, const char *key)
@@ -134,224 +195,122 @@ void machine_write(const struct machine *machine, struct json_writer *writer, co
 
 /* ---- reading ---- */
 
-/*
- * A reader goes on after the first error without harm: every getter returns a zero from then on, and the message of
- * the first error stays. That keeps the lists of members below readable.
- */
-struct machine_json_reader {
-    const char *where;
-    struct error *error;
-    weft_status status;
-};
+static weft_status read_members(const cJSON *object, const struct machine_member *members, const char *where, void *to,
+                                struct error *error);
 
-static uint32_t machine_json_take_number(struct machine_json_reader *reader, const cJSON *object, const char *key,
-                                         int64_t least, int64_t most)
-{
-    int64_t value = 0;
-    if (reader->status == WEFT_OK)
-        reader->status = json_get_integer(object, key, reader->where, least, most, &value, reader->error);
-    return (uint32_t)(int32_t)value;
-}
-
-static uint64_t take_unsigned(struct machine_json_reader *reader, const cJSON *object, const char *key)
-{
-    uint64_t value = 0;
-    if (reader->status == WEFT_OK)
-        reader->status = json_get_unsigned(object, key, reader->where, &value, reader->error);
-    return value;
-}
-
-static bool take_bool(struct machine_json_reader *reader, const cJSON *object, const char *key)
-{
-    bool value = false;
-    if (reader->status == WEFT_OK)
-        reader->status = json_get_bool(object, key, reader->where, &value, reader->error);
-    return value;
-}
-
-static void machine_json_take_text(struct machine_json_reader *reader, const cJSON *object, const char *key,
-                                   char *destination, size_t size)
+static weft_status read_text(const cJSON *object, const struct machine_member *member, const char *where, char *field,
+                             struct error *error)
 {
     const char *text = "";
-    if (reader->status == WEFT_OK)
-        reader->status = json_get_text(object, key, reader->where, &text, reader->error);
-    if (reader->status == WEFT_OK && strlen(text) >= size)
-        reader->status = error_set(reader->error, WEFT_ERROR_DATA, "%s: \"%s\" is longer than %zu bytes", reader->where,
-                                   key, size - 1);
-    snprintf(destination, size, "%s", reader->status == WEFT_OK ? text : "");
+    weft_status status = json_get_text(object, member->key, where, &text, error);
+    if (status == WEFT_OK && strlen(text) >= member->size)
+        return error_set(error, WEFT_ERROR_DATA, "%s: \"%s\" is longer than %zu bytes", where, member->key,
+                         member->size - 1);
+    if (status == WEFT_OK)
+        snprintf(field, member->size, "%s", text);
+    return status;
 }
 
-static uint64_t take_limit(struct machine_json_reader *reader, const cJSON *object, const char *key)
+static weft_status read_device_kind(const cJSON *object, const char *key, const char *where,
+                                    enum machine_device_kind *kind, struct error *error)
 {
-    if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, key)))
-        return LIMITS_NONE;
-    return take_unsigned(reader, object, key);
+    const char *name = "";
+    weft_status status = json_get_text(object, key, where, &name, error);
+    for (*kind = MACHINE_GPU; status == WEFT_OK && *kind <= MACHINE_FABRIC; (*kind)++)
+        if (strcmp(name, machine_device_kind_name(*kind)) == 0)
+            return WEFT_OK;
+    return status != WEFT_OK
+               ? status
+               : error_set(error, WEFT_ERROR_DATA, "%s: \"kind\" of a device is '%s', which is unknown", where, name);
 }
 
-/* The array `key`, with room for its entries of `size` bytes in *entries; NULL after an error. */
-static const cJSON *machine_json_take_array(struct machine_json_reader *reader, const cJSON *object, const char *key,
-                                            size_t size, void **entries, uint32_t *count)
+static weft_status read_array(const cJSON *object, const struct machine_member *member, const char *where, void *to,
+                              struct error *error)
 {
-    const cJSON *array = NULL;
-    if (reader->status == WEFT_OK)
-        reader->status = json_get_array(object, key, reader->where, &array, reader->error);
-    if (reader->status != WEFT_OK)
-        return NULL;
-    int length = cJSON_GetArraySize(array);
-    if (length > COUNT_MOST) {
-        reader->status = error_set(reader->error, WEFT_ERROR_DATA, "%s: \"%s\" has %d entries; the most is %d",
-                                   reader->where, key, length, COUNT_MOST);
-        return NULL;
-    }
-    *entries = length ? calloc((size_t)length, size) : NULL;
-    if (length && !*entries) {
-        reader->status = error_memory(reader->error, (size_t)length * size, key);
-        return NULL;
-    }
-    *count = (uint32_t)length;
-    return array;
+    const cJSON *array = NULL, *entry;
+    weft_status status = json_get_array(object, member->key, where, &array, error);
+    if (status != WEFT_OK)
+        return status;
+    uint32_t length = (uint32_t)cJSON_GetArraySize(array), i = 0;
+    if (length > COUNT_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "%s: \"%s\" has %u entries; the most is %d", where, member->key,
+                         length, COUNT_MOST);
+    char *entries = length ? calloc(length, member->size) : NULL;
+    if (length && !entries)
+        return error_memory(error, length * member->size, member->key);
+    const bool fixed = member->kind == MEMBER_CACHES;
+    if (fixed && length > MACHINE_CACHE_LEVELS)
+        length = MACHINE_CACHE_LEVELS;
+    *(uint32_t *)((char *)to + member->count) = length;
+    if (!fixed)
+        *(void **)((char *)to + member->offset) = entries;
+    cJSON_ArrayForEach(entry, array) if (status == WEFT_OK) status =
+        read_members(entry, member->members, where, entries + i++ * member->size, error);
+    if (fixed && length)
+        memcpy((char *)to + member->offset, entries, length * member->size);
+    if (fixed)
+        free(entries);
+    return status;
 }
 
-static void read_hardware(struct machine_json_reader *reader, const cJSON *object, struct machine *machine)
+static weft_status read_member(const cJSON *object, const struct machine_member *member, const char *where, void *to,
+                               struct error *error)
 {
-    const cJSON *entry;
-    uint32_t i = 0;
-    const cJSON *array = machine_json_take_array(reader, object, "threads", sizeof *machine->threads,
-                                                 (void **)&machine->threads, &machine->thread_count);
-    cJSON_ArrayForEach(entry, array) machine->threads[i++] = (struct machine_thread){
-        .processor = machine_json_take_number(reader, entry, "processor", 0, COUNT_MOST),
-        .core = machine_json_take_number(reader, entry, "core", 0, COUNT_MOST),
-        .package = machine_json_take_number(reader, entry, "package", 0, COUNT_MOST),
-        .numa = machine_json_take_number(reader, entry, "numa", 0, COUNT_MOST),
-        .last_cache = (int32_t)machine_json_take_number(reader, entry, "last_cache", -1, COUNT_MOST),
-        .usable = take_bool(reader, entry, "usable"),
-    };
-
-    struct machine_cache *caches = NULL;
-    uint32_t cache_count = 0;
-    i = 0;
-    array = machine_json_take_array(reader, object, "caches", sizeof *caches, (void **)&caches, &cache_count);
-    cJSON_ArrayForEach(entry, array) caches[i++] = (struct machine_cache){
-        .level = machine_json_take_number(reader, entry, "level", 1, MACHINE_CACHE_LEVELS),
-        .count = machine_json_take_number(reader, entry, "count", 1, COUNT_MOST),
-        .bytes = take_unsigned(reader, entry, "bytes"),
-        .cores = machine_json_take_number(reader, entry, "cores", 0, COUNT_MOST),
-    };
-    machine->cache_count = cache_count < MACHINE_CACHE_LEVELS ? cache_count : MACHINE_CACHE_LEVELS;
-    if (machine->cache_count)
-        memcpy(machine->caches, caches, machine->cache_count * sizeof *caches);
-    free(caches);
-
-    i = 0;
-    array = machine_json_take_array(reader, object, "numa", sizeof *machine->numas, (void **)&machine->numas,
-                                    &machine->numa_count);
-    cJSON_ArrayForEach(entry, array) machine->numas[i++] = (struct machine_numa){
-        .index = machine_json_take_number(reader, entry, "index", 0, COUNT_MOST),
-        .bytes = take_unsigned(reader, entry, "bytes"),
-        .cores = machine_json_take_number(reader, entry, "cores", 0, COUNT_MOST),
-    };
-}
-
-static void read_limits(struct machine_json_reader *reader, const cJSON *object, struct limits *limits)
-{
-    const cJSON *from = NULL;
-    if (reader->status == WEFT_OK)
-        reader->status = json_get_object(object, "limits", reader->where, &from, reader->error);
-    if (reader->status != WEFT_OK)
-        return;
-    limits->memory_total = take_limit(reader, from, "memory_total");
-    limits->memory_available = take_limit(reader, from, "memory_available");
-    limits->group_limit = take_limit(reader, from, "group_limit");
-    limits->group_available = take_limit(reader, from, "group_available");
-    limits->address_space_limit = take_limit(reader, from, "address_space_limit");
-    limits->address_space_used = take_limit(reader, from, "address_space_used");
-    limits->locked_limit = take_limit(reader, from, "locked_limit");
-    limits->processors = machine_json_take_number(reader, from, "processors", 1, COUNT_MOST);
-    if (reader->status == WEFT_OK)
-        reader->status =
-            json_get_number(from, "processor_quota", reader->where, &limits->processor_quota, reader->error);
-}
-
-static void read_interface(struct machine_json_reader *reader, const cJSON *object, struct machine_interface *interface)
-{
-    const cJSON *entry;
-    uint32_t i = 0;
-    machine_json_take_text(reader, object, "name", interface->name, sizeof interface->name);
-    machine_json_take_text(reader, object, "driver", interface->driver, sizeof interface->driver);
-    interface->up = take_bool(reader, object, "up");
-    interface->loopback = take_bool(reader, object, "loopback");
-    interface->bytes_per_second = take_unsigned(reader, object, "bytes_per_second");
-    interface->mtu = machine_json_take_number(reader, object, "mtu", 0, INT32_MAX);
-    const cJSON *array = machine_json_take_array(reader, object, "addresses", sizeof *interface->addresses,
-                                                 (void **)&interface->addresses, &interface->address_count);
-    cJSON_ArrayForEach(entry, array)
-    {
-        struct machine_address *address = &interface->addresses[i++];
-        machine_json_take_text(reader, entry, "text", address->text, sizeof address->text);
-        address->prefix = machine_json_take_number(reader, entry, "prefix", 0, 128);
-        address->is_ipv6 = take_bool(reader, entry, "ipv6");
-        address->is_link_local = take_bool(reader, entry, "link_local");
+    void *field = (char *)to + member->offset;
+    const cJSON *inner = NULL;
+    int64_t number = 0;
+    weft_status status;
+    switch (member->kind) {
+    case MEMBER_TEXT:
+        return read_text(object, member, where, field, error);
+    case MEMBER_NUMBER:
+        status = json_get_integer(object, member->key, where, member->least, member->most, &number, error);
+        *(int32_t *)field = (int32_t)number;
+        return status;
+    case MEMBER_LIMIT:
+        if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, member->key))) {
+            *(uint64_t *)field = LIMITS_NONE;
+            return WEFT_OK;
+        }
+        __attribute__((fallthrough));
+    case MEMBER_UNSIGNED:
+        return json_get_unsigned(object, member->key, where, field, error);
+    case MEMBER_BOOL:
+        return json_get_bool(object, member->key, where, field, error);
+    case MEMBER_REAL:
+        return json_get_number(object, member->key, where, field, error);
+    case MEMBER_DEVICE_KIND:
+        return read_device_kind(object, member->key, where, field, error);
+    case MEMBER_OBJECT:
+        status = json_get_object(object, member->key, where, &inner, error);
+        return status == WEFT_OK ? read_members(inner, member->members, where, field, error) : status;
+    default:
+        return read_array(object, member, where, to, error);
     }
 }
 
-static enum machine_device_kind take_device_kind(struct machine_json_reader *reader, const cJSON *object)
+static weft_status read_members(const cJSON *object, const struct machine_member *members, const char *where, void *to,
+                                struct error *error)
 {
-    char name[MACHINE_NAME_BYTES];
-    machine_json_take_text(reader, object, "kind", name, sizeof name);
-    for (int kind = MACHINE_GPU; kind <= MACHINE_FABRIC; kind++)
-        if (strcmp(name, machine_device_kind_name((enum machine_device_kind)kind)) == 0)
-            return (enum machine_device_kind)kind;
-    if (reader->status == WEFT_OK)
-        reader->status = error_set(reader->error, WEFT_ERROR_DATA, "%s: \"kind\" of a device is '%s', which is unknown",
-                                   reader->where, name);
-    return MACHINE_GPU;
-}
-
-static void read_device(struct machine_json_reader *reader, const cJSON *object, struct machine_device *device)
-{
-    device->kind = take_device_kind(reader, object);
-    machine_json_take_text(reader, object, "name", device->name, sizeof device->name);
-    machine_json_take_text(reader, object, "model", device->model, sizeof device->model);
-    machine_json_take_text(reader, object, "pci", device->pci, sizeof device->pci);
-    device->numa = (int32_t)machine_json_take_number(reader, object, "numa", -1, COUNT_MOST);
-}
-
-static void read_members(struct machine_json_reader *reader, const cJSON *object, struct machine *machine)
-{
-    const cJSON *entry;
-    uint32_t i = 0;
-    machine_json_take_text(reader, object, "host", machine->host, sizeof machine->host);
-    machine_json_take_text(reader, object, "identity", machine->identity, sizeof machine->identity);
-    machine_json_take_text(reader, object, "system", machine->system, sizeof machine->system);
-    machine_json_take_text(reader, object, "processor", machine->processor, sizeof machine->processor);
-    machine->packages = machine_json_take_number(reader, object, "packages", 1, COUNT_MOST);
-    machine->cores = machine_json_take_number(reader, object, "cores", 1, COUNT_MOST);
-    read_hardware(reader, object, machine);
-    read_limits(reader, object, &machine->limits);
-    const cJSON *array = machine_json_take_array(reader, object, "interfaces", sizeof *machine->interfaces,
-                                                 (void **)&machine->interfaces, &machine->interface_count);
-    cJSON_ArrayForEach(entry, array) read_interface(reader, entry, &machine->interfaces[i++]);
-    i = 0;
-    array = machine_json_take_array(reader, object, "devices", sizeof *machine->devices, (void **)&machine->devices,
-                                    &machine->device_count);
-    cJSON_ArrayForEach(entry, array) read_device(reader, entry, &machine->devices[i++]);
+    weft_status status = WEFT_OK;
+    for (const struct machine_member *member = members; member->key && status == WEFT_OK; member++)
+        status = read_member(object, member, where, to, error);
+    return status;
 }
 
 weft_status machine_read(const cJSON *object, const char *where, struct machine **machine, struct error *error)
 {
-    struct machine_json_reader reader = {where, error, WEFT_OK};
     if (!cJSON_IsObject(object))
-        return error_set(error, WEFT_ERROR_DATA, "%s is no machine: an object was expected", where);
+        return error_set(error, WEFT_ERROR_DATA, "%s is not a machine: an object was expected", where);
     struct machine *made = calloc(1, sizeof *made);
     if (!made)
         return error_memory(error, sizeof *made, "the description of a machine");
-    read_members(&reader, object, made);
-    if (reader.status != WEFT_OK) {
+    weft_status status = read_members(object, machine_members, where, made, error);
+    if (status == WEFT_OK)
+        *machine = made;
+    else
         machine_free(made);
-        return reader.status;
-    }
-    *machine = made;
-    return WEFT_OK;
+    return status;
 }
 
 weft_status machine_load(const char *path, struct machine **machine, struct error *error)
