@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/training.h"
 
-#include "core/topology/limits.h"
+#include "base/file/address_space.h"
 #include "training/model/file/model_file.h"
 
 #include <inttypes.h>
@@ -86,6 +86,6 @@ void training_prepare_process(void)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    if (limits_address_space_is_limited())
+    if (address_space_is_limited())
         mallopt(M_ARENA_MAX, 1);
 }

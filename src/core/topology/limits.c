@@ -7,7 +7,6 @@
 #include "core/topology/internal/control_group.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <sched.h>
@@ -54,26 +53,6 @@ static uint32_t affinity_processors(uint64_t *hash)
     }
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (uint32_t)online : 1;
-}
-
-bool limits_address_space_is_limited(void)
-{
-    return resource_limit(RLIMIT_AS) != LIMITS_NONE;
-}
-
-weft_status limits_check_address_space(uint64_t bytes, const char *what, struct error *error)
-{
-    struct limits limits = {.memory_available = LIMITS_NONE,
-                            .group_available = LIMITS_NONE,
-                            .address_space_limit = resource_limit(RLIMIT_AS)};
-    char text[128];
-    if (limits.address_space_limit == LIMITS_NONE)
-        return WEFT_OK;
-    if (file_read_small(AT_FDCWD, "/proc/self/statm", text, sizeof text) < 0 ||
-        sscanf(text, "%" SCNu64, &limits.address_space_used) != 1)
-        return WEFT_OK; /* the allocation itself will fail */
-    limits.address_space_used *= (uint64_t)sysconf(_SC_PAGESIZE);
-    return limits_check(&limits, bytes, 0, what, error);
 }
 
 weft_status limits_read_below(const char *root, struct limits *limits, struct error *error)

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define LIMITS_NONE UINT64_MAX /**< there is no such limit */
@@ -52,15 +51,5 @@ uint32_t limits_processors(const struct limits *limits);
  */
 weft_status limits_check(const struct limits *limits, uint64_t bytes, uint64_t touched, const char *what,
                          struct error *error);
-
-/** Whether the address space is limited (ulimit -v, RLIMIT_AS). */
-bool limits_address_space_is_limited(void);
-
-/**
- * Check whether `bytes` more can be mapped for `what` ("a matrix product"), for libraries that abort the process when
- * they cannot: check before calling them. Costs a system call where there is no limit, and some microseconds where
- * there is one. Errors: MEMORY, as limits_check().
- */
-weft_status limits_check_address_space(uint64_t bytes, const char *what, struct error *error);
 
 #endif

@@ -3,7 +3,7 @@
 #include "training/tensor/cpu/cpu.h"
 
 #include "base/clock.h"
-#include "core/topology/limits.h"
+#include "base/file/address_space.h"
 #include "training/tensor/cpu/matmul.h"
 #include "training/tensor/devices.h"
 
@@ -121,7 +121,7 @@ static weft_status check_stacks(int threads, struct error *error)
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY)
         each = stack.rlim_cur;
     snprintf(what, sizeof what, "a device with %d threads", threads);
-    return limits_check_address_space((uint64_t)(threads - 1) * (each + STACK_GUARD), what, error);
+    return address_space_check((uint64_t)(threads - 1) * (each + STACK_GUARD), what, error);
 }
 
 /* oneDNN leaves parts of a product out, without a word, where OpenMP gives fewer threads than it says it will. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/tensor/cpu/matmul.h"
 
-#include "core/topology/limits.h"
+#include "base/file/address_space.h"
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -66,7 +66,7 @@ weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int thr
     matmuls->operands = activations == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
     matmuls->set = set;
     matmuls->threads = threads;
-    matmuls->limited = limits_address_space_is_limited();
+    matmuls->limited = address_space_is_limited();
     matmuls->places = 64;
     matmuls->entries = calloc(matmuls->places, sizeof *matmuls->entries);
     weft_status status = WEFT_OK;
@@ -405,7 +405,7 @@ static struct matmul_entry *entry_find(struct cpu_matmuls *matmuls, const struct
 {
     struct matmul_entry *entry = table_place(matmuls->entries, matmuls->places, key);
     const uint64_t room = ROOM_OF_THREAD * (uint64_t)matmuls->threads;
-    if (matmuls->limited && limits_check_address_space(room, "a matrix product", error) != WEFT_OK)
+    if (matmuls->limited && address_space_check(room, "a matrix product", error) != WEFT_OK)
         return NULL;
     if (is_used(entry))
         return entry;
