@@ -71,9 +71,8 @@ static weft_status save(const struct training_state *state, const struct train_c
 {
     struct tensor_list weights, moments;
     struct checkpoint_state written;
-    const struct state_arrays arrays = training_state_arrays(state);
     training_state_describe(state, config, &written);
-    weft_status status = tensor_lists_open(&weights, &moments, &arrays, error);
+    weft_status status = tensor_lists_open(&weights, &moments, &state->arrays, error);
     if (status == WEFT_OK)
         status = checkpoint_save(directory, &written, weights.tensors, weights.count, moments.tensors, moments.count, 0,
                                  error);
@@ -93,14 +92,14 @@ static weft_status spoil(const struct test *test, const struct train_config *con
     if (status != WEFT_OK)
         return status;
     float *arrays = calloc(3 * description->elements, sizeof *arrays);
-    struct training_state state = {.description = description,
-                                   .parameters = arrays,
-                                   .first_moments = arrays + description->elements,
-                                   .second_moments = arrays + 2 * description->elements};
+    struct training_state state = {.arrays = {.description = description,
+                                              .parameters = arrays,
+                                              .first_moments = arrays + description->elements,
+                                              .second_moments = arrays + 2 * description->elements}};
     char changes[SETTINGS_TEXT_BYTES];
     status = training_state_load(&state, config, test->directory, changes, &error);
     if (status == WEFT_OK) {
-        test->spoil(description, state.parameters);
+        test->spoil(description, state.arrays.parameters);
         state.step++;
         status = save(&state, config, test->directory, &error);
     }

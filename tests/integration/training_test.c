@@ -300,7 +300,7 @@ static int settle(weft_context *context, int rank, void *argument)
         bool disordered = false;
         for (int t = 0; t < TENSORS; t++) {
             CHECK(weft_training_ready(training, numbers[order[t]]) == WEFT_OK);
-            disordered |= training->parallel.buckets.disordered;
+            disordered |= training->sum.buckets.disordered;
         }
         CHECK(disordered == (step == 0));
         CHECK(weft_training_step(training, 0, NULL) == WEFT_OK);

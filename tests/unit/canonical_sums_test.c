@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* However micro-batches are laid out over ranks, their sum is the one canonical tree, bit for bit. */
 #include "base/random.h"
-#include "training/parallel/internal/partial_sums.h"
-#include "training/parallel/micro_batches.h"
+#include "training/parallel/internal/gradient_sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,12 +59,11 @@ static void assert_is_tree(const double *sum, uint32_t total)
 static void sum_over_ranks(struct device *device, uint32_t total, uint32_t ranks, double *result)
 {
     double held[MOST][ELEMENTS];
-    struct partial_sums sums[MOST];
+    struct gradient_accumulator sums[MOST];
     struct micro_batches layout[MOST];
     for (uint32_t r = 0; r < ranks; r++) {
         assert_int_equal(micro_batches_lay_out(total, r, ranks, &layout[r], NULL), WEFT_OK);
-        assert_int_equal(partial_sums_open(&sums[r], device, ELEMENTS, layout[r].share, NULL), WEFT_OK);
-        partial_sums_begin(&sums[r]);
+        assert_int_equal(gradient_accumulator_open(&sums[r], device, ELEMENTS, layout[r].share, NULL), WEFT_OK);
     }
     for (uint32_t i = 0; i < layout[0].share; i++) {
         for (uint32_t r = 0; r < ranks; r++)
@@ -79,14 +77,14 @@ static void sum_over_ranks(struct device *device, uint32_t total, uint32_t ranks
                 memcpy(held[r], turn, sizeof turn);
         }
         for (uint32_t r = 0; r < ranks; r++) {
-            if (!partial_sums_last_is_next(&sums[r])) {
-                partial_sums_add(&sums[r], held[r]);
+            if (i + 1 < layout[r].share) {
+                gradient_accumulator_add(&sums[r], held[r]);
                 continue;
             }
             /* range by range, from the end, as a backward pass does */
-            partial_sums_complete(&sums[r], held[r], 30, ELEMENTS - 30);
-            partial_sums_complete(&sums[r], held[r], 7, 23);
-            partial_sums_complete(&sums[r], held[r], 0, 7);
+            gradient_accumulator_complete(&sums[r], held[r], 30, ELEMENTS - 30);
+            gradient_accumulator_complete(&sums[r], held[r], 7, 23);
+            gradient_accumulator_complete(&sums[r], held[r], 0, 7);
         }
     }
     if (layout[0].layout == MICRO_BATCHES_IN_TURNS)
@@ -94,7 +92,7 @@ static void sum_over_ranks(struct device *device, uint32_t total, uint32_t ranks
     else
         tree_over_ranks(held, ranks, result);
     for (uint32_t r = 0; r < ranks; r++)
-        partial_sums_close(&sums[r]);
+        gradient_accumulator_close(&sums[r]);
 }
 
 static void any_division_gives_the_tree_of_one_rank(void **state)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warm-up, the shapes of the fall, floor, and how the peak follows the number of ranks. */
-#include "training/parallel/rate_scaling.h"
-#include "training/train/state/internal/learning_rate.h"
+#include "training/optimizer/learning_rate.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -25,16 +24,16 @@ static void other_shapes_go_from_the_peak_to_the_floor(void **state)
 {
     struct learning_rate other = schedule;
     other.floor = 1e-5;
-    other.shape = LEARNING_RATE_STRAIGHT;
+    other.shape = LEARNING_RATE_LINEAR;
     assert_true(fabs(learning_rate_at(&other, 60) - (1e-3 + 1e-5) / 2) < 1e-12);
-    other.shape = LEARNING_RATE_STAIRS;
+    other.shape = LEARNING_RATE_STEP;
     assert_true(learning_rate_at(&other, 10) == 1e-3 && learning_rate_at(&other, 43) == 1e-3);
     assert_true(fabs(learning_rate_at(&other, 44) - 1e-4) < 1e-12 && fabs(learning_rate_at(&other, 76) - 1e-4) < 1e-12);
     assert_true(fabs(learning_rate_at(&other, 77) - 1e-5) < 1e-12);
-    other.shape = LEARNING_RATE_STABLE;
+    other.shape = LEARNING_RATE_WSD;
     assert_true(learning_rate_at(&other, 89) == 1e-3);
     assert_true(fabs(learning_rate_at(&other, 100) - (1e-3 + 1e-5) / 2) < 1e-12);
-    for (enum learning_rate_shape shape = LEARNING_RATE_COSINE; shape <= LEARNING_RATE_STABLE; shape++) {
+    for (enum learning_rate_shape shape = LEARNING_RATE_COSINE; shape <= LEARNING_RATE_WSD; shape++) {
         other.shape = shape;
         assert_true(fabs(learning_rate_at(&other, 10) - 1e-3) < 1e-12);
         assert_true(learning_rate_at(&other, 110) == 1e-5);
@@ -58,9 +57,9 @@ static void a_run_that_is_all_warm_up_has_no_cosine(void **state)
 
 static void scaling_is_a_choice(void **state)
 {
-    assert_true(rate_scaled(2, WEFT_RATE_AS_GIVEN, 4) == 2);
-    assert_true(rate_scaled(2, WEFT_RATE_LINEAR, 4) == 8);
-    assert_true(rate_scaled(2, WEFT_RATE_ROOT, 4) == 4);
+    assert_true(learning_rate_scaled(2, WEFT_RATE_AS_GIVEN, 4) == 2);
+    assert_true(learning_rate_scaled(2, WEFT_RATE_LINEAR, 4) == 8);
+    assert_true(learning_rate_scaled(2, WEFT_RATE_ROOT, 4) == 4);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract of forward, backward, evaluation and extension: what is reported, overwritten, refused. */
+/* The contract of forward, backward, evaluation and extension: what is told, overwritten, refused. */
 #include "training/model/model.h"
 #include "training/model/not_finite.h"
 #include "training/optimizer/optimizer.h"
@@ -127,37 +127,34 @@ static void a_watcher_sees_every_layer_until_it_leaves(void **state)
     assert_int_equal(seen.next, 2 * seen.layers);
 }
 
-/* ---- what backward tells ---- */
+/* ---- what backward reports ---- */
 
-struct told {
+struct reported {
     struct fixture *fixture;
-    size_t next; /* the range told last begins here */
-    size_t calls;
-    float *copy; /* of what was reported, at the time */
+    size_t next; /* parameters that are not ready yet */
+    float *copy; /* of the gradients, as they were when they were reported */
 };
 
-static void take_ready(void *context, size_t first, size_t count)
+static void take_ready(void *context, size_t parameter)
 {
-    struct told *told = context;
-    assert_int_equal(first + count, told->next);
-    assert_true(count > 0);
-    memcpy(told->copy + first, told->fixture->gradients + first, count * sizeof *told->copy);
-    told->next = first;
-    told->calls++;
+    struct reported *reported = context;
+    const struct model_description *description = reported->fixture->description;
+    const size_t first = description->parameters[parameter].offset, end = model_parameter_end(description, parameter);
+    assert_int_equal(parameter, --reported->next);
+    memcpy(reported->copy + first, reported->fixture->gradients + first, (end - first) * sizeof *reported->copy);
 }
 
-static void ranges_are_told_from_last_to_first_when_they_are_final(void **state)
+static void gradients_are_reported_from_last_to_first_when_they_are_final(void **state)
 {
     struct fixture *fixture = *state;
     size_t elements = fixture->description->elements;
-    struct told told = {fixture, elements, 0, make_array(fixture->device, elements)};
+    struct reported reported = {fixture, fixture->description->parameter_count, make_array(fixture->device, elements)};
     forward(fixture);
-    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, take_ready, &told, NULL),
-                     WEFT_OK);
-    assert_int_equal(told.next, 0);
-    assert_true(told.calls >= shape->layers + 2);
-    assert_memory_equal(told.copy, fixture->gradients, elements * sizeof *told.copy);
-    fixture->device->release(fixture->device, told.copy);
+    assert_int_equal(
+        model_backward(fixture->model, fixture->parameters, fixture->gradients, take_ready, &reported, NULL), WEFT_OK);
+    assert_int_equal(reported.next, 0);
+    assert_memory_equal(reported.copy, fixture->gradients, elements * sizeof *reported.copy);
+    fixture->device->release(fixture->device, reported.copy);
 }
 
 static void backward_overwrites_and_clears_the_gaps(void **state)
@@ -186,7 +183,7 @@ static void backward_overwrites_and_clears_the_gaps(void **state)
     fixture->device->release(fixture->device, other);
 }
 
-/* Recomputation uses the same numbers: not a bit differs. */
+/* What is made anew is made of the same numbers: not a bit differs. */
 static void recomputation_gives_the_same_gradients(void **state)
 {
     struct fixture *fixture = *state;
@@ -209,37 +206,35 @@ static void recomputation_gives_the_same_gradients(void **state)
     fixture->device->release(fixture->device, again);
 }
 
-static void note_end(void *context, size_t first, size_t count)
+static void note_ready(void *context, size_t parameter)
 {
-    size_t *end = context;
-    assert_int_equal(first + count, *end);
-    *end = first;
+    size_t *next = context;
+    assert_int_equal(parameter, --*next);
 }
 
 /* Backward ends at the first parameter that is trained: what comes after has the same bits, what lies before is 0. */
 static void layers_before_the_trained_ones_are_passed_over(void **state)
 {
     struct fixture *fixture = *state;
-    const struct model_description *description = fixture->description;
+    struct model_description *description; /* the same network, with other parameters frozen */
+    assert_int_equal(model_describe(&fixture->description->shape, &description, NULL), WEFT_OK);
     float *again = make_array(fixture->device, description->elements);
     double loss = forward(fixture), loss_again;
     assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
                      WEFT_OK);
     for (size_t trained = 0; trained <= description->parameter_count; trained++) {
         struct model *model;
-        const struct model_options options = {.batch = BATCH,
-                                              .sequence = SEQUENCE,
-                                              .training = true,
-                                              .recompute = trained % 3,
-                                              .first_trainable = trained};
-        size_t end = description->elements;
+        const struct model_options options = {
+            .batch = BATCH, .sequence = SEQUENCE, .training = true, .recompute = trained % 3};
+        size_t next = description->parameter_count;
+        description->first_trainable = trained;
         for (size_t i = 0; i < description->elements; i++)
             again[i] = 7;
         assert_int_equal(model_open(description, fixture->device, &options, &model, NULL), WEFT_OK);
         assert_int_equal(model_forward(model, fixture->parameters, &fixture->batch, &loss_again, NULL), WEFT_OK);
-        assert_int_equal(model_backward(model, fixture->parameters, again, note_end, &end, NULL), WEFT_OK);
+        assert_int_equal(model_backward(model, fixture->parameters, again, note_ready, &next, NULL), WEFT_OK);
         assert_true(loss == loss_again);
-        assert_int_equal(end, 0);
+        assert_int_equal(next, 0);
         model_close(model);
         const size_t first =
             trained < description->parameter_count ? description->parameters[trained].offset : description->elements;
@@ -250,11 +245,11 @@ static void layers_before_the_trained_ones_are_passed_over(void **state)
         if (trained == description->parameter_count)
             for (size_t i = 0; i < description->elements; i++)
                 assert_true(again[i] == 0);
-        struct model_options all = options;
-        all.first_trainable = 0;
-        assert_true(model_memory(description, WEFT_F32, WEFT_F32, &options) <=
-                    model_memory(description, WEFT_F32, WEFT_F32, &all));
+        const size_t memory = model_memory(description, WEFT_F32, WEFT_F32, &options);
+        description->first_trainable = 0;
+        assert_true(memory <= model_memory(description, WEFT_F32, WEFT_F32, &options));
     }
+    model_description_free(description);
     fixture->device->release(fixture->device, again);
 }
 
@@ -388,7 +383,7 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
                                                    .gradients = fixture->gradients + first,
                                                    .first_moments = arrays[run][1] + first,
                                                    .second_moments = arrays[run][2] + first};
-            model_update(fixture->description, device, &optimizer, &step, first, count, &range);
+            optimizer_update(fixture->description, device, &optimizer, &step, first, count, &range);
             first += count;
         }
     }
@@ -411,7 +406,7 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
                                            .gradients = fixture->gradients,
                                            .first_moments = arrays[0][1],
                                            .second_moments = arrays[0][2]};
-    model_update(fixture->description, device, &optimizer, &step, 0, elements, &whole);
+    optimizer_update(fixture->description, device, &optimizer, &step, 0, elements, &whole);
     assert_true(*gain == gain_before);
     assert_true(fabsf(*matrix - matrix_before * (float)(1 - 1e-2 * 0.5)) <= fabsf(matrix_before) * 1e-6f);
     for (int run = 0; run < 2; run++)
@@ -424,7 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_healthy_pass_has_nothing_that_is_not_finite),
         cmocka_unit_test(a_watcher_sees_every_layer_until_it_leaves),
-        cmocka_unit_test(ranges_are_told_from_last_to_first_when_they_are_final),
+        cmocka_unit_test(gradients_are_reported_from_last_to_first_when_they_are_final),
         cmocka_unit_test(backward_overwrites_and_clears_the_gaps),
         cmocka_unit_test(recomputation_gives_the_same_gradients),
         cmocka_unit_test(layers_before_the_trained_ones_are_passed_over),

@@ -79,7 +79,7 @@ static void training_run(struct training *training, int steps)
             fail_msg("%s", error.text);
         if (i == 0)
             training->first_loss = training->last_loss;
-        double norm = model_gradient_norm(training->device, elements, training->gradients, sums);
+        double norm = optimizer_gradient_norm(training->device, elements, training->gradients, sums);
         const struct optimizer_step step = {
             .number = (uint64_t)i + 1, .rate = training->rate, .gradient_scale = norm > 1 ? 1 / norm : 1};
         const struct optimizer_arrays arrays = {.parameters = training->parameters,
@@ -88,7 +88,7 @@ static void training_run(struct training *training, int steps)
                                                 .second_moments = training->second_moments,
                                                 .narrowed = model_narrowed_weights(training->model),
                                                 .sums = sums};
-        model_update(training->description, training->device, &training->optimizer, &step, 0, elements, &arrays);
+        optimizer_update(training->description, training->device, &training->optimizer, &step, 0, elements, &arrays);
     }
     free(sums);
 }

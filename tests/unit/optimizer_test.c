@@ -92,7 +92,7 @@ static void every_step_is_its_formula(void **state)
                                                 .first_moments = found[FIRST],
                                                 .second_moments = found[SECOND],
                                                 .sums = sums};
-        model_update(description, device, &optimizer, &step, 0, elements, &arrays);
+        optimizer_update(description, device, &optimizer, &step, 0, elements, &arrays);
         for (size_t j = 0; j < description->parameter_count; j++) {
             const struct model_parameter *parameter = &description->parameters[j];
             const size_t at = parameter->offset;

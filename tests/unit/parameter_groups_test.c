@@ -61,38 +61,41 @@ static void patterns(void **state)
             fail_msg("'%s' should %smatch '%s'", cases[i].pattern, cases[i].matches ? "" : "not ", cases[i].name);
 }
 
-static const struct parameter_group *group_of(const struct parameter_groups *groups, const char *name)
+/* A copy of the description with rules applied; model_description_free() frees it. */
+static struct model_description *describe_with(const struct parameter_rules *rules)
 {
-    return &groups->of[model_parameter_find(description, name) - description->parameters];
+    struct model_description *ruled;
+    assert_int_equal(model_describe(&description->shape, &ruled, NULL), WEFT_OK);
+    assert_int_equal(parameter_rules_apply(rules, ruled, NULL), WEFT_OK);
+    return ruled;
 }
 
 static void rules(void **state)
 {
-    struct parameter_groups groups;
-    const struct parameter_rules nothing = {0};
-    assert_int_equal(parameter_groups_open(&groups, description, &nothing, NULL), WEFT_OK);
-    assert_int_equal(groups.first_trainable, 0);
-    assert_int_equal(groups.frozen_weights, 0);
+    struct model_description *ruled = describe_with(&(struct parameter_rules){0});
+    assert_int_equal(ruled->first_trainable, 0);
+    assert_int_equal(ruled->frozen_weights, 0);
     for (size_t i = 0; i < description->parameter_count; i++) {
-        assert_true(groups.of[i].rate == 1 && !groups.of[i].frozen);
-        assert_true(groups.of[i].decays == description->parameters[i].decay);
+        const struct model_parameter *parameter = &ruled->parameters[i];
+        assert_true(parameter->rate_factor == 1 && !parameter->frozen);
+        assert_true(parameter->decay == description->parameters[i].decay);
     }
-    parameter_groups_close(&groups);
+    model_description_free(ruled);
     const struct parameter_rules some = {.freeze = "wte,wpe,h.0",
                                          .no_decay = "h.3",
                                          .rates = {"h=0.5", "h.4-5,h.0=0.25", "h.5.ln_1=2"},
                                          .rate_count = 3};
-    assert_int_equal(parameter_groups_open(&groups, description, &some, NULL), WEFT_OK);
-    assert_true(group_of(&groups, "wte.weight")->frozen && group_of(&groups, "h.0.ln_1.bias")->frozen);
-    assert_int_equal(groups.first_trainable,
-                     model_parameter_find(description, "h.1.ln_1.weight") - description->parameters);
-    assert_true(group_of(&groups, "h.1.mlp.c_fc.weight")->rate == 0.5);
-    assert_true(group_of(&groups, "h.1.mlp.c_fc.weight")->decays);
-    assert_true(group_of(&groups, "h.4.mlp.c_fc.weight")->rate == 0.25); /* the last one counts */
-    assert_true(group_of(&groups, "h.5.ln_1.weight")->rate == 2);
-    assert_true(group_of(&groups, "ln_f.weight")->rate == 1);
-    assert_false(group_of(&groups, "h.3.mlp.c_fc.weight")->decays);
-    parameter_groups_close(&groups);
+    ruled = describe_with(&some);
+    assert_true(model_parameter_find(ruled, "wte.weight")->frozen);
+    assert_true(model_parameter_find(ruled, "h.0.ln_1.bias")->frozen);
+    assert_int_equal(ruled->first_trainable, model_parameter_find(ruled, "h.1.ln_1.weight") - ruled->parameters);
+    assert_true(model_parameter_find(ruled, "h.1.mlp.c_fc.weight")->rate_factor == 0.5);
+    assert_true(model_parameter_find(ruled, "h.1.mlp.c_fc.weight")->decay);
+    assert_true(model_parameter_find(ruled, "h.4.mlp.c_fc.weight")->rate_factor == 0.25); /* the last one counts */
+    assert_true(model_parameter_find(ruled, "h.5.ln_1.weight")->rate_factor == 2);
+    assert_true(model_parameter_find(ruled, "ln_f.weight")->rate_factor == 1);
+    assert_false(model_parameter_find(ruled, "h.3.mlp.c_fc.weight")->decay);
+    model_description_free(ruled);
 }
 
 static void rules_that_cannot_be(void **state)
@@ -114,20 +117,23 @@ static void rules_that_cannot_be(void **state)
         {{.rates = {"wte=-1"}, .rate_count = 1}, "--rate-for"},
         {{.rates = {"=1"}, .rate_count = 1}, "pattern of 0 letters"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct parameter_groups groups = {.first_trainable = 77};
+    struct model_description *unchanged = describe_with(&(struct parameter_rules){0});
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct error error = {0};
-        assert_int_equal(parameter_groups_open(&groups, description, &cases[i].rules, &error), WEFT_ERROR_ARGUMENT);
-        assert_int_equal(groups.first_trainable, 77);
+        assert_int_equal(parameter_rules_apply(&cases[i].rules, unchanged, &error), WEFT_ERROR_ARGUMENT);
+        assert_int_equal(unchanged->first_trainable, 0);
+        for (size_t j = 0; j < description->parameter_count; j++)
+            assert_false(unchanged->parameters[j].frozen || unchanged->parameters[j].rate_factor != 1 ||
+                         unchanged->parameters[j].decay != description->parameters[j].decay);
         if (!strstr(error.text, cases[i].words))
             fail_msg("expected '%s', got '%s'", cases[i].words, error.text);
     }
     char longest[400];
     memset(longest, 'w', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    struct parameter_groups groups;
     const struct parameter_rules too_long = {.freeze = longest};
-    assert_int_equal(parameter_groups_open(&groups, description, &too_long, NULL), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(parameter_rules_apply(&too_long, unchanged, NULL), WEFT_ERROR_ARGUMENT);
+    model_description_free(unchanged);
 }
 
 enum { PARAMETERS, GRADIENTS, FIRST, SECOND, ARRAYS };
@@ -145,8 +151,8 @@ static void fill(float *arrays[ARRAYS])
     }
 }
 
-static void update(const struct optimizer *optimizer, double rate, float *arrays[ARRAYS], size_t first, size_t count,
-                   double *sums)
+static void update(const struct model_description *of, const struct optimizer *optimizer, double rate,
+                   float *arrays[ARRAYS], size_t first, size_t count, double *sums)
 {
     const struct optimizer_step step = {.number = 3, .rate = rate, .gradient_scale = 0.5};
     const struct optimizer_arrays range = {.parameters = arrays[PARAMETERS] + first,
@@ -154,7 +160,7 @@ static void update(const struct optimizer *optimizer, double rate, float *arrays
                                            .first_moments = arrays[FIRST] + first,
                                            .second_moments = arrays[SECOND] + first,
                                            .sums = sums};
-    model_update(description, device, optimizer, &step, first, count, &range);
+    optimizer_update(of, device, optimizer, &step, first, count, &range);
     finish_device(device);
 }
 
@@ -163,11 +169,10 @@ static void every_group_takes_its_own_step(void **state)
 {
     const struct parameter_rules some = {
         .freeze = "wpe,h.3.ln_1,h.10-11", .no_decay = "h.1.mlp", .rates = {"h.2=0.25", "ln_f=0"}, .rate_count = 2};
-    struct parameter_groups groups;
+    struct model_description *ruled = describe_with(&some);
     const size_t elements = description->elements;
     double *sums = calloc(tree_blocks(elements), sizeof *sums);
     float *found[ARRAYS], *before[ARRAYS], *expected[ARRAYS];
-    assert_int_equal(parameter_groups_open(&groups, description, &some, NULL), WEFT_OK);
     for (size_t i = 0; i < ARRAYS; i++) {
         found[i] = make_array(device, elements);
         before[i] = make_array(device, elements);
@@ -181,34 +186,32 @@ static void every_group_takes_its_own_step(void **state)
                                       .epsilon = 1e-8,
                                       .momentum = 0.8,
                                       .trust = 0.01,
-                                      .weight_decay = 0.1,
-                                      .groups = &groups};
+                                      .weight_decay = 0.1};
         const bool elementwise = kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_SGD;
         fill(found);
         for (size_t first = 0, count; first < elements; first += count) {
             count = elementwise && elements - first > 1008 ? 1008 : elements - first;
-            update(&optimizer, 0.02, found, first, count, sums);
+            update(ruled, &optimizer, 0.02, found, first, count, sums);
         }
-        optimizer.groups = NULL;
         for (size_t j = 0; j < description->parameter_count; j++) {
             const struct model_parameter *parameter = &description->parameters[j];
-            const struct parameter_group *group = &groups.of[j];
+            const struct model_parameter *treated = &ruled->parameters[j];
             const struct optimizer without_decay = {
                 .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .momentum = 0.8, .trust = 0.01};
             fill(expected);
-            /* lamb and lars do not scale by norms where a tensor has no decay, so they get it by a rule alone. */
-            const bool decay_taken_away = parameter->decay && !group->decays && !group->frozen;
+            /* lamb and lars do not scale by norms where a tensor has no decay, so they are told by a rule alone. */
+            const bool decay_taken_away = parameter->decay && !treated->decay && !treated->frozen;
             if (decay_taken_away && !elementwise)
                 continue;
-            if (!group->frozen)
-                update(decay_taken_away ? &without_decay : &optimizer, 0.02 * group->rate, expected, parameter->offset,
-                       parameter->count, sums);
+            if (!treated->frozen)
+                update(description, decay_taken_away ? &without_decay : &optimizer, 0.02 * treated->rate_factor,
+                       expected, parameter->offset, parameter->count, sums);
             static const size_t compared[] = {PARAMETERS, FIRST, SECOND};
             for (size_t i = 0; i < 3; i++)
                 if (memcmp(found[compared[i]] + parameter->offset, expected[compared[i]] + parameter->offset,
                            parameter->count * sizeof(float)) != 0)
                     fail_msg("%s: array %zu of '%s' differs", optimizer_names[kind], compared[i], parameter->name);
-            if (group->frozen)
+            if (treated->frozen)
                 assert_memory_equal(found[PARAMETERS] + parameter->offset, before[PARAMETERS] + parameter->offset,
                                     parameter->count * sizeof(float));
         }
@@ -218,7 +221,7 @@ static void every_group_takes_its_own_step(void **state)
         device->release(device, before[i]);
         device->release(device, expected[i]);
     }
-    parameter_groups_close(&groups);
+    model_description_free(ruled);
     free(sums);
 }
 
@@ -226,23 +229,22 @@ static void every_group_takes_its_own_step(void **state)
 static void frozen_gradients_are_cleared(void **state)
 {
     const struct parameter_rules some = {.freeze = "wpe,h.3.ln_1,h.10-11"};
-    struct parameter_groups groups;
+    struct model_description *ruled = describe_with(&some);
     const size_t elements = description->elements;
     float *gradients = make_array(device, elements);
-    assert_int_equal(parameter_groups_open(&groups, description, &some, NULL), WEFT_OK);
     for (size_t shard = 1; shard <= elements; shard = shard * 3 + 1) {
         for (size_t i = 0; i < elements; i++)
             gradients[i] = 1;
         for (size_t first = 0; first < elements; first += shard)
-            parameter_groups_clear_frozen(&groups, description, device, first,
-                                          elements - first < shard ? elements - first : shard, gradients + first);
+            optimizer_clear_frozen(ruled, device, first, elements - first < shard ? elements - first : shard,
+                                   gradients + first);
         finish_device(device);
         for (size_t j = 0; j < description->parameter_count; j++)
             for (size_t k = 0; k < description->parameters[j].count; k++)
-                if (gradients[description->parameters[j].offset + k] != !groups.of[j].frozen)
+                if (gradients[description->parameters[j].offset + k] != !ruled->parameters[j].frozen)
                     fail_msg("element %zu of '%s', shards of %zu", k, description->parameters[j].name, shard);
     }
-    parameter_groups_close(&groups);
+    model_description_free(ruled);
     device->release(device, gradients);
 }
 

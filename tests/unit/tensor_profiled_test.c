@@ -135,7 +135,7 @@ static float *train(struct device *device, const struct model_description *descr
                                                 .second_moments = second,
                                                 .narrowed = model_narrowed_weights(model),
                                                 .sums = sums};
-        model_update(description, device, &optimizer, &step, 0, elements, &arrays);
+        optimizer_update(description, device, &optimizer, &step, 0, elements, &arrays);
         finish_device(device);
     }
     model_close(model);

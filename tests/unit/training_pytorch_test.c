@@ -4,8 +4,8 @@
  * backward, clipping, the learning rate, AdamW. The tables are what training_pytorch.py prints: the loss of each step.
  */
 #include "training/model/model.h"
+#include "training/optimizer/learning_rate.h"
 #include "training/optimizer/optimizer.h"
-#include "training/train/state/internal/learning_rate.h"
 
 #include "tensor_support.h"
 
@@ -115,7 +115,7 @@ static double take_step(struct run *run, uint64_t number, double decay)
 {
     const double mean = 1.0 / MICRO_BATCHES, loss = mean * add_up(run, number);
     const size_t elements = run->description->elements;
-    const double norm = mean * model_gradient_norm(run->device, elements, run->sum, run->squares);
+    const double norm = mean * optimizer_gradient_norm(run->device, elements, run->sum, run->squares);
     const struct optimizer_step step = {.number = number + 1,
                                         .rate = learning_rate_at(&schedule, number),
                                         .gradient_scale = mean * (norm > CLIP ? CLIP / norm : 1)};
@@ -126,7 +126,7 @@ static double take_step(struct run *run, uint64_t number, double decay)
                                             .narrowed = model_narrowed_weights(run->model)};
     struct optimizer optimizer = adamw;
     optimizer.weight_decay = decay;
-    model_update(run->description, run->device, &optimizer, &step, 0, elements, &arrays);
+    optimizer_update(run->description, run->device, &optimizer, &step, 0, elements, &arrays);
     finish_device(run->device);
     return loss;
 }

@@ -6,7 +6,7 @@
 #include "base/format/json.h"
 #include "base/text.h"
 #include "training/train/loop/language_model.h"
-#include "training/train/state/continuation.h"
+#include "training/train/state/generation.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ struct train_generate_totals {
     double read_seconds, write_seconds;
 };
 
-static weft_status read_prompt(struct continuation_options *wanted, char **read, struct error *error)
+static weft_status read_prompt(struct generation_options *wanted, char **read, struct error *error)
 {
     wanted->prompt = chosen.prompt ? chosen.prompt : "";
     wanted->prompt_size = strlen(wanted->prompt);
@@ -84,7 +84,7 @@ static double train_generate_rate_of(size_t passes, double seconds)
     return passes && seconds > 0 ? (double)passes / seconds : 0;
 }
 
-static void add_to(struct train_generate_totals *totals, const struct continuation_result *result)
+static void add_to(struct train_generate_totals *totals, const struct generation_result *result)
 {
     totals->tokens += result->tokens;
     totals->passes += result->tokens ? result->tokens - 1 : 0;
@@ -93,14 +93,14 @@ static void add_to(struct train_generate_totals *totals, const struct continuati
     totals->write_seconds += result->write_seconds;
 }
 
-static weft_status train_generate_print_json(FILE *output, int64_t number, const struct continuation *continuation,
-                                             const struct continuation_result *result, const char *text,
+static weft_status train_generate_print_json(FILE *output, int64_t number, const struct generation *generation,
+                                             const struct generation_result *result, const char *text,
                                              struct error *error)
 {
     return json_print_fields(
         output, error, JSON_FIELD("sample", number), JSON_FIELD("text", text),
-        JSON_FIELD("end", continuation_end_names[result->end]),
-        JSON_FIELD("prompt_tokens", continuation_prompt_tokens(continuation)), JSON_FIELD("tokens", result->tokens),
+        JSON_FIELD("end", generation_end_names[result->end]),
+        JSON_FIELD("prompt_tokens", generation_prompt_tokens(generation)), JSON_FIELD("tokens", result->tokens),
         JSON_FIELD("forgotten_tokens", result->forgotten), JSON_FIELD("prompt_seconds", result->read_seconds),
         JSON_FIELD("seconds", result->write_seconds),
         JSON_FIELD("tokens_per_second",
@@ -108,30 +108,30 @@ static weft_status train_generate_print_json(FILE *output, int64_t number, const
 }
 
 /* Write a sample as JSON, after collecting its text. */
-static weft_status write_json(FILE *output, int64_t number, struct continuation *continuation,
-                              struct continuation_result *result, struct error *error)
+static weft_status write_json(FILE *output, int64_t number, struct generation *generation,
+                              struct generation_result *result, struct error *error)
 {
     char *text = NULL;
     size_t size;
     FILE *collected = open_memstream(&text, &size);
     if (!collected)
         return error_system(error, "cannot collect the text of a sample");
-    weft_status status = continuation_write(continuation, (uint64_t)number - 1, collected, false, result, error);
+    weft_status status = generation_write(generation, (uint64_t)number - 1, collected, false, result, error);
     if (fclose(collected) != 0 && status == WEFT_OK)
         status = error_system(error, "cannot collect the text of a sample");
     if (status == WEFT_OK)
-        status = train_generate_print_json(output, number, continuation, result, text, error);
+        status = train_generate_print_json(output, number, generation, result, text, error);
     free(text);
     return status;
 }
 
-static weft_status write_text(FILE *output, int64_t number, struct continuation *continuation,
-                              struct continuation_result *result, struct error *error)
+static weft_status write_text(FILE *output, int64_t number, struct generation *generation,
+                              struct generation_result *result, struct error *error)
 {
     if (chosen.samples > 1)
         fprintf(output, "--- sample %" PRId64 " of %" PRId64 " ---\n", number, chosen.samples);
     weft_status status =
-        continuation_write(continuation, (uint64_t)number - 1, output, isatty(fileno(output)), result, error);
+        generation_write(generation, (uint64_t)number - 1, output, isatty(fileno(output)), result, error);
     fputc('\n', output);
     fflush(output);
     return status;
@@ -148,10 +148,10 @@ static void train_generate_print_totals(const struct train_generate_totals *tota
             text_seconds(totals->read_seconds, read, sizeof read));
 }
 
-static weft_status write_samples(struct command_call *call, struct continuation *continuation, size_t context,
+static weft_status write_samples(struct command_call *call, struct generation *generation, size_t context,
                                  struct error *error)
 {
-    const size_t prompt_tokens = continuation_prompt_tokens(continuation);
+    const size_t prompt_tokens = generation_prompt_tokens(generation);
     struct train_generate_totals totals = {0};
     weft_status status = WEFT_OK;
     if (prompt_tokens > context)
@@ -159,10 +159,10 @@ static weft_status write_samples(struct command_call *call, struct continuation 
                 prompt_tokens, context, context);
     bool interrupted = false;
     for (int64_t number = 1; number <= chosen.samples && status == WEFT_OK && !interrupted; number++) {
-        struct continuation_result result = {0};
-        status = chosen.json ? write_json(call->output, number, continuation, &result, error)
-                             : write_text(call->output, number, continuation, &result, error);
-        interrupted = result.end == CONTINUATION_INTERRUPTED;
+        struct generation_result result = {0};
+        status = chosen.json ? write_json(call->output, number, generation, &result, error)
+                             : write_text(call->output, number, generation, &result, error);
+        interrupted = result.end == GENERATION_INTERRUPTED;
         add_to(&totals, &result);
     }
     if (status != WEFT_OK)
@@ -180,15 +180,15 @@ static weft_status write_samples(struct command_call *call, struct continuation 
 }
 
 static weft_status train_generate_generate(struct command_call *call, const struct language_model *model,
-                                           struct continuation_options *wanted, struct error *error)
+                                           struct generation_options *wanted, struct error *error)
 {
-    struct continuation *continuation;
-    weft_status status = continuation_open(model->description, model->device, model->parameters, &model->text, wanted,
-                                           &continuation, error);
+    struct generation *generation;
+    weft_status status =
+        generation_open(model->description, model->device, model->parameters, &model->text, wanted, &generation, error);
     if (status != WEFT_OK)
         return status;
-    status = write_samples(call, continuation, model->description->shape.context, error);
-    continuation_close(continuation);
+    status = write_samples(call, generation, model->description->shape.context, error);
+    generation_close(generation);
     return status;
 }
 
@@ -212,7 +212,7 @@ static weft_status train_generate_run(struct command_call *call, struct error *e
     struct pretrained *pretrained = NULL;
     struct language_model model = {0};
     char *read = NULL;
-    struct continuation_options wanted = {
+    struct generation_options wanted = {
         .tokens = (size_t)chosen.tokens,
         .stops = chosen.stops.items,
         .stop_count = chosen.stops.count,

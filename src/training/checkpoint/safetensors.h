@@ -73,9 +73,9 @@ weft_status safetensors_write(const char *path, const struct named_tensor *tenso
 struct byte_source {
     void *owner;
     /** Where the `size` bytes that were at `bytes` can be read now; NULL: the file is no longer wanted. */
-    const void *(*take)(void *owner, const void *bytes, uint64_t size);
+    const void *(*acquire)(void *owner, const void *bytes, uint64_t size);
     /** What was taken has been read. */
-    void (*give_back)(void *owner, const void *bytes, uint64_t size);
+    void (*release)(void *owner, const void *bytes, uint64_t size);
 };
 
 /**

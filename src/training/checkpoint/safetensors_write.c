@@ -232,12 +232,12 @@ static weft_status write_taken(struct file_writer *writer, struct sha256 *hash, 
     weft_status status = WEFT_OK;
     for (uint64_t done = 0; done < size && status == WEFT_OK; done += SAFETENSORS_PIECE) {
         uint64_t piece = size - done < SAFETENSORS_PIECE ? size - done : SAFETENSORS_PIECE;
-        const void *taken = source->take(source->owner, bytes + done, piece);
+        const void *taken = source->acquire(source->owner, bytes + done, piece);
         if (!taken)
             return error_set(error, WEFT_ERROR_ABORTED, "writing '%s' was given up", writer->path);
         sha256_update(hash, taken, piece);
         status = file_writer_append(writer, taken, piece, error);
-        source->give_back(source->owner, bytes + done, piece);
+        source->release(source->owner, bytes + done, piece);
     }
     return status;
 }

@@ -42,7 +42,7 @@ static bool is_recomputed(const struct model *model, size_t i)
 static bool is_passed_over(const struct model *model, size_t i)
 {
     const struct layer *layer = &model->description->layers[i];
-    return layer->parameter + layer->parameter_count <= model->options.first_trainable;
+    return layer->parameter + layer->parameter_count <= model->description->first_trainable;
 }
 
 /* What a layer keeps has a place of its own where a backward pass will need it and nothing makes it anew. */
@@ -398,23 +398,20 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
 
 /* ---- backward ---- */
 
-/* A layer's parameters have their gradients: clear the gaps behind them and tell. */
-static void model_announce(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
+/* A layer's parameters have their gradients: clear the gaps after them, and report them as ready. */
+static void report_ready(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
 {
     const struct model_description *description = pass->description;
     struct device *device = pass->device;
     const struct model_parameter *parameters = description->parameters;
     const size_t last = layer->parameter + layer->parameter_count;
     for (size_t i = layer->parameter; i < last; i++) {
-        size_t behind = parameters[i].offset + parameters[i].count;
-        size_t next = i + 1 < description->parameter_count ? parameters[i + 1].offset : description->elements;
-        if (behind < next)
-            device->fill(device, next - behind, 0, pass_at(pass, pass->gradients, behind));
+        const size_t end = parameters[i].offset + parameters[i].count, next = model_parameter_end(description, i);
+        if (end < next)
+            device->fill(device, next - end, 0, pass_at(pass, pass->gradients, end));
     }
-    size_t first = parameters[layer->parameter].offset;
-    size_t end = last < description->parameter_count ? parameters[last].offset : description->elements;
-    if (ready)
-        ready(context, first, end - first);
+    for (size_t i = last; ready && i-- > layer->parameter;)
+        ready(context, i);
 }
 
 /* What a layer has no gradient for is 0, in a table that the head has been at, too. */
@@ -423,7 +420,7 @@ static void pass_over(const struct pass *pass, const struct layer *layer, model_
     for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
         pass->device->fill(pass->device, pass->description->parameters[i].count, 0,
                            pass_tensor(pass, pass->gradients, i));
-    model_announce(pass, layer, ready, context);
+    report_ready(pass, layer, ready, context);
 }
 
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
@@ -449,7 +446,7 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
         layer->kind->backward(layer, &pass, &model->places[i], model->x[i], model->gradient);
         show_gradient(model, &pass, i);
         if (layer->parameter_count)
-            model_announce(&pass, layer, ready, context);
+            report_ready(&pass, layer, ready, context);
     }
     return model->device->finish(model->device, error);
 }

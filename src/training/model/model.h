@@ -13,10 +13,11 @@
  *     status = model_shape_find("gpt-micro", &shape, error);
  *     status = model_describe(&shape, &description, error);
  *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
- *     status = model_open(description, device, &(struct model_options){.batch = batch, .sequence = sequence, .training
- * = true}, &model, error); model_initialise(description, device, parameters, seed); status = model_forward(model,
- * parameters, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, error); status =
- * model_backward(model, parameters, gradients, ready, context, error);
+ *     struct model_options options = {.batch = batch, .sequence = sequence, .training = true};
+ *     status = model_open(description, device, &options, &model, error);
+ *     status = model_initialise(description, device, parameters, seed, error);
+ *     status = model_forward(model, parameters, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, error);
+ *     status = model_backward(model, parameters, gradients, ready, context, error);
  *
  * A description never changes and may be used by several threads and models at once. A model belongs to one thread at a
  * time, as its device does. Closing order: models, then their device and description.
@@ -64,7 +65,10 @@ const struct model_size *model_sizes(size_t *count);
  * with the nearest one. Where a file may be named, too: model_shape_load() (training/model/file/model_file.h). */
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
 
-/** One tensor of the flat array. */
+/**
+ * One tensor of the flat array. Its index in the description's list is the parameter's number everywhere: in layers, the
+ * optimizer, gradient buckets and checkpoints.
+ */
 struct model_parameter {
     char name[MODEL_NAME_BYTES]; /**< as in the network's public safetensors: "h.0.attn.c_attn.weight" */
     size_t dimensions;
@@ -72,18 +76,23 @@ struct model_parameter {
     size_t count;                   /**< elements: the product of `shape` */
     size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
     bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
+    bool frozen;            /**< not trained: no gradient, no weight decay, moments stay as they are */
+    double rate_factor;     /**< the learning rate is multiplied by it; 1 unless somebody says otherwise */
     double mean, deviation; /**< of its initial values, normal numbers; a deviation of 0 is a constant */
 };
 
 /** What a network is made of. */
 struct model_description {
     struct model_shape shape;
-    const struct model_parameter *parameters; /**< in forward order, offsets rising */
-    size_t parameter_count;                   /**< tensors in `parameters` */
-    size_t weights;                           /**< sum of their counts: the network's published size */
-    size_t elements;            /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
-    const struct layer *layers; /**< from tokens to losses; training/model/layer.h */
-    size_t layer_count;
+    struct model_parameter *parameters; /**< in forward order, offsets rising */
+    size_t parameter_count, parameter_room;
+    size_t weights;         /**< sum of their counts: the network's published size */
+    size_t frozen_weights;  /**< of these, frozen ones */
+    size_t first_trainable; /**< index of the first parameter that is not frozen: backward ends at its layer, and sets
+                               the gradients of the layers before it to 0 */
+    size_t elements;        /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
+    struct layer *layers;   /**< from tokens to losses; training/model/layer.h */
+    size_t layer_count, layer_room;
     size_t widest; /**< elements of the widest row between two layers */
 };
 
@@ -91,6 +100,17 @@ struct model_description {
 weft_status model_describe(const struct model_shape *shape, struct model_description **description,
                            struct error *error);
 void model_description_free(struct model_description *description);
+
+/** From the shapes in the list of parameters, compute counts, offsets and what else follows from them. For code that
+ * makes or changes such a list. */
+void model_lay_out_parameters(struct model_description *description);
+
+/** The element of the flat array where the next parameter begins: the end of a parameter and the gap after it. */
+static inline size_t model_parameter_end(const struct model_description *description, size_t parameter)
+{
+    return parameter + 1 < description->parameter_count ? description->parameters[parameter + 1].offset
+                                                        : description->elements;
+}
 
 /** What people call layer number `layer` ("h.3.attn") and its kind ("attention"). */
 const char *model_layer_name(const struct model_description *description, size_t layer);
@@ -143,8 +163,6 @@ struct model_options {
      * follows from struct model_batch's numbers: training/tensor/dropout.h.
      */
     double dropout;
-    size_t first_trainable; /**< number of the first parameter that is trained: backward ends at its layer, and gives
-                               those of the layers before it a gradient of 0 */
 };
 
 /** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */
@@ -195,15 +213,14 @@ weft_status model_forward(struct model *model, const void *parameters, const str
                           struct error *error);
 
 /**
- * Called from within model_backward(), on its thread, as soon as elements [first, first + count) of the gradient array
- * are final. The ranges of one backward pass go from last to first, touch, do not overlap, and cover the whole array,
- * gaps included.
+ * Called from within model_backward(), on its thread, as soon as the gradient of a parameter, with the gap after it, is
+ * final: once per parameter and pass, from the last parameter to the first.
  */
-typedef void (*model_ready)(void *context, size_t first, size_t count);
+typedef void (*model_ready)(void *context, size_t parameter);
 
 /**
  * Gradients of the mean loss of the last model_forward(), which must have been with targets and the same parameters (0
- * for layers before options.first_trainable).
+ * for layers before description->first_trainable).
  * Overwrites all `elements` of `gradients` (summing over micro-batches is the caller's). `ready` may be NULL. One
  * backward a forward: it consumes the activations.
  */
@@ -213,7 +230,7 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
 /**
  * On a device whose activations are not of its type, a model keeps a copy of the weights as activations. It is made
  * when a pass gets another array than the one before, so who changes the array's numbers says so, or lets
- * model_update() keep the copy up to date: model_narrowed_weights() is its place, NULL where there is none.
+ * optimizer_update() keep the copy up to date: model_narrowed_weights() is its place, NULL where there is none.
  */
 void model_weights_changed(struct model *model);
 void *model_narrowed_weights(struct model *model);

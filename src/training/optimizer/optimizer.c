@@ -10,7 +10,7 @@ bool optimizer_has_second_moments(enum optimizer_kind kind)
     return kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_LAMB;
 }
 
-double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
+double optimizer_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
 {
     device->sum_of_squares(device, count, gradients, sums);
     return sqrt(tree_sum(sums, tree_blocks(count)));
@@ -18,8 +18,7 @@ double model_gradient_norm(struct device *device, size_t count, const void *grad
 
 /* ---- pieces that are treated alike ---- */
 
-/* Elements whose parameters have the same rate, and all have weight decay or all have none; for lamb and lars, one
- * tensor. */
+/* Elements of parameters with the same learning rate and the same weight decay; for lamb and lars, one tensor. */
 struct piece {
     struct device *device;
     const struct optimizer *optimizer;
@@ -42,14 +41,14 @@ static double decay_of(const struct piece *piece)
     return piece->decays ? piece->optimizer->weight_decay : 0;
 }
 
-/* How far the parameters may go, by how large they and their direction are. */
+/* By how much the learning rate is scaled for one tensor: the ratio of the norms of its parameters and its direction. */
 static double trust_ratio(const struct piece *piece, double trust)
 {
     if (!piece->decays)
         return 1;
     const struct optimizer_arrays *arrays = &piece->arrays;
-    double of_parameters = model_gradient_norm(piece->device, piece->count, arrays->parameters, arrays->sums);
-    double of_direction = model_gradient_norm(piece->device, piece->count, arrays->gradients, arrays->sums);
+    double of_parameters = optimizer_gradient_norm(piece->device, piece->count, arrays->parameters, arrays->sums);
+    double of_direction = optimizer_gradient_norm(piece->device, piece->count, arrays->gradients, arrays->sums);
     return of_parameters > 0 && of_direction > 0 ? trust * of_parameters / of_direction : 1;
 }
 
@@ -106,7 +105,7 @@ static void update_lars(const struct piece *piece)
 
 /* ---- ranges ---- */
 
-/* The number of the last parameter that begins at or before `element`; the flat array begins with the first. */
+/* The last parameter that begins at or before `element`; the flat array begins with the first. */
 static size_t parameter_at(const struct model_description *description, size_t element)
 {
     size_t low = 0, high = description->parameter_count;
@@ -121,19 +120,18 @@ static size_t parameter_at(const struct model_description *description, size_t e
 }
 
 /*
- * Where the piece ends that begins with parameter `i`. A gap belongs to the parameter before it: its weights and
- * gradients are 0 and stay so. Neighbours that are treated alike are updated in one call where tensors do not matter.
+ * The last parameter of the piece that begins with parameter `i`: neighbors that are treated alike are updated in one
+ * call, unless tensors are updated one by one. A gap belongs to the parameter before it: its weights and gradients are 0
+ * and stay so.
  */
-static size_t end_of_piece(const struct model_description *description, const struct parameter_groups *groups, size_t i,
-                           bool one_tensor)
+static size_t last_of_piece(const struct model_description *description, size_t i, bool one_tensor)
 {
-    size_t next = i + 1;
-    if (groups && !one_tensor)
-        next = parameter_groups_run(groups, description, i);
-    while (!groups && !one_tensor && next < description->parameter_count &&
-           description->parameters[next].decay == description->parameters[i].decay)
-        next++;
-    return next < description->parameter_count ? description->parameters[next].offset : description->elements;
+    const struct model_parameter *parameter = &description->parameters[i], *next = parameter + 1;
+    for (; !one_tensor && i + 1 < description->parameter_count && next->frozen == parameter->frozen &&
+           next->decay == parameter->decay && next->rate_factor == parameter->rate_factor;
+         next++)
+        i++;
+    return i;
 }
 
 static void *at(void *array, size_t element, weft_type type)
@@ -141,8 +139,24 @@ static void *at(void *array, size_t element, weft_type type)
     return array ? (char *)array + element * weft_type_size(type) : NULL;
 }
 
-void model_update(const struct model_description *description, struct device *device, const struct optimizer *optimizer,
-                  const struct optimizer_step *step, size_t first, size_t count, const struct optimizer_arrays *arrays)
+void optimizer_clear_frozen(const struct model_description *description, struct device *device, size_t first,
+                            size_t count, void *array)
+{
+    for (size_t i = 0, last; description->frozen_weights && i < description->parameter_count; i = last + 1) {
+        last = last_of_piece(description, i, false);
+        size_t from = description->parameters[i].offset, to = model_parameter_end(description, last);
+        if (from < first)
+            from = first;
+        if (to > first + count)
+            to = first + count;
+        if (description->parameters[i].frozen && from < to)
+            device->fill(device, to - from, 0, at(array, from - first, device->type));
+    }
+}
+
+void optimizer_update(const struct model_description *description, struct device *device,
+                      const struct optimizer *optimizer, const struct optimizer_step *step, size_t first, size_t count,
+                      const struct optimizer_arrays *arrays)
 {
     static void (*const updates[])(const struct piece *) = {[OPTIMIZER_ADAMW] = update_adamw,
                                                             [OPTIMIZER_SGD] = update_sgd,
@@ -151,18 +165,16 @@ void model_update(const struct model_description *description, struct device *de
     const bool one_tensor = optimizer->kind == OPTIMIZER_LAMB || optimizer->kind == OPTIMIZER_LARS;
     for (size_t done = 0; done < count;) {
         const size_t i = parameter_at(description, first + done);
-        const size_t end = end_of_piece(description, optimizer->groups, i, one_tensor);
-        const struct parameter_group group =
-            optimizer->groups ? optimizer->groups->of[i]
-                              : (struct parameter_group){.rate = 1, .decays = description->parameters[i].decay};
+        const struct model_parameter *parameter = &description->parameters[i];
+        const size_t end = model_parameter_end(description, last_of_piece(description, i, one_tensor));
         const size_t length = (end < first + count ? end : first + count) - (first + done);
         const struct piece piece = {
             .device = device,
             .optimizer = optimizer,
             .step = step,
             .count = length,
-            .rate = step->rate * group.rate,
-            .decays = group.decays,
+            .rate = step->rate * parameter->rate_factor,
+            .decays = parameter->decay,
             .arrays = {.parameters = at(arrays->parameters, done, device->type),
                        .gradients = at(arrays->gradients, done, device->type),
                        .first_moments = at(arrays->first_moments, done, device->type),
@@ -170,7 +182,7 @@ void model_update(const struct model_description *description, struct device *de
                        .narrowed = at(arrays->narrowed, done, device->activations),
                        .sums = arrays->sums},
         };
-        if (!group.frozen)
+        if (!parameter->frozen)
             updates[optimizer->kind](&piece);
         done += length;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Optimizers over ranges of a model's flat array, and the norm of the gradient. With g the gradient times its scale, p
- * the parameters, w the weight decay (0 for gains, biases and whatever else has none) and the rate that of the
- * parameter's group (parameter_groups.h; frozen tensors are passed over, moments and all):
+ * the parameters, w the weight decay (0 where the parameter has none) and the rate multiplied by the parameter's factor
+ * (frozen tensors are skipped, and their moments too):
  *
  *     adamw   training/tensor/adamw.h
  *     sgd     m = momentum m + g + w p;   p = p - rate m
@@ -20,7 +20,7 @@
 #define WEFT_TRAINING_OPTIMIZER_OPTIMIZER_H
 
 #include "training/model/model.h"
-#include "training/optimizer/parameter_groups.h"
+#include "training/optimizer/parameter_rules.h"
 #include "training/tensor/adamw.h"
 #include "training/tensor/tree.h"
 
@@ -42,7 +42,6 @@ struct optimizer {
     double momentum; /**< sgd, lars */
     double trust;    /**< lars */
     double weight_decay;
-    const struct parameter_groups *groups; /**< of the description; NULL: one rate, decay as the description says */
 };
 
 /** Whether there are second moments. */
@@ -65,13 +64,19 @@ struct optimizer_arrays {
 };
 
 /** One step on elements [first, first + count) of the flat array. Gaps stay 0. */
-void model_update(const struct model_description *description, struct device *device, const struct optimizer *optimizer,
-                  const struct optimizer_step *step, size_t first, size_t count, const struct optimizer_arrays *arrays);
+void optimizer_update(const struct model_description *description, struct device *device,
+                      const struct optimizer *optimizer, const struct optimizer_step *step, size_t first, size_t count,
+                      const struct optimizer_arrays *arrays);
+
+/** Set the elements of frozen parameters in elements [first, first + count) of a flat array to 0; `array` addresses
+ * element `first`. */
+void optimizer_clear_frozen(const struct model_description *description, struct device *device, size_t first,
+                            size_t count, void *array);
 
 /**
  * The Euclidean norm of `count` elements of a gradient on one rank; `sums` is the caller's scratch of
  * tree_blocks(count) doubles. Sharded arrays: sum_of_squares() on each share, exchange the sums, then sqrt(tree_sum()).
  */
-double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums);
+double optimizer_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums);
 
 #endif

@@ -33,46 +33,46 @@ static void name_ranks(const uint8_t *marks, int ranks, uint8_t mark, char *text
 
 #define RANKS_TEXT 160
 
-/* ---- what everybody has registered ---- */
+/* ---- what all ranks have registered ---- */
 
-/* All ranks' lists, one behind the other. */
-struct lists {
+/* All ranks' lists, one after the other. */
+struct registered_lists {
     int ranks;
     uint64_t *counts;
-    struct tensor_name *names;
-    const struct tensor_name ***sorted; /* of each rank, by name */
-    uint8_t *marks;                     /* of each rank */
+    struct model_parameter *parameters;
+    const struct model_parameter ***sorted; /* of each rank, by name */
+    uint8_t *marks;                         /* of each rank */
 };
 
 static int tensor_names_compare_names(const void *first, const void *second)
 {
-    const struct tensor_name *const *a = first, *const *b = second;
+    const struct model_parameter *const *a = first, *const *b = second;
     return strcmp((*a)->name, (*b)->name);
 }
 
-static const struct tensor_name *tensor_names_find(const struct lists *lists, int rank,
-                                                   const struct tensor_name *wanted)
+static const struct model_parameter *tensor_names_find(const struct registered_lists *lists, int rank,
+                                                       const struct model_parameter *wanted)
 {
-    const struct tensor_name **found = bsearch(&wanted, lists->sorted[rank], lists->counts[rank],
-                                               sizeof *lists->sorted[rank], tensor_names_compare_names);
+    const struct model_parameter **found = bsearch(&wanted, lists->sorted[rank], lists->counts[rank],
+                                                   sizeof *lists->sorted[rank], tensor_names_compare_names);
     return found ? *found : NULL;
 }
 
-/* Its shape, and how it is treated where that is not as usual. */
-static void tensor_names_describe(const struct tensor_name *tensor, char *text, size_t size)
+/* Shape, and every setting that is not the default. */
+static void tensor_names_describe(const struct model_parameter *tensor, char *text, size_t size)
 {
-    size_t length = (size_t)snprintf(text, size, "[%" PRIu64, tensor->shape[0]);
-    for (int d = 1; d < MODEL_DIMENSIONS && tensor->shape[d]; d++)
-        length += (size_t)snprintf(text + length, size - length, ", %" PRIu64, tensor->shape[d]);
-    length += (size_t)snprintf(text + length, size - length, "]%s%s", tensor->decays ? "" : " without weight decay",
+    size_t length = (size_t)snprintf(text, size, "[%zu", tensor->shape[0]);
+    for (size_t d = 1; d < tensor->dimensions; d++)
+        length += (size_t)snprintf(text + length, size - length, ", %zu", tensor->shape[d]);
+    length += (size_t)snprintf(text + length, size - length, "]%s%s", tensor->decay ? "" : " without weight decay",
                                tensor->frozen ? ", frozen" : "");
-    if (tensor->rate != 1)
-        snprintf(text + length, size - length, " at %g times the learning rate", tensor->rate);
+    if (tensor->rate_factor != 1)
+        snprintf(text + length, size - length, " at %g times the learning rate", tensor->rate_factor);
 }
 
-/* Whether every rank has the tensor that one has registered, and the same. */
-static weft_status tensor_names_check_tensor(const struct lists *lists, int owner, const struct tensor_name *tensor,
-                                             struct error *error)
+/* Check that every rank has the tensor that rank `owner` has registered, with the same shape and settings. */
+static weft_status tensor_names_check_tensor(const struct registered_lists *lists, int owner,
+                                             const struct model_parameter *tensor, struct error *error)
 {
     char names[RANKS_TEXT], here[240], there[240];
     bool lacks = false;
@@ -86,7 +86,7 @@ static weft_status tensor_names_check_tensor(const struct lists *lists, int owne
                          tensor->name, names, owner);
     }
     for (int r = 0; r < lists->ranks; r++) {
-        const struct tensor_name *other = tensor_names_find(lists, r, tensor);
+        const struct model_parameter *other = tensor_names_find(lists, r, tensor);
         if (memcmp(other, tensor, sizeof *tensor) == 0)
             continue;
         tensor_names_describe(tensor, here, sizeof here);
@@ -98,32 +98,32 @@ static weft_status tensor_names_check_tensor(const struct lists *lists, int owne
     return WEFT_OK;
 }
 
-static weft_status check_lists(struct lists *lists, struct error *error)
+static weft_status check_lists(struct registered_lists *lists, struct error *error)
 {
     weft_status status = WEFT_OK;
-    const struct tensor_name *names = lists->names;
-    for (int r = 0; r < lists->ranks && status == WEFT_OK; names += lists->counts[r++])
+    const struct model_parameter *parameter = lists->parameters;
+    for (int r = 0; r < lists->ranks; r++)
         for (uint64_t i = 0; i < lists->counts[r] && status == WEFT_OK; i++)
-            status = tensor_names_check_tensor(lists, r, &names[i], error);
+            status = tensor_names_check_tensor(lists, r, parameter++, error);
     return status;
 }
 
-static void lists_close(struct lists *lists)
+static void lists_close(struct registered_lists *lists)
 {
     for (int r = 0; lists->sorted && r < lists->ranks; r++)
         free((void *)lists->sorted[r]);
     free((void *)lists->sorted);
-    free(lists->names);
+    free(lists->parameters);
     free(lists->marks);
 }
 
 /* Room for the lists, and each of them sorted; false: no memory. */
-static bool lists_open(struct lists *lists, uint64_t total)
+static bool lists_open(struct registered_lists *lists, uint64_t total)
 {
-    lists->names = calloc(total + 1, sizeof *lists->names);
+    lists->parameters = calloc(total + 1, sizeof *lists->parameters);
     lists->marks = calloc((size_t)lists->ranks, 1);
     lists->sorted = calloc((size_t)lists->ranks, sizeof *lists->sorted);
-    if (!lists->names || !lists->marks || !lists->sorted)
+    if (!lists->parameters || !lists->marks || !lists->sorted)
         return false;
     for (int r = 0; r < lists->ranks; r++)
         if (!(lists->sorted[r] = calloc(lists->counts[r] + 1, sizeof *lists->sorted[r])))
@@ -131,9 +131,9 @@ static bool lists_open(struct lists *lists, uint64_t total)
     return true;
 }
 
-static void sort_lists(struct lists *lists)
+static void sort_lists(struct registered_lists *lists)
 {
-    const struct tensor_name *name = lists->names;
+    const struct model_parameter *name = lists->parameters;
     for (int r = 0; r < lists->ranks; r++) {
         for (uint64_t i = 0; i < lists->counts[r]; i++)
             lists->sorted[r][i] = name++;
@@ -141,23 +141,25 @@ static void sort_lists(struct lists *lists)
     }
 }
 
-/* Everybody's list to everybody, and what they say of each other. */
-static weft_status compare_all(weft_context *context, weft_comm *comm, struct lists *lists, struct tensor_name *names,
-                               uint32_t count, uint32_t *numbers, struct error *error)
+/* Every rank's list to all ranks; where they are the same but for their order, take rank 0's. */
+static weft_status compare_all(weft_context *context, weft_comm *comm, struct registered_lists *lists,
+                               struct model_parameter *parameters, uint32_t count, uint32_t *index_of,
+                               struct error *error)
 {
     uint64_t total = 0;
     size_t *bytes = calloc((size_t)lists->ranks, sizeof *bytes);
     for (int r = 0; r < lists->ranks; r++) {
         total += lists->counts[r];
         if (bytes)
-            bytes[r] = lists->counts[r] * sizeof *names;
+            bytes[r] = lists->counts[r] * sizeof *parameters;
     }
     uint32_t failed = !bytes || !lists_open(lists, total);
     weft_status status = library_error(context, weft_allreduce(&failed, &failed, 1, WEFT_U32, WEFT_MAX, comm), error);
     if (status == WEFT_OK && failed)
-        status = error_memory(error, total * sizeof *names, "the names of all ranks' parameters");
+        status = error_memory(error, total * sizeof *parameters, "the names of all ranks' parameters");
     if (status == WEFT_OK)
-        status = library_error(context, weft_allgatherv(names, lists->names, bytes, NULL, WEFT_U8, comm), error);
+        status =
+            library_error(context, weft_allgatherv(parameters, lists->parameters, bytes, NULL, WEFT_U8, comm), error);
     free(bytes);
     if (status != WEFT_OK)
         return status;
@@ -165,47 +167,47 @@ static weft_status compare_all(weft_context *context, weft_comm *comm, struct li
     if ((status = check_lists(lists, error)) != WEFT_OK)
         return status;
     for (uint32_t i = 0; i < count; i++)
-        numbers[i] = (uint32_t)(tensor_names_find(lists, 0, &names[i]) - lists->names);
-    memcpy(names, lists->names, count * sizeof *names);
+        index_of[i] = (uint32_t)(tensor_names_find(lists, 0, &parameters[i]) - lists->parameters);
+    memcpy(parameters, lists->parameters, count * sizeof *parameters);
     return WEFT_OK;
 }
 
-/* What a list is known by. */
-struct list_card {
+/* Stands for a list, so that equal lists need not be sent. */
+struct list_digest {
     uint64_t count;
     uint8_t digest[SHA256_BYTES];
 };
 
-weft_status tensor_names_agree(weft_context *context, weft_comm *comm, struct tensor_name *names, uint32_t count,
-                               uint32_t *numbers, struct error *error)
+weft_status tensor_names_agree(weft_context *context, weft_comm *comm, struct model_parameter *parameters,
+                               uint32_t count, uint32_t *index_of, struct error *error)
 {
     const int ranks = weft_comm_size(comm);
-    struct list_card mine = {.count = count}, *cards = calloc((size_t)ranks, sizeof *cards);
-    struct lists lists = {.ranks = ranks, .counts = calloc((size_t)ranks, sizeof *lists.counts)};
-    if (!cards || !lists.counts) {
-        free(cards);
+    struct list_digest mine = {.count = count}, *digests = calloc((size_t)ranks, sizeof *digests);
+    struct registered_lists lists = {.ranks = ranks, .counts = calloc((size_t)ranks, sizeof *lists.counts)};
+    if (!digests || !lists.counts) {
+        free(digests);
         free(lists.counts);
-        return error_memory(error, (size_t)ranks * sizeof *cards, "what the ranks' parameters are known by");
+        return error_memory(error, (size_t)ranks * sizeof *digests, "the digests of the ranks' parameters");
     }
-    weft_status status = sha256_of(names, count * sizeof *names, mine.digest, error);
+    weft_status status = sha256_of(parameters, count * sizeof *parameters, mine.digest, error);
     if (status == WEFT_OK)
-        status = library_error(context, weft_allgather(&mine, cards, sizeof mine, WEFT_U8, comm), error);
-    bool same = true; /* as every rank sees */
+        status = library_error(context, weft_allgather(&mine, digests, sizeof mine, WEFT_U8, comm), error);
+    bool same = true; /* the same on every rank */
     for (int r = 0; status == WEFT_OK && r < ranks; r++) {
-        same &= memcmp(&cards[r], &cards[0], sizeof mine) == 0;
-        lists.counts[r] = cards[r].count;
+        same &= memcmp(&digests[r], &digests[0], sizeof mine) == 0;
+        lists.counts[r] = digests[r].count;
     }
     for (uint32_t i = 0; i < count; i++)
-        numbers[i] = i;
+        index_of[i] = i;
     if (status == WEFT_OK && !same)
-        status = compare_all(context, comm, &lists, names, count, numbers, error);
+        status = compare_all(context, comm, &lists, parameters, count, index_of, error);
     lists_close(&lists);
     free(lists.counts);
-    free(cards);
+    free(digests);
     return status;
 }
 
-/* ---- what was not ready ---- */
+/* ---- missing gradients ---- */
 
 weft_status tensor_names_missing(weft_context *context, weft_comm *comm, const struct model_parameter *tensors,
                                  uint32_t count, const bool *missing, uint64_t step, struct error *error)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training's life: opening, registering, laying out memory. */
+/* Opening a training, registering parameters, allocating memory. */
 #include "training/parallel/training.h"
 
-#include "training/model/layer.h"
 #include "training/parallel/agreement.h"
 #include "training/parallel/internal/library_error.h"
+#include "training/parallel/internal/tensor_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static weft_status parallel_training_check_config(const weft_training_config *co
         {"shard_optimizer", config->shard_optimizer, 0, 1},
         {"threads", config->threads, 1, 1024},
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))
             return error_set(error, WEFT_ERROR_ARGUMENT, "%s of a weft_training_config is %g; it must be from %g to %g",
                              numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most);
@@ -86,7 +86,7 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
                                          "weft_training_open() needs a communicator and a place for the result");
     if (status == WEFT_OK) {
         training->optimizer = optimizer_of(&training->config);
-        /* Its kernels for f32 are those of "cpu"; it can also round. */
+        /* Like "cpu", with kernels that round to bf16. */
         status = device_open("cpu-bf16", training->config.threads, &training->device, &error);
     }
     if (status != WEFT_OK) {
@@ -105,7 +105,7 @@ void weft_training_close(weft_training *training)
     if (!training)
         return;
     struct device *device = training->device;
-    data_parallel_close(&training->parallel);
+    gradient_sum_close(&training->sum);
     shards_close(&training->shards);
     if (training->values)
         weft_free(training->context, training->values);
@@ -115,10 +115,8 @@ void weft_training_close(weft_training *training)
     free(training->square_sums);
     free(training->ready);
     free(training->missing);
-    free(training->numbers);
-    free(training->names);
-    free((void *)training->tensors.parameters);
-    parameter_groups_close(&training->groups);
+    free(training->index_of);
+    free(training->description.parameters);
     free(training);
 }
 
@@ -133,9 +131,8 @@ static weft_status check_parameter(const weft_training *training, const weft_par
     if (!*name || strlen(name) >= WEFT_PARAMETER_NAME_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a parameter's name must have 1 to %d bytes, not %zu",
                          WEFT_PARAMETER_NAME_BYTES - 1, strlen(name));
-    for (uint32_t i = 0; i < training->count; i++)
-        if (strcmp(training->names[i].name, name) == 0)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is registered twice", name);
+    if (model_parameter_find(&training->description, name))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is registered twice", name);
     if (!(parameter->rate_factor <= 1000))
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the parameter '%s' has a rate_factor of %g; it must be at most 1000", name,
@@ -149,100 +146,46 @@ static weft_status check_parameter(const weft_training *training, const weft_par
     return WEFT_OK;
 }
 
-static struct model_parameter parallel_training_tensor_of(const struct tensor_name *name, size_t offset)
-{
-    struct model_parameter tensor = {.count = 1, .offset = offset, .decay = name->decays};
-    memcpy(tensor.name, name->name, sizeof tensor.name);
-    for (; tensor.dimensions < MODEL_DIMENSIONS && name->shape[tensor.dimensions]; tensor.dimensions++) {
-        tensor.shape[tensor.dimensions] = name->shape[tensor.dimensions];
-        tensor.count *= tensor.shape[tensor.dimensions];
-    }
-    return tensor;
-}
-
 int weft_training_parameter(weft_training *training, const weft_parameter *parameter)
 {
     struct error error = {0};
+    struct model_description *description = &training->description;
     weft_status status = check_parameter(training, parameter, &error);
-    if (status == WEFT_OK) {
-        size_t bytes = (training->count + 1) * sizeof *training->names;
-        struct tensor_name *grown = realloc(training->names, bytes);
-        if (!grown)
-            status = error_memory(&error, bytes, "a list of parameters");
-        else
-            training->names = grown;
-    }
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(description->parameters, description->parameter_room, description->parameter_count + 1,
+                               "a list of parameters", &error);
     if (status != WEFT_OK) {
         training_note_error(training, status, &error);
         return -1;
     }
-    struct tensor_name *name = &training->names[training->count++];
-    memset(name, 0, sizeof *name); /* every byte counts */
-    memcpy(name->name, parameter->name, strlen(parameter->name));
-    for (int d = 0; d < WEFT_PARAMETER_DIMENSIONS && parameter->shape[d]; d++)
-        name->shape[d] = parameter->shape[d];
-    name->decays = name->shape[1] && !parameter->no_decay;
-    name->frozen = parameter->frozen != 0;
-    name->rate = parameter->rate_factor > 0 ? parameter->rate_factor : parameter->rate_factor == 0 ? 1 : 0;
-    return (int)training->count - 1;
+    struct model_parameter *added = &description->parameters[description->parameter_count];
+    memset(added, 0, sizeof *added); /* ranks compare every byte */
+    memcpy(added->name, parameter->name, strlen(parameter->name));
+    for (; added->dimensions < MODEL_DIMENSIONS && parameter->shape[added->dimensions]; added->dimensions++)
+        added->shape[added->dimensions] = parameter->shape[added->dimensions];
+    added->decay = added->dimensions > 1 && !parameter->no_decay;
+    added->frozen = parameter->frozen != 0;
+    added->rate_factor = parameter->rate_factor > 0 ? parameter->rate_factor : parameter->rate_factor == 0 ? 1 : 0;
+    return (int)description->parameter_count++;
 }
 
 /* ---- starting ---- */
 
-/* Lay a tensor out behind the others; there is room in the lists. */
-static void parallel_training_append(weft_training *training, const struct tensor_name *name)
-{
-    struct model_description *tensors = &training->tensors;
-    const size_t number = tensors->parameter_count++;
-    struct model_parameter *tensor = (struct model_parameter *)&tensors->parameters[number];
-    *tensor = parallel_training_tensor_of(name, tensors->elements);
-    tensors->weights += tensor->count;
-    tensors->elements += (tensor->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
-    training->groups.of[number] = (struct parameter_group){
-        .rate = name->frozen ? 0 : name->rate, .frozen = name->frozen, .decays = name->decays && !name->frozen};
-    if (name->frozen)
-        training->groups.frozen_weights += tensor->count;
-}
-
-/* Put the tensors into rank 0's order, and lay them out. */
+/* Put the parameters into rank 0's order, and lay them out. */
 static weft_status agree_names(weft_training *training, struct error *error)
 {
-    const uint32_t count = training->count;
-    training->numbers = calloc(count, sizeof *training->numbers);
-    training->tensors.parameters = calloc(count, sizeof *training->tensors.parameters);
-    training->groups.of = calloc(count, sizeof *training->groups.of);
-    if (!training->numbers || !training->tensors.parameters || !training->groups.of)
-        return error_memory(error, count * sizeof *training->tensors.parameters, "the list of parameters");
-    weft_status status =
-        tensor_names_agree(training->context, training->comm, training->names, count, training->numbers, error);
-    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
-        parallel_training_append(training, &training->names[i]);
-    training->optimizer.groups = &training->groups;
+    struct model_description *description = &training->description;
+    const size_t count = description->parameter_count;
+    training->index_of = calloc(count, sizeof *training->index_of);
+    if (!training->index_of)
+        return error_memory(error, count * sizeof *training->index_of, "the list of parameters");
+    weft_status status = tensor_names_agree(training->context, training->comm, description->parameters, (uint32_t)count,
+                                            training->index_of, error);
+    model_lay_out_parameters(description);
     return status;
 }
 
-static weft_status open_parallel(weft_training *training, struct error *error)
-{
-    const struct model_description *tensors = &training->tensors;
-    const size_t count = tensors->parameter_count;
-    struct gradient_range *ranges = calloc(count, sizeof *ranges);
-    if (!ranges)
-        return error_memory(error, count * sizeof *ranges, "a list of gradients");
-    for (size_t i = 0; i < count; i++) {
-        const size_t end = i + 1 < count ? tensors->parameters[i + 1].offset : tensors->elements;
-        ranges[i] = (struct gradient_range){.first = tensors->parameters[i].offset,
-                                            .count = end - tensors->parameters[i].offset,
-                                            .stays = training->groups.of[i].frozen};
-    }
-    weft_status status =
-        data_parallel_open(&training->parallel, training->context, training->comm, training->device, ranges,
-                           (uint32_t)count, (uint32_t)training->config.micro_batches,
-                           training->config.gradient_type == WEFT_BF16, training->config.bucket_bytes, error);
-    free(ranges);
-    return status;
-}
-
-/* Of this rank's shard, which may be empty. */
+/* Allocate the moments of this rank's shard, which may be empty. */
 static weft_status parallel_training_open_moments(weft_training *training, struct error *error)
 {
     struct device *device = training->device;
@@ -260,7 +203,7 @@ static weft_status parallel_training_open_moments(weft_training *training, struc
 
 static weft_status open_arrays(weft_training *training, struct error *error)
 {
-    const size_t elements = training->tensors.elements, count = training->tensors.parameter_count;
+    const size_t elements = training->description.elements, count = training->description.parameter_count;
     weft_status status = shards_open(&training->shards, training->context, training->comm, elements,
                                      training->config.shard_optimizer, error);
     if (status == WEFT_OK)
@@ -285,17 +228,22 @@ weft_status weft_training_start(weft_training *training)
     weft_status status = WEFT_OK;
     if (training->started)
         status = error_set(&error, WEFT_ERROR_STATE, "this training has started already");
-    else if (!training->count)
+    else if (!training->description.parameter_count)
         status = error_set(&error, WEFT_ERROR_STATE,
                            "there is nothing to train: register parameters with weft_training_parameter()");
-    /* What fails on one rank fails on all: none waits for one that has given up. */
+    /* What fails on one rank fails on all, so that no rank waits for one that has given up. */
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
         status = agree_names(training, &error);
     if (status == WEFT_OK)
         status = agreement_reach(training->context, training->comm, open_arrays(training, &error), &error, &speaks);
     if (status == WEFT_OK)
-        status = agreement_reach(training->context, training->comm, open_parallel(training, &error), &error, &speaks);
+        status = agreement_reach(training->context, training->comm,
+                                 gradient_sum_open(&training->sum, training->context, training->comm, training->device,
+                                                   &training->description, (uint32_t)training->config.micro_batches,
+                                                   training->config.gradient_type == WEFT_BF16,
+                                                   training->config.bucket_bytes, &error),
+                                 &error, &speaks);
     training->started |= status == WEFT_OK;
     return training_note_error(training, status, &error);
 }
@@ -307,17 +255,18 @@ weft_status weft_training_share(weft_training *training)
         return training_note_error(
             training, error_set(&error, WEFT_ERROR_STATE, "weft_training_share() before weft_training_start()"),
             &error);
-    weft_status status = weft_broadcast(training->values, training->tensors.elements, WEFT_F32, 0, training->comm);
-    return status == WEFT_OK && training->narrowed ? weft_training_keep_bf16(training, training->narrowed) : status;
+    weft_status status = weft_broadcast(training->values, training->description.elements, WEFT_F32, 0, training->comm);
+    return status == WEFT_OK && training->bf16_values ? weft_training_keep_bf16(training, training->bf16_values)
+                                                      : status;
 }
 
-/* ---- what there is ---- */
+/* ---- accessors ---- */
 
 static float *parallel_training_place(const weft_training *training, float *array, int parameter)
 {
-    if (!training->started || parameter < 0 || (size_t)parameter >= training->tensors.parameter_count)
+    if (!training->started || parameter < 0 || (size_t)parameter >= training->description.parameter_count)
         return NULL;
-    return array + training->tensors.parameters[training->numbers[parameter]].offset;
+    return array + training->description.parameters[training->index_of[parameter]].offset;
 }
 
 float *weft_training_values(weft_training *training, int parameter)
@@ -327,7 +276,7 @@ float *weft_training_values(weft_training *training, int parameter)
 
 float *weft_training_gradient(weft_training *training, int parameter)
 {
-    return parallel_training_place(training, training->parallel.gradients, parameter);
+    return parallel_training_place(training, training->sum.gradients, parameter);
 }
 
 weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays)
@@ -336,9 +285,9 @@ weft_status weft_training_get_arrays(weft_training *training, weft_training_arra
     if (!training->started)
         return training_note_error(
             training, error_set(&error, WEFT_ERROR_STATE, "there are no arrays before weft_training_start()"), &error);
-    *arrays = (weft_training_arrays){.elements = training->tensors.elements,
+    *arrays = (weft_training_arrays){.elements = training->description.elements,
                                      .values = training->values,
-                                     .gradients = training->parallel.gradients,
+                                     .gradients = training->sum.gradients,
                                      .first = training->shards.first,
                                      .count = training->shards.count,
                                      .first_moments = training->first_moments,
@@ -353,7 +302,7 @@ const struct shards *training_shards(const weft_training *training)
 
 const struct micro_batches *training_layout(const weft_training *training)
 {
-    return &training->parallel.layout;
+    return &training->sum.layout;
 }
 
 struct device **training_device(weft_training *training)
@@ -363,7 +312,7 @@ struct device **training_device(weft_training *training)
 
 size_t training_bucket_bytes(const weft_training *training)
 {
-    const struct gradient_buckets *buckets = &training->parallel.buckets;
+    const struct gradient_buckets *buckets = &training->sum.buckets;
     return buckets->bucket_elements * weft_type_size(buckets->type);
 }
 
@@ -379,11 +328,11 @@ uint64_t weft_training_steps(const weft_training *training)
 
 int weft_training_micro_batches(const weft_training *training)
 {
-    return (int)training->parallel.layout.share;
+    return (int)training->sum.layout.share;
 }
 
 uint64_t weft_training_micro_batch(const weft_training *training)
 {
-    const struct micro_batches *layout = &training->parallel.layout;
-    return training->steps * layout->total + micro_batches_number(layout, training->parallel.index);
+    const struct micro_batches *layout = &training->sum.layout;
+    return training->steps * layout->total + micro_batches_number(layout, training->sum.index);
 }

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A training of weft/train.h, for the files of this module, and for callers that need its shards. */
+/** The training of weft/train.h, for the files of this module, and for callers that need its shards. */
 #ifndef WEFT_TRAINING_PARALLEL_TRAINING_H
 #define WEFT_TRAINING_PARALLEL_TRAINING_H
 
 #include "training/optimizer/optimizer.h"
-#include "training/parallel/internal/data_parallel.h"
-#include "training/parallel/internal/tensor_names.h"
-#include "training/parallel/shards.h"
+#include "training/parallel/internal/gradient_sum.h"
 
 #include <weft/train.h>
 
-/* What travels with the gradients behind the notes. */
-enum training_extra {
-    TRAINING_EXTRA_MISSING = WEFT_TRAINING_NOTES, /**< some gradient was not ready */
-    TRAINING_EXTRA_DISORDERED,                    /**< a bucket waited for one that should have been ready before it */
+/* What is summed with the gradients, after the program's notes. */
+enum training_metric {
+    TRAINING_METRIC_MISSING = WEFT_TRAINING_NOTES, /**< some gradient was not ready */
+    TRAINING_METRIC_DISORDERED,                    /**< a bucket had to wait for one before it */
 };
 
-_Static_assert(TRAINING_EXTRA_DISORDERED < DATA_PARALLEL_EXTRAS, "what travels has room");
+_Static_assert(TRAINING_METRIC_DISORDERED < GRADIENT_METRICS, "there is room for all metrics");
 _Static_assert(WEFT_PARAMETER_DIMENSIONS == MODEL_DIMENSIONS && WEFT_PARAMETER_NAME_BYTES == MODEL_NAME_BYTES,
                "a parameter is a tensor of a flat array");
 
@@ -28,29 +26,27 @@ struct weft_training {
     struct device *device;
     bool started;
 
-    struct tensor_name *names;        /**< as registered here; from the start on in rank 0's order */
-    uint32_t count;                   /**< of them */
-    struct model_description tensors; /**< from the start on: names and places alone */
-    struct parameter_groups groups;   /**< how each of them is treated */
-    uint32_t *numbers;                /**< of each parameter registered here: its number in `tensors` */
+    struct model_description
+        description;    /**< parameters alone: as registered here, after the start in rank 0's order */
+    uint32_t *index_of; /**< index in the description of each parameter in the order of registration on this rank */
 
-    struct data_parallel parallel;
+    struct gradient_sum sum;
     struct shards shards;
     float *values;
     void *first_moments, *second_moments; /**< of this rank's shard; NULL: none */
-    double *square_sums;                  /**< a block each, for the gradient's norm */
-    uint16_t *narrowed;                   /**< the program's; NULL: none */
+    double *square_sums;                  /**< one per block, for the gradient's norm */
+    uint16_t *bf16_values;                /**< the program's copy; NULL: none */
 
     uint64_t steps;
-    bool in_micro_batch;                /**< some gradient of it is ready */
-    bool *ready;                        /**< of each tensor, in the micro-batch under way */
-    uint32_t ready_count;               /**< how many are */
-    bool *missing;                      /**< of each tensor: it was not ready in a micro-batch of this step */
-    float extras[DATA_PARALLEL_EXTRAS]; /**< of the micro-batch under way */
-    uint64_t agree_at;                  /**< no new order of gradients is agreed on before this step */
+    bool in_micro_batch;             /**< some gradient of it is ready */
+    bool *ready;                     /**< of each parameter, in the current micro-batch */
+    size_t ready_count;              /**< how many are */
+    bool *missing;                   /**< of each parameter: it was not ready in a micro-batch of this step */
+    float metrics[GRADIENT_METRICS]; /**< of the current micro-batch */
+    uint64_t agree_at;               /**< ranks agree on no other order of gradients before this step */
 };
 
-/** Keep the message for weft_message(), and pass the status on. */
+/** Store the message for weft_message(), and return the status. */
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error);
 
 /** How values and moments are divided among the ranks. */
@@ -59,14 +55,14 @@ const struct shards *training_shards(const weft_training *training);
 /** Which rank computes which micro-batch. */
 const struct micro_batches *training_layout(const weft_training *training);
 
-/** The place of the device that sums gradients and takes the optimizer's steps: before weft_training_start() another
- * may be put around it. */
+/** Where the pointer to the device lies that sums gradients and takes the optimizer's steps: before
+ * weft_training_start() it may be replaced by a device that wraps it. */
 struct device **training_device(weft_training *training);
 
-/** Gradient bytes fused into one all-reduce, where neighbours become ready together. */
+/** Gradient bytes fused into one all-reduce, where neighbors become ready together. */
 size_t training_bucket_bytes(const weft_training *training);
 
-/** Steps done before this process began: what a checkpoint said. */
+/** Set the number of steps done before this process began, from a checkpoint. */
 void training_set_steps(weft_training *training, uint64_t steps);
 
 #endif

@@ -90,8 +90,8 @@ double calibration_update(struct calibration *calibration)
                                                 .gradients = calibration->gradients,
                                                 .first_moments = moments,
                                                 .second_moments = moments + elements};
-        model_gradient_norm(device, elements, calibration->gradients, sums);
-        model_update(description, device, &optimizer, &step, 0, elements, &arrays);
+        optimizer_gradient_norm(device, elements, calibration->gradients, sums);
+        optimizer_update(description, device, &optimizer, &step, 0, elements, &arrays);
         double seconds = (double)(clock_now() - begin) * 1e-9;
         if (i == 1 || (i > 1 && seconds < best))
             best = seconds;

@@ -15,7 +15,7 @@
 #define WEFT_TRAINING_PLAN_STRATEGY_H
 
 #include "training/model/model.h"
-#include "training/parallel/micro_batches.h"
+#include "training/parallel/partition.h"
 #include "training/plan/cluster.h"
 
 /** What is to be trained, on what. */

@@ -4,7 +4,7 @@
  *
  * The set decides bits. Wider registers divide a sum into more parts, a fused multiply-add rounds once instead of
  * twice, and oneDNN cuts products differently for each set. Ranks that are to get the same bits must therefore use the
- * same one, which may be below what some of their processors have: see training/parallel/kernel_choice.h.
+ * same one, which may be below what some of their processors have: see training/parallel/agreement.h.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNEL_SET_H
 #define WEFT_TRAINING_TENSOR_KERNEL_SET_H

@@ -27,6 +27,7 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
         model_description_free(description);
         return status;
     }
+    model_lay_out_parameters(description);
     *result = description;
     return WEFT_OK;
 }
@@ -37,30 +38,21 @@ void model_description_free(struct model_description *description)
         return;
     for (size_t i = 0; i < description->layer_count; i++)
         free((void *)description->layers[i].settings);
-    free((void *)description->layers);
-    free((void *)description->parameters);
+    free(description->layers);
+    free(description->parameters);
     free(description);
-}
-
-/* `list` of `count` elements of `size` bytes, with room for one more; NULL, and nothing changed, without memory. It has
- * room for a power of two of them, so that long lists are seldom moved. */
-static void *list_with_room(const void *list, size_t count, size_t size)
-{
-    const bool full = (count & (count - 1)) == 0;
-    return full ? realloc((void *)(uintptr_t)list, (count ? 2 * count : 1) * size) : (void *)(uintptr_t)list;
 }
 
 weft_status description_add_layer(struct model_description *description, const struct layer_kind *kind, size_t width,
                                   const void *settings, size_t size, void **own, struct error *error, const char *name,
                                   ...)
 {
-    struct layer *layers = list_with_room(description->layers, description->layer_count, sizeof *layers);
-    if (layers)
-        description->layers = layers;
-    void *copy = layers ? malloc(size) : NULL;
+    weft_status status = ARRAY_RESERVE(description->layers, description->layer_room, description->layer_count + 1,
+                                       "a model's description", error);
+    void *copy = status == WEFT_OK ? malloc(size) : NULL;
     if (!copy)
-        return error_memory(error, (description->layer_count + 1) * sizeof *layers + size, "a model's description");
-    struct layer *layer = &layers[description->layer_count++];
+        return status != WEFT_OK ? status : error_memory(error, size, "a model's description");
+    struct layer *layer = &description->layers[description->layer_count++];
     *layer = (struct layer){.kind = kind,
                             .width = width,
                             .parameter = description->parameter_count,
@@ -82,27 +74,43 @@ weft_status description_add_parameter(struct model_description *description, siz
     *number = NO_PARAMETER;
     if (!name)
         return WEFT_OK;
-    struct model_parameter *parameters =
-        list_with_room(description->parameters, description->parameter_count, sizeof *parameters);
-    if (!parameters)
-        return error_memory(error, (description->parameter_count + 1) * sizeof *parameters, "a model's description");
-    description->parameters = parameters;
+    weft_status status = ARRAY_RESERVE(description->parameters, description->parameter_room,
+                                       description->parameter_count + 1, "a model's description", error);
+    if (status != WEFT_OK)
+        return status;
     *number = description->parameter_count++;
-    struct model_parameter *parameter = &parameters[*number];
+    struct model_parameter *parameter = &description->parameters[*number];
     *parameter = (struct model_parameter){
         .dimensions = columns ? 2 : 1,
         .shape = {rows, columns},
-        .count = columns ? rows * columns : rows,
-        .offset = description->elements,
         .decay = columns != 0,
+        .rate_factor = 1,
         .mean = initial.mean,
         .deviation = initial.deviation,
     };
     snprintf(parameter->name, sizeof parameter->name, "%s%s", prefix, name);
-    ((struct layer *)description->layers)[description->layer_count - 1].parameter_count++;
-    description->weights += parameter->count;
-    description->elements += (parameter->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    description->layers[description->layer_count - 1].parameter_count++;
     return WEFT_OK;
+}
+
+void model_lay_out_parameters(struct model_description *description)
+{
+    const size_t count = description->parameter_count;
+    description->weights = description->frozen_weights = description->elements = 0;
+    description->first_trainable = count;
+    for (size_t i = 0; i < count; i++) {
+        struct model_parameter *parameter = &description->parameters[i];
+        parameter->offset = description->elements;
+        parameter->count = 1;
+        for (size_t d = 0; d < parameter->dimensions; d++)
+            parameter->count *= parameter->shape[d];
+        description->weights += parameter->count;
+        description->elements += (parameter->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+        if (parameter->frozen)
+            description->frozen_weights += parameter->count;
+        else if (description->first_trainable == count)
+            description->first_trainable = i;
+    }
 }
 
 const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name)

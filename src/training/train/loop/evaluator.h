@@ -7,7 +7,7 @@
 #define WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
 
 #include "training/data/dataset.h"
-#include "training/parallel/kernel_choice.h"
+#include "training/parallel/agreement.h"
 #include "training/train/state/pretrained.h"
 
 #include <stdio.h>

@@ -2,8 +2,7 @@
 #include "training/train/loop/memory.h"
 
 #include "base/text.h"
-#include "training/optimizer/parameter_groups.h"
-#include "training/parallel/micro_batches.h"
+#include "training/parallel/partition.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,28 +13,15 @@
 /* Micro-batches that no model is opened for: model_open() says so. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
-/* Layers before the first parameter that is not frozen keep nothing. */
-static size_t first_trainable(const struct train_config *config, const struct model_description *description)
-{
-    struct parameter_groups groups;
-    if (!config->rules.freeze || parameter_groups_open(&groups, description, &config->rules, NULL) != WEFT_OK)
-        return 0;
-    const size_t first = groups.first_trainable;
-    parameter_groups_close(&groups);
-    return first;
-}
-
-static struct model_options training_options(const struct train_config *config,
-                                             const struct model_description *description)
+static struct model_options training_options(const struct train_config *config)
 {
     return (struct model_options){.batch = (size_t)config->micro_batch,
                                   .sequence = (size_t)config->sequence,
                                   .training = true,
-                                  .recompute = config->recompute,
-                                  .first_trainable = first_trainable(config, description)};
+                                  .recompute = config->recompute};
 }
 
-/* Levels of partial sums: see training/parallel/internal/partial_sums.h. */
+/* Levels of partial sums: see training/parallel/internal/gradient_sum.h. */
 static uint64_t loop_memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
 {
     struct micro_batches layout;
@@ -48,7 +34,7 @@ static uint64_t loop_memory_levels_of(const struct train_config *config, uint32_
     return levels;
 }
 
-/* Elements of the largest shard: see training/parallel/shards.h. */
+/* Elements of the largest shard: see training/parallel/partition.h. */
 static uint64_t shard_of(uint64_t elements, uint32_t ranks)
 {
     const uint64_t blocks = (elements + DEVICE_SQUARES_BLOCK - 1) / DEVICE_SQUARES_BLOCK;
@@ -84,7 +70,7 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
     const uint64_t arrays = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
     const bool sharded = config->zero > 0 && ranks > 1;
     const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
-    const struct model_options options = training_options(config, description);
+    const struct model_options options = training_options(config);
     const uint64_t narrowed = config->mixed ? elements * weft_type_size(activations) : 0;
     const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
     struct memory_plan plan = {

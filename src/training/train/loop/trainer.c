@@ -7,7 +7,7 @@
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/loop/memory.h"
 #include "training/train/report/profile.h"
-#include "training/train/state/continuation.h"
+#include "training/train/state/generation.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,13 +20,10 @@ enum note {
     NOTE_STOP,
 };
 
-/* A model_ready callback: ranges come from the last to the first, and hold whole parameters. */
-static void tell_ready(void *context, size_t first, size_t count)
+/* A model_ready callback: the parameters of the training have the model's indices. */
+static void gradient_is_ready(void *context, size_t parameter)
 {
-    struct trainer *trainer = context;
-    const struct model_parameter *parameters = trainer->description->parameters;
-    while (trainer->not_ready > 0 && parameters[trainer->not_ready - 1].offset >= first)
-        weft_training_ready(trainer->training, (int)--trainer->not_ready);
+    weft_training_ready(((struct trainer *)context)->training, (int)parameter);
 }
 
 /* The gradients of one micro-batch. */
@@ -44,13 +41,13 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
                                        trainer->targets, error);
     trainer->read_time += clock_now() - begin;
     if (status == WEFT_OK)
-        status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
+        status = model_forward(trainer->model, trainer->state.arrays.parameters, &batch, &loss, error);
     if (status != WEFT_OK)
         return status;
     weft_training_note(trainer->training, NOTE_LOSS, loss);
     weft_training_note(trainer->training, NOTE_STOP, trainer->stop && *trainer->stop);
-    trainer->not_ready = trainer->description->parameter_count;
-    return model_backward(trainer->model, trainer->state.parameters, trainer->gradients, tell_ready, trainer, error);
+    return model_backward(trainer->model, trainer->state.arrays.parameters, trainer->gradients, gradient_is_ready,
+                          trainer, error);
 }
 
 /* A step that was not taken, as its numbers are not finite. All ranks are here. */
@@ -63,7 +60,7 @@ static weft_status explain_divergence(struct trainer *trainer, const weft_traini
         .model = trainer->model,
         .dataset = trainer->dataset,
         .layout = training_layout(trainer->training),
-        .parameters = trainer->state.parameters,
+        .parameters = trainer->state.arrays.parameters,
         .gradients = trainer->gradients,
         .tokens = trainer->tokens,
         .targets = trainer->targets,
@@ -135,7 +132,7 @@ static bool is_scheduled(const struct train_config *config, uint64_t step)
 static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_course *course, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    struct patience *patience = &trainer->state.patience;
+    struct early_stopping *stopping = &trainer->state.early_stopping;
     const uint64_t step = trainer->state.step;
     int64_t count = (config->evaluate_sequences + config->micro_batch - 1) / config->micro_batch;
     if (!count)
@@ -151,7 +148,7 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
         .stop = trainer->stop,
     };
     double loss;
-    weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, &course->stopping, error);
+    weft_status status = evaluation_run(&evaluation, trainer->state.arrays.parameters, &loss, &course->stopping, error);
     if (status != WEFT_OK || course->stopping)
         return status;
     course->evaluated = step;
@@ -160,8 +157,8 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
     if (!is_scheduled(config, step))
         return WEFT_OK;
     if (config->patience)
-        course->is_best = patience_note(patience, step, loss);
-    patience->last_step = step;
+        course->is_best = early_stopping_note(stopping, step, loss);
+    stopping->last_step = step;
     return WEFT_OK;
 }
 
@@ -178,7 +175,7 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
     const struct train_config *config = &trainer->config;
     if (!config->sample || trainer->rank != 0 || !trainer->out || !text_is_known(&trainer->text))
         return WEFT_OK;
-    const struct continuation_options options = {
+    const struct generation_options options = {
         .prompt = config->prompt,
         .prompt_size = strlen(config->prompt),
         .tokens = (size_t)config->sample,
@@ -186,16 +183,16 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
         .echo = true,
         .sampling = {.temperature = config->temperature, .seed = (uint64_t)config->seed},
     };
-    struct continuation *continuation;
-    struct continuation_result result;
-    weft_status status = continuation_open(trainer->description, trainer->device, trainer->state.parameters,
-                                           &trainer->text, &options, &continuation, error);
+    struct generation *generation;
+    struct generation_result result;
+    weft_status status = generation_open(trainer->description, trainer->device, trainer->state.arrays.parameters,
+                                         &trainer->text, &options, &generation, error);
     if (status != WEFT_OK)
         return status;
     fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
-    status = continuation_write(continuation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
+    status = generation_write(generation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
     fputc('\n', trainer->out);
-    continuation_close(continuation);
+    generation_close(generation);
     return status;
 }
 
@@ -215,23 +212,23 @@ static weft_status tell_stopped(struct trainer *trainer, struct error *error)
 /* What early stop has come to. */
 static void tell_best(struct trainer *trainer)
 {
-    const struct patience *patience = &trainer->state.patience;
+    const struct early_stopping *stopping = &trainer->state.early_stopping;
     const char *directory = trainer->config.checkpoint_dir;
     char best[FILE_PATH_BYTES];
-    if (patience_is_over(patience, (uint64_t)trainer->config.patience))
+    if (early_stopping_is_due(stopping, (uint64_t)trainer->config.patience))
         report_say(&trainer->report, "early stop after step %" PRIu64 ": %" PRIu64 " evaluations brought nothing",
-                   trainer->state.step, patience->since_best);
-    if (!patience->best_step)
+                   trainer->state.step, stopping->since_best);
+    if (!stopping->best_step)
         return;
     /* A run that was resumed elsewhere may have left it there. */
     const bool kept = directory && file_join(best, directory, CHECKPOINT_BEST, NULL) == WEFT_OK && file_exists(best);
-    report_say(&trainer->report, "best   step %" PRIu64 ", loss %.4f%s%s", patience->best_step, patience->best_loss,
+    report_say(&trainer->report, "best   step %" PRIu64 ", loss %.4f%s%s", stopping->best_step, stopping->best_loss,
                kept ? ", kept as " : "", kept ? best : "");
 }
 
-static bool has_lost_patience(const struct trainer *trainer)
+static bool should_stop_early(const struct trainer *trainer)
 {
-    return patience_is_over(&trainer->state.patience, (uint64_t)trainer->config.patience);
+    return early_stopping_is_due(&trainer->state.early_stopping, (uint64_t)trainer->config.patience);
 }
 
 static weft_status save(struct trainer *trainer, struct trainer_course *course, bool last, bool *speaks,
@@ -249,13 +246,13 @@ static weft_status pause_between_steps(struct trainer *trainer, struct trainer_c
     const struct train_config *config = &trainer->config;
     const uint64_t step = trainer->state.step;
     weft_status status = WEFT_OK;
-    if (is_scheduled(config, step) && trainer->state.patience.last_step != step)
+    if (is_scheduled(config, step) && trainer->state.early_stopping.last_step != step)
         status = trainer_evaluate(trainer, course, error);
     if (status != WEFT_OK || course->stopping || !config->checkpoint_dir)
         return status;
     const bool due =
         step != course->begin && config->checkpoint_every && step % (uint64_t)config->checkpoint_every == 0;
-    return due || course->is_best ? save(trainer, course, has_lost_patience(trainer), speaks, error) : WEFT_OK;
+    return due || course->is_best ? save(trainer, course, should_stop_early(trainer), speaks, error) : WEFT_OK;
 }
 
 /* The last checkpoint is whole before the last evaluation begins, which may take long. */
@@ -263,7 +260,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, struct trainer_cou
                                      struct error *error)
 {
     const struct training_state *state = &trainer->state;
-    const uint64_t before = state->patience.last_step;
+    const uint64_t before = state->early_stopping.last_step;
     weft_status status = WEFT_OK;
     if (trainer->writer && (course->saved != state->step || course->is_best))
         status = save(trainer, course, true, speaks, error);
@@ -273,7 +270,7 @@ static weft_status save_and_evaluate(struct trainer *trainer, struct trainer_cou
         status = trainer_evaluate(trainer, course, error);
     if (status != WEFT_OK)
         return status;
-    if (trainer->writer && state->patience.last_step != before)
+    if (trainer->writer && state->early_stopping.last_step != before)
         status = heard(trainer, checkpoint_writer_amend(trainer->writer, speaks, error));
     return status;
 }
@@ -289,10 +286,10 @@ static weft_status loop_trainer_run(struct trainer *trainer, bool *speaks, struc
         .evaluated = UINT64_MAX,
     };
     weft_status status = WEFT_OK;
-    while (state->step < course.end && !course.stopping && !has_lost_patience(trainer)) {
+    while (state->step < course.end && !course.stopping && !should_stop_early(trainer)) {
         if ((status = pause_between_steps(trainer, &course, speaks, error)) != WEFT_OK)
             return status;
-        if (course.stopping || has_lost_patience(trainer))
+        if (course.stopping || should_stop_early(trainer))
             break;
         if ((status = trainer_take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
             return status;

@@ -2,12 +2,11 @@
 /* The trainer before its first step: what a run needs is checked, opened, read and told. */
 #include "core/topology/limits.h"
 #include "training/model/shape.h"
-#include "training/parallel/rate_scaling.h"
+#include "training/optimizer/learning_rate.h"
 #include "training/parallel/training.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/loop/memory.h"
 #include "training/train/report/profile.h"
-#include "training/train/state/whole_state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -106,7 +105,7 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     text_settle(&trainer->text, config->shape.vocabulary);
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
         return status;
-    if ((status = parameter_groups_open(&trainer->groups, trainer->description, &config->rules, error)) != WEFT_OK)
+    if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK))
@@ -137,8 +136,7 @@ static weft_status trainer_open_take_memory(struct trainer *trainer, struct erro
                                                      .training = true,
                                                      .recompute = config->recompute,
                                                      .label_smoothing = config->label_smoothing,
-                                                     .dropout = config->dropout,
-                                                     .first_trainable = trainer->groups.first_trainable},
+                                                     .dropout = config->dropout},
                              &trainer->model, error)) != WEFT_OK)
         return status;
     if (config->profile)
@@ -179,11 +177,10 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     weft_status status = weft_training_open(trainer->context, trainer->comm, &options, &trainer->training);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *from = &description->parameters[i];
-        const struct parameter_group *group = &trainer->groups.of[i];
         weft_parameter parameter = {.name = from->name,
-                                    .no_decay = !group->decays,
-                                    .frozen = group->frozen,
-                                    .rate_factor = group->rate > 0 ? group->rate : -1};
+                                    .no_decay = !from->decay,
+                                    .frozen = from->frozen,
+                                    .rate_factor = from->rate_factor > 0 ? from->rate_factor : -1};
         memcpy(parameter.shape, from->shape, from->dimensions * sizeof *from->shape);
         if (weft_training_parameter(trainer->training, &parameter) < 0)
             status = WEFT_ERROR_ARGUMENT;
@@ -198,13 +195,13 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     weft_training_arrays arrays;
     weft_training_get_arrays(trainer->training, &arrays);
     trainer->gradients = arrays.gradients;
-    trainer->state = (struct training_state){.description = description,
+    trainer->state = (struct training_state){.arrays = {.description = description,
+                                                        .parameters = arrays.values,
+                                                        .first_moments = arrays.first_moments,
+                                                        .second_moments = arrays.second_moments},
                                              .kernels = kernel_set_names[trainer->kernels.set],
-                                             .parameters = arrays.values,
                                              .text = &trainer->text,
-                                             .data = &trainer->identity,
-                                             .first_moments = arrays.first_moments,
-                                             .second_moments = arrays.second_moments};
+                                             .data = &trainer->identity};
     return WEFT_OK;
 }
 
@@ -223,15 +220,20 @@ static weft_status trainer_open_read_state(struct trainer *trainer, struct train
 /* Rank 0 reads it, and all get theirs of it. */
 static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    struct whole_state whole;
     const struct shards *shards = training_shards(trainer->training);
-    weft_status status = whole_state_open(&whole, &trainer->state, shards, error);
+    struct training_state *state = &trainer->state;
+    struct gathered_state gathered;
+    weft_status status = gathered_state_open(&gathered, shards, &state->arrays, error);
+    state->arrays = gathered.arrays; /* rank 0 reads all moments */
     if (status == WEFT_OK && trainer->rank == 0)
-        status = trainer_open_read_state(trainer, &whole.state, error);
+        status = trainer_open_read_state(trainer, state, error);
+    state->arrays = gathered.shard;
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
-        status = whole_state_deal(&whole, &trainer->state, shards, error);
-    whole_state_close(&whole);
+        status = training_state_broadcast(state, shards, error);
+    if (status == WEFT_OK)
+        status = gathered_state_scatter(&gathered, shards, error);
+    gathered_state_close(&gathered);
     training_set_steps(trainer->training, trainer->state.step);
     return status;
 }
@@ -240,7 +242,7 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
 static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    float *parameters = trainer->state.parameters;
+    float *parameters = trainer->state.arrays.parameters;
     weft_status status = WEFT_OK;
     if (trainer->rank == 0 && config->pretrained)
         status = pretrained_read(config->pretrained, trainer->description, parameters, error);
@@ -307,8 +309,8 @@ static void trainer_open_describe(const struct trainer *trainer)
     const struct memory_plan memory =
         memory_plan_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
     fprintf(trainer->out, "memory %s\n", memory_plan_describe(&memory, parts));
-    if (trainer->groups.frozen_weights)
-        fprintf(trainer->out, "frozen %.2fM of the parameters\n", (double)trainer->groups.frozen_weights * 1e-6);
+    if (trainer->description->frozen_weights)
+        fprintf(trainer->out, "frozen %.2fM of the parameters\n", (double)trainer->description->frozen_weights * 1e-6);
     if (config->pretrained && !trainer->state.step)
         fprintf(trainer->out, "from   %s\n", pretrained_describe(config->pretrained));
     if (trainer->state.step)
@@ -385,7 +387,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .ranks = trainer->ranks,
         .nodes = (uint64_t)weft_comm_nodes(trainer->comm),
         .threads = (uint64_t)config->threads,
-        .rate = rate_scaled(config->rate, config->scaling, trainer->ranks),
+        .rate = learning_rate_scaled(config->rate, config->scaling, trainer->ranks),
         .tokens = (double)(config->batch * config->sequence),
         .flops = trainer_step_flops(trainer),
         .peak = peak,
@@ -463,7 +465,6 @@ void trainer_close(struct trainer *trainer)
     model_close(trainer->model);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);
-    parameter_groups_close(&trainer->groups);
     model_description_free(trainer->description);
     if (trainer->device)
         trainer->device->close(trainer->device);

@@ -10,7 +10,7 @@ const char *const part_kind_names[PART_KINDS] = {"model", "optimizer"};
 
 static uint64_t checkpoint_parts_bytes_of(const struct training_state *state)
 {
-    return (uint64_t)state->description->weights * sizeof(float) * (state->second_moments ? 3 : 2);
+    return (uint64_t)state->arrays.description->weights * sizeof(float) * (state->arrays.second_moments ? 3 : 2);
 }
 
 static uint32_t checkpoint_parts_count_of(const bool *sees, uint32_t ranks)
@@ -108,7 +108,7 @@ static weft_status place_model(struct checkpoint_parts *parts, const struct trai
     if (!parts->places)
         return error_memory(error, count * sizeof *parts->places, "the index of a checkpoint");
     for (size_t i = 0; i < count; i++)
-        parts->places[i] = (struct checkpoint_place){.tensor = state->description->parameters[i].name,
+        parts->places[i] = (struct checkpoint_place){.tensor = state->arrays.description->parameters[i].name,
                                                      .part = work->numbers[work->writer_of[PART_MODEL][i]]};
     parts->place_count = count;
     return WEFT_OK;
@@ -118,15 +118,14 @@ weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct t
                                   const struct shards *shards, const bool *sees, uint64_t least, struct error *error)
 {
     *parts = (struct checkpoint_parts){.bytes = checkpoint_parts_bytes_of(state),
-                                       .model_bytes = (uint64_t)state->description->weights * sizeof(float)};
+                                       .model_bytes = (uint64_t)state->arrays.description->weights * sizeof(float)};
     struct tensor_list *model = &parts->mine[PART_MODEL], *optimizer = &parts->mine[PART_OPTIMIZER];
     struct checkpoint_parts_work work = {0};
-    const struct state_arrays arrays = training_state_arrays(state);
-    weft_status status = tensor_lists_open(model, optimizer, &arrays, error);
+    weft_status status = tensor_lists_open(model, optimizer, &state->arrays, error);
     if (status == WEFT_OK)
         status = work_open(&work, parts, shards, sees, least, error);
     for (unsigned writer = 0; status == WEFT_OK && work.cut && writer < work.writers; writer++)
-        work.loads[writer] = shards->counts[writer] * sizeof(float) * (state->second_moments ? 2 : 1);
+        work.loads[writer] = shards->counts[writer] * sizeof(float) * (state->arrays.second_moments ? 2 : 1);
     if (status == WEFT_OK)
         status = division_by_bytes(model->tensors, model->count, work.writers, work.loads, work.writer_of[PART_MODEL],
                                    error);
@@ -140,7 +139,7 @@ weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct t
         status = place_model(parts, state, &work, error);
         tensor_list_select(model, work.writer_of[PART_MODEL], mine);
         if (work.cut)
-            tensor_list_cut(optimizer, &arrays, shards->first, shards->count);
+            tensor_list_cut(optimizer, &state->arrays, shards->first, shards->count);
         else
             tensor_list_select(optimizer, work.writer_of[PART_OPTIMIZER], mine);
     }

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "training/checkpoint/directory.h"
 #include "training/parallel/agreement.h"
+#include "training/train/state/internal/array_snapshot.h"
 #include "training/train/state/internal/checkpoint_parts.h"
-#include "training/train/state/internal/lending.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -28,12 +28,13 @@ struct checkpoint_writer {
     bool *sees;                        /* by rank: whether it can write into the directory */
     struct checkpoint_record *records; /* by rank and kind, then without gaps; then the index's, the tokenizer's */
     size_t record_count;               /* of the newest checkpoint, once it is complete */
-    struct lending *lending;
+    struct array_snapshot *snapshot;
 
     /* Of the checkpoint under way. */
     enum stage stage;
     bool last;
-    struct whole_state whole;
+    struct training_state state;    /* as it is written, on rank 0 with gathered moments where shards are gathered */
+    struct gathered_state gathered; /* the memory for that */
     struct checkpoint_parts parts;
     struct checkpoint_state described; /* rank 0's */
     uint64_t began;
@@ -52,15 +53,15 @@ struct checkpoint_writer {
 
 static void write_parts(struct checkpoint_writer *writer)
 {
-    const struct byte_source source = lending_source(writer->lending);
+    const struct byte_source source = array_snapshot_source(writer->snapshot);
     const struct checkpoint_parts *parts = &writer->parts;
     for (int kind = 0; kind < PART_KINDS && writer->status == WEFT_OK; kind++)
         if (parts->writes[kind])
-            writer->status = checkpoint_write_part(writer->setup.config->checkpoint_dir, writer->whole.state.step,
-                                                   part_kind_names[kind], parts->number[kind], parts->parts[kind],
-                                                   parts->mine[kind].tensors, parts->mine[kind].count, &source,
-                                                   &writer->mine[kind], &writer->error);
-    lending_end(writer->lending);
+            writer->status =
+                checkpoint_write_part(writer->setup.config->checkpoint_dir, writer->state.step, part_kind_names[kind],
+                                      parts->number[kind], parts->parts[kind], parts->mine[kind].tensors,
+                                      parts->mine[kind].count, &source, &writer->mine[kind], &writer->error);
+    array_snapshot_reader_ended(writer->snapshot);
 }
 
 /* By name; what is not there last. */
@@ -87,7 +88,7 @@ static size_t gather_records(struct checkpoint_writer *writer)
 static weft_status checkpoint_writer_write_tokenizer(struct checkpoint_writer *writer, size_t *count)
 {
     static const char *const names[TOKENIZER_FILES] = {CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES};
-    const struct text *text = writer->whole.state.text;
+    const struct text *text = writer->state.text;
     struct tokenizer_file files[TOKENIZER_FILES];
     if (!text || !text->tokenizer)
         return WEFT_OK;
@@ -124,7 +125,7 @@ static void *checkpoint_writer_work(void *argument)
     if (!writer->last)
         setpriority(PRIO_PROCESS, 0, NICENESS); /* of this thread alone, in Linux; a refusal does no harm */
     if (writer->stage == STAGE_NONE)
-        lending_warm(writer->lending, &writer->stop_warming);
+        array_snapshot_touch(writer->snapshot, &writer->stop_warming);
     else if (writer->stage == STAGE_PARTS)
         write_parts(writer);
     else
@@ -162,7 +163,7 @@ static void join_thread(struct checkpoint_writer *writer)
 static void free_checkpoint(struct checkpoint_writer *writer)
 {
     checkpoint_parts_close(&writer->parts);
-    whole_state_close(&writer->whole);
+    gathered_state_close(&writer->gathered);
     cJSON_Delete((cJSON *)(uintptr_t)writer->described.model);
     cJSON_Delete((cJSON *)(uintptr_t)writer->described.training);
     writer->described = (struct checkpoint_state){0};
@@ -175,7 +176,7 @@ static void checkpoint_writer_tell(struct checkpoint_writer *writer, weft_status
     if (writer->rank != 0)
         return;
     struct report_checkpoint told = {
-        .step = writer->whole.state.step,
+        .step = writer->state.step,
         .bytes = writer->parts.bytes,
         .files = writer->parts.parts[PART_MODEL] + writer->parts.parts[PART_OPTIMIZER],
         .seconds = (double)(clock_now() - writer->began) * 1e-9,
@@ -193,7 +194,7 @@ static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, we
     const struct train_config *config = writer->setup.config;
     const bool connected = status != WEFT_ERROR_PEER && status != WEFT_ERROR_ABORTED && status != WEFT_ERROR_TIMEOUT;
     if (status != WEFT_OK && writer->rank == 0)
-        checkpoint_abandon(config->checkpoint_dir, writer->whole.state.step);
+        checkpoint_abandon(config->checkpoint_dir, writer->state.step);
     const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
     if (status == WEFT_OK || forgiven)
         checkpoint_writer_tell(writer, status, error);
@@ -279,7 +280,7 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
 /* Whether this rank's moments are copies that nobody changes. */
 static bool has_own_moments(const struct checkpoint_writer *writer)
 {
-    return writer->whole.moments.room != NULL;
+    return writer->gathered.memory != NULL;
 }
 
 /* Lend what this rank writes and the next update would change. */
@@ -288,7 +289,8 @@ static void lend(struct checkpoint_writer *writer)
     for (int kind = 0; kind < PART_KINDS; kind++) {
         const struct tensor_list *list = &writer->parts.mine[kind];
         for (size_t i = 0; i < list->count && !(kind == PART_OPTIMIZER && has_own_moments(writer)); i++)
-            lending_add(writer->lending, list->tensors[i].data, named_tensor_held(&list->tensors[i]) * sizeof(float));
+            array_snapshot_add(writer->snapshot, list->tensors[i].data,
+                               named_tensor_held(&list->tensors[i]) * sizeof(float));
     }
 }
 
@@ -297,13 +299,13 @@ static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, s
 {
     const struct train_config *config = writer->setup.config;
     const struct shards *shards = writer->setup.shards;
-    weft_status status = checkpoint_parts_open(&writer->parts, &writer->whole.state, shards, writer->sees,
-                                               config->checkpoint_part, error);
-    lending_begin(writer->lending);
+    weft_status status =
+        checkpoint_parts_open(&writer->parts, &writer->state, shards, writer->sees, config->checkpoint_part, error);
+    array_snapshot_begin(writer->snapshot);
     if (status == WEFT_OK)
         lend(writer);
     if (status == WEFT_OK && writer->rank == 0) {
-        training_state_describe(&writer->whole.state, config, &writer->described);
+        training_state_describe(&writer->state, config, &writer->described);
         status = checkpoint_begin(config->checkpoint_dir, writer->described.step, error);
     }
     return status;
@@ -313,13 +315,13 @@ static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, s
 static weft_status take_state(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
     const struct checkpoint_writer_setup *setup = &writer->setup;
-    if (!checkpoint_parts_gather(setup->state, setup->shards, writer->sees, setup->config->checkpoint_part)) {
-        writer->whole = (struct whole_state){.state = *setup->state};
+    writer->state = *setup->state;
+    if (!checkpoint_parts_gather(setup->state, setup->shards, writer->sees, setup->config->checkpoint_part))
         return WEFT_OK;
-    }
-    weft_status status = whole_state_open(&writer->whole, setup->state, setup->shards, error);
+    weft_status status = gathered_state_open(&writer->gathered, setup->shards, &setup->state->arrays, error);
+    writer->state.arrays = writer->gathered.arrays;
     status = checkpoint_writer_agree(writer, status, speaks, error);
-    return status == WEFT_OK ? whole_state_gather(&writer->whole, setup->shards, error) : status;
+    return status == WEFT_OK ? gathered_state_gather(&writer->gathered, setup->shards, error) : status;
 }
 
 weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
@@ -351,7 +353,7 @@ void checkpoint_writer_release(struct checkpoint_writer *writer)
     if (!writer || writer->stage != STAGE_PARTS)
         return;
     const uint64_t called = clock_now();
-    lending_withdraw(writer->lending);
+    array_snapshot_detach(writer->snapshot);
     writer->pause += (double)(clock_now() - called) * 1e-9;
 }
 
@@ -402,7 +404,7 @@ static weft_status open_lending(struct checkpoint_writer *writer, struct error *
         for (size_t i = 0; i < parts.mine[kind].count && !(kind == PART_OPTIMIZER && gathers); i++, count++)
             bytes += named_tensor_held(&parts.mine[kind].tensors[i]) * sizeof(float);
     checkpoint_parts_close(&parts);
-    return status == WEFT_OK ? lending_open(count, bytes, &writer->lending, error) : status;
+    return status == WEFT_OK ? array_snapshot_open(count, bytes, &writer->snapshot, error) : status;
 }
 
 weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, struct checkpoint_writer **result,
@@ -440,16 +442,16 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
     if (!writer)
         return;
     atomic_store(&writer->stop_warming, true);
-    if (writer->lending)
-        lending_give_up(writer->lending);
+    if (writer->snapshot)
+        array_snapshot_cancel(writer->snapshot);
     join_thread(writer);
     if (writer->stage != STAGE_NONE) {
         /* What rank 0's thread has completed just now is whole, and has its name already. */
         if (writer->rank == 0)
-            checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->whole.state.step);
+            checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->state.step);
         free_checkpoint(writer);
     }
-    lending_close(writer->lending);
+    array_snapshot_close(writer->snapshot);
     free(writer->sees);
     free(writer->records);
     free(writer);

@@ -4,7 +4,7 @@
  *
  *     begin     at the end of a step: who writes what is found, threads start                             all ranks
  *     (threads) hash and write their parts straight from weights and moments, which the next forward and backward leave
- * alone release   before the next update: what is not written by then is copied (training/train/state/internal/lending.h)            each rank
+ * alone release   before the next update: what is not written by then is copied (training/train/state/internal/array_snapshot.h)            each rank
  *     poll      at the end of every step: when all parts are written, rank 0's thread writes the manifest and gives the
  *               checkpoint its name; when it has, or when somebody failed, all ranks know                  all ranks
  *
@@ -15,7 +15,7 @@
  *
  * Memory, from opening to closing: room to copy this rank's part of a checkpoint (12 bytes a parameter with AdamW,
  * divided by the ranks that write), touched in the background at the start. It counts as this process's, but while no
- * checkpoint is under way the system may take it back (training/train/state/internal/lending.h). Where shards of moments are gathered
+ * checkpoint is under way the system may take it back (training/train/state/internal/array_snapshot.h). Where shards of moments are gathered
  * (checkpoint_parts.h) rank 0 has room for all of them from begin to the end of writing.
  *
  * What failed in the background is told by the next call that is collective, on all ranks with the same message; older
@@ -25,7 +25,7 @@
 #define WEFT_TRAINING_TRAIN_STATE_CHECKPOINT_WRITER_H
 
 #include "training/train/report/report.h"
-#include "training/train/state/whole_state.h"
+#include "training/train/state/state.h"
 
 struct checkpoint_writer;
 

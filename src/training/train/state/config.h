@@ -4,10 +4,10 @@
 #define WEFT_TRAINING_TRAIN_STATE_CONFIG_H
 
 #include "training/model/model.h"
+#include "training/optimizer/learning_rate.h"
 #include "training/optimizer/optimizer.h"
-#include "training/parallel/kernel_choice.h"
+#include "training/parallel/agreement.h"
 #include "training/train/report/report.h"
-#include "training/train/state/internal/learning_rate.h"
 #include "training/train/state/pretrained.h"
 
 #include <weft/train.h>

@@ -8,6 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static weft_status broadcast_bytes(const struct shards *shards, void *bytes, size_t size, struct error *error)
+{
+    weft_status status = weft_broadcast(bytes, size, WEFT_U8, 0, shards->comm);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(shards->context));
+}
+
+weft_status training_state_broadcast(struct training_state *state, const struct shards *shards, struct error *error)
+{
+    weft_status status = broadcast_bytes(shards, &state->step, sizeof state->step, error);
+    if (status == WEFT_OK)
+        status = broadcast_bytes(shards, &state->early_stopping, sizeof state->early_stopping, error);
+    if (status == WEFT_OK)
+        status = broadcast_bytes(shards, state->arrays.parameters, shards->elements * sizeof(float), error);
+    return status;
+}
+
 void training_state_describe(const struct training_state *state, const struct train_config *config,
                              struct checkpoint_state *written)
 {
@@ -16,14 +32,14 @@ void training_state_describe(const struct training_state *state, const struct tr
         cJSON_AddStringToObject(training, "tokenizer", state->text->identity);
     if (state->kernels)
         cJSON_AddStringToObject(training, "kernels", state->kernels);
-    patience_put(&state->patience, training);
+    early_stopping_put(&state->early_stopping, training);
     *written = (struct checkpoint_state){
         .step = state->step,
         .position = state->step * (uint64_t)config->batch,
         .seed = (uint64_t)config->seed,
-        .model = shape_to_json(&state->description->shape),
+        .model = shape_to_json(&state->arrays.description->shape),
         .training = training,
-        .best = state->step && state->patience.best_step == state->step,
+        .best = state->step && state->early_stopping.best_step == state->step,
     };
 }
 
@@ -75,8 +91,7 @@ weft_status training_state_load(struct training_state *state, const struct train
     if (status != WEFT_OK)
         return status;
     struct tensor_list weights = {0}, moments = {0};
-    const struct state_arrays arrays = training_state_arrays(state);
-    cJSON *model = shape_to_json(&state->description->shape);
+    cJSON *model = shape_to_json(&state->arrays.description->shape);
     status = checkpoint_match_model(checkpoint, model, error);
     if (status == WEFT_OK)
         status = match_run(checkpoint, config, error);
@@ -84,14 +99,14 @@ weft_status training_state_load(struct training_state *state, const struct train
         status = settings_match(checkpoint_get_state(checkpoint)->training, config, state->data,
                                 checkpoint_directory(checkpoint), changes, error);
     if (status == WEFT_OK)
-        status = tensor_lists_open(&weights, &moments, &arrays, error);
+        status = tensor_lists_open(&weights, &moments, &state->arrays, error);
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, weights.tensors, weights.count, error);
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, moments.tensors, moments.count, error);
     if (status == WEFT_OK)
-        status = patience_get(checkpoint_get_state(checkpoint)->training, checkpoint_directory(checkpoint),
-                              &state->patience, error);
+        status = early_stopping_get(checkpoint_get_state(checkpoint)->training, checkpoint_directory(checkpoint),
+                                    &state->early_stopping, error);
     if (status == WEFT_OK)
         state->step = checkpoint_get_state(checkpoint)->step;
     if (status == WEFT_OK)

@@ -8,31 +8,23 @@
 
 #include "training/checkpoint/checkpoint.h"
 #include "training/model/model.h"
-#include "training/parallel/tensor_list.h"
+#include "training/parallel/state_tensors.h"
 #include "training/train/state/config.h"
-#include "training/train/state/internal/patience.h"
+#include "training/train/state/internal/early_stopping.h"
 #include "training/train/state/internal/settings.h"
 #include "training/train/text/text.h"
 
 struct training_state {
-    const struct model_description *description;
-    float *parameters;                   /**< description->elements; the training's, as the moments are */
-    float *first_moments;                /**< of this rank's shard */
-    float *second_moments;               /**< NULL: the optimizer has none */
+    struct state_arrays arrays;          /**< the training's: all weights, and the moments of this rank's shard */
     uint64_t step;                       /**< steps taken */
     const struct text *text;             /**< that the tokens stand for; borrowed */
     const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: nobody knows */
     const struct dataset_identity *data; /**< of what is trained on; borrowed; NULL: not known */
-    struct patience patience;
+    struct early_stopping early_stopping;
 };
 
-static inline struct state_arrays training_state_arrays(const struct training_state *state)
-{
-    return (struct state_arrays){.description = state->description,
-                                 .parameters = state->parameters,
-                                 .first_moments = state->first_moments,
-                                 .second_moments = state->second_moments};
-}
+/** Send rank 0's step, early stopping and weights to all ranks. Collective. */
+weft_status training_state_broadcast(struct training_state *state, const struct shards *shards, struct error *error);
 
 /**
  * What a checkpoint of `state` says besides its tensors. Both trees of `written` are the caller's to delete. Without

@@ -8,7 +8,7 @@
 
 #include "training/data/dataset.h"
 #include "training/model/model.h"
-#include "training/parallel/micro_batches.h"
+#include "training/parallel/partition.h"
 
 /** A step that was computed and not taken: all is as it was before it. Nothing is owned. */
 struct divergence {

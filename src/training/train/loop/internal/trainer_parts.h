@@ -5,7 +5,6 @@
 
 #include "training/checkpoint/checkpoint.h"
 #include "training/data/dataset.h"
-#include "training/optimizer/parameter_groups.h"
 #include "training/parallel/agreement.h"
 #include "training/train/loop/trainer.h"
 #include "training/train/report/report.h"
@@ -27,14 +26,12 @@ struct trainer {
     struct device *device;
     struct model_description *description;
     struct text text; /* that the data's tokens stand for */
-    struct parameter_groups groups;
     struct dataset *dataset;
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that the run goes on from, on rank 0 */
     struct model *model;
     weft_training *training; /* weights, gradients, moments, and steps of them */
     float *gradients;        /* the training's */
-    size_t not_ready;        /* parameters whose gradient of this micro-batch is to come; those behind are ready */
     struct training_state state;
     struct checkpoint_writer *writer; /* NULL: no checkpoints */
     struct report report;

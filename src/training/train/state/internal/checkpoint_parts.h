@@ -10,7 +10,7 @@
 #define WEFT_TRAINING_TRAIN_STATE_INTERNAL_CHECKPOINT_PARTS_H
 
 #include "training/checkpoint/checkpoint.h"
-#include "training/parallel/shards.h"
+#include "training/parallel/partition.h"
 #include "training/train/state/state.h"
 
 /** Files of a checkpoint by what they hold. */

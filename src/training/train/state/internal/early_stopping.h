@@ -4,13 +4,13 @@
  * are the same bits on every rank, so all come to the same decision; what is remembered lies in the checkpoint, so a
  * resumed run comes to it too.
  */
-#ifndef WEFT_TRAINING_TRAIN_STATE_INTERNAL_PATIENCE_H
-#define WEFT_TRAINING_TRAIN_STATE_INTERNAL_PATIENCE_H
+#ifndef WEFT_TRAINING_TRAIN_STATE_INTERNAL_EARLY_STOPPING_H
+#define WEFT_TRAINING_TRAIN_STATE_INTERNAL_EARLY_STOPPING_H
 
 #include "base/format/json.h"
 
 /** What is remembered. Holds no pointers, so that it can be sent between ranks as bytes. */
-struct patience {
+struct early_stopping {
     uint64_t evaluations; /**< so far */
     uint64_t since_best;  /**< evaluations after the best one */
     uint64_t last_step;   /**< steps taken at the last one, which counts here even without a limit; 0: there is none */
@@ -22,16 +22,17 @@ struct patience {
  * Take note of an evaluation after `step` steps; returns whether it is the best so far. A loss that is no number never
  * is. The same step again, as when a run that had ended is resumed, is not counted.
  */
-bool patience_note(struct patience *patience, uint64_t step, double loss);
+bool early_stopping_note(struct early_stopping *stopping, uint64_t step, double loss);
 
 /** Whether `limit` evaluations (0: no limit) have brought nothing. */
-bool patience_is_over(const struct patience *patience, uint64_t limit);
+bool early_stopping_is_due(const struct early_stopping *stopping, uint64_t limit);
 
 /** Into the keys "last_evaluation" and "evaluations" to "best_loss" of a checkpoint's training configuration; nothing
  * before the first evaluation. */
-void patience_put(const struct patience *patience, cJSON *training);
+void early_stopping_put(const struct early_stopping *stopping, cJSON *training);
 
 /** Back out of it; where it says nothing, nothing is remembered. Errors: DATA for values that cannot be. */
-weft_status patience_get(const cJSON *training, const char *where, struct patience *patience, struct error *error);
+weft_status early_stopping_get(const cJSON *training, const char *where, struct early_stopping *stopping,
+                               struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/optimizer/parameter_groups.h"
+#include "training/optimizer/parameter_rules.h"
 
 #include "base/text.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- patterns ---- */
 
-/* The first "A-B" that stands alone between dots: where it begins and ends. */
+/* Find the first range "A-B" between two dots, and where it begins and ends. */
 static bool find_range(const char *pattern, size_t *begin, size_t *end, unsigned long *first, unsigned long *last)
 {
     for (const char *part = pattern;; part++) {
@@ -35,7 +35,7 @@ static bool find_range(const char *pattern, size_t *begin, size_t *end, unsigned
     }
 }
 
-/* Without ranges: the whole name, or what stands before one of its dots. */
+/* Match a pattern without ranges with the whole name, or with the part before one of its dots. */
 static bool matches_plain(const char *pattern, const char *name)
 {
     char leading[MODEL_NAME_BYTES];
@@ -70,14 +70,14 @@ bool parameter_pattern_matches(const char *pattern, const char *name)
     return false;
 }
 
-static void keep_nearer(const char *pattern, const char *candidate, char nearest[MODEL_NAME_BYTES])
+static void keep_nearest(const char *pattern, const char *candidate, char nearest[MODEL_NAME_BYTES])
 {
     const char *const both[] = {nearest, candidate};
     if (text_nearest(pattern, both, 2) == candidate)
         snprintf(nearest, MODEL_NAME_BYTES, "%s", candidate);
 }
 
-/* Names, and what stands before their dots, are what people write. */
+/* Users write whole names, or the part before a dot. */
 static weft_status nothing_matches(const struct model_description *description, const char *option, const char *pattern,
                                    struct error *error)
 {
@@ -87,9 +87,9 @@ static weft_status nothing_matches(const struct model_description *description, 
         for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
             char leading[MODEL_NAME_BYTES];
             snprintf(leading, sizeof leading, "%.*s", (int)(dot - name), name);
-            keep_nearer(pattern, leading, nearest);
+            keep_nearest(pattern, leading, nearest);
         }
-        keep_nearer(pattern, name, nearest);
+        keep_nearest(pattern, name, nearest);
     }
     return error_set(error, WEFT_ERROR_ARGUMENT, "%s: the model has no tensor '%s'; the nearest is '%s'", option,
                      pattern, *nearest ? nearest : description->parameters[0].name);
@@ -120,10 +120,10 @@ static weft_status match_list(const struct model_description *description, const
     return WEFT_OK;
 }
 
-/* ---- groups ---- */
+/* ---- rules ---- */
 
 /* "PATTERNS=FACTOR" */
-static weft_status apply_rate(struct parameter_groups *groups, const struct model_description *description,
+static weft_status apply_rate(const struct model_description *description, struct model_parameter *changed,
                               const char *rule, bool *matched, struct error *error)
 {
     double factor;
@@ -136,95 +136,57 @@ static weft_status apply_rate(struct parameter_groups *groups, const struct mode
         status = match_list(description, "--rate-for", rule, (size_t)(equals - rule), matched, error);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++)
         if (matched[i])
-            groups->of[i].rate = factor;
+            changed[i].rate_factor = factor;
     return status;
 }
 
-static weft_status apply_rules(struct parameter_groups *groups, const struct model_description *description,
+static weft_status apply_rules(const struct model_description *description, struct model_parameter *changed,
                                const struct parameter_rules *rules, bool *matched, struct error *error)
 {
     weft_status status = WEFT_OK;
     const size_t count = description->parameter_count;
-    for (size_t i = 0; i < count; i++)
-        groups->of[i] = (struct parameter_group){.rate = 1, .decays = description->parameters[i].decay};
+    size_t frozen = 0;
     for (size_t r = 0; status == WEFT_OK && r < rules->rate_count; r++)
-        status = apply_rate(groups, description, rules->rates[r], matched, error);
+        status = apply_rate(description, changed, rules->rates[r], matched, error);
     if (status == WEFT_OK && rules->no_decay) {
         status = match_list(description, "--no-decay", rules->no_decay, strlen(rules->no_decay), matched, error);
         for (size_t i = 0; status == WEFT_OK && i < count; i++)
-            groups->of[i].decays = groups->of[i].decays && !matched[i];
+            changed[i].decay = changed[i].decay && !matched[i];
     }
     if (status == WEFT_OK && rules->freeze) {
         status = match_list(description, "--freeze", rules->freeze, strlen(rules->freeze), matched, error);
-        for (size_t i = 0; status == WEFT_OK && i < count; i++)
-            if (matched[i])
-                groups->of[i] = (struct parameter_group){.frozen = true};
+        for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+            if (!matched[i])
+                continue;
+            changed[i].frozen = true;
+            changed[i].decay = false;
+            changed[i].rate_factor = 0;
+            frozen++;
+        }
+        if (status == WEFT_OK && frozen == count)
+            status = error_set(error, WEFT_ERROR_ARGUMENT,
+                               "--freeze '%s' freezes every tensor: nothing is left to train", rules->freeze);
     }
     return status;
 }
 
-weft_status parameter_groups_open(struct parameter_groups *result, const struct model_description *description,
-                                  const struct parameter_rules *rules, struct error *error)
+weft_status parameter_rules_apply(const struct parameter_rules *rules, struct model_description *description,
+                                  struct error *error)
 {
     const size_t count = description->parameter_count;
-    struct parameter_groups groups = {.of = calloc(count, sizeof *groups.of)};
+    struct model_parameter *changed = malloc(count * sizeof *changed);
     bool *matched = calloc(count, sizeof *matched);
     weft_status status = WEFT_OK;
-    if (!groups.of || !matched)
-        status = error_memory(error, count * sizeof *groups.of, "the groups of a model's parameters");
-    if (status == WEFT_OK)
-        status = apply_rules(&groups, description, rules, matched, error);
+    if (!changed || !matched) {
+        status = error_memory(error, count * sizeof *changed, "the rules for a model's parameters");
+    } else {
+        memcpy(changed, description->parameters, count * sizeof *changed);
+        status = apply_rules(description, changed, rules, matched, error);
+        if (status == WEFT_OK)
+            memcpy(description->parameters, changed, count * sizeof *changed);
+        model_lay_out_parameters(description);
+    }
+    free(changed);
     free(matched);
-    if (status != WEFT_OK) {
-        free(groups.of);
-        return status;
-    }
-    groups.first_trainable = count;
-    for (size_t i = count; i-- > 0;) {
-        if (groups.of[i].frozen)
-            groups.frozen_weights += description->parameters[i].count;
-        else
-            groups.first_trainable = i;
-    }
-    if (groups.first_trainable == count) {
-        free(groups.of);
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--freeze '%s' freezes every tensor: nothing is left to train",
-                         rules->freeze);
-    }
-    *result = groups;
-    return WEFT_OK;
-}
-
-void parameter_groups_close(struct parameter_groups *groups)
-{
-    free(groups->of);
-    *groups = (struct parameter_groups){0};
-}
-
-size_t parameter_groups_run(const struct parameter_groups *groups, const struct model_description *description,
-                            size_t i)
-{
-    const struct parameter_group *group = &groups->of[i];
-    size_t next = i + 1;
-    while (next < description->parameter_count && groups->of[next].frozen == group->frozen &&
-           groups->of[next].decays == group->decays && groups->of[next].rate == group->rate)
-        next++;
-    return next;
-}
-
-void parameter_groups_clear_frozen(const struct parameter_groups *groups, const struct model_description *description,
-                                   struct device *device, size_t first, size_t count, void *array)
-{
-    const size_t end = first + count;
-    for (size_t i = 0, next; groups->frozen_weights && i < description->parameter_count; i = next) {
-        next = parameter_groups_run(groups, description, i);
-        size_t from = description->parameters[i].offset,
-               to = next < description->parameter_count ? description->parameters[next].offset : description->elements;
-        if (from < first)
-            from = first;
-        if (to > end)
-            to = end;
-        if (groups->of[i].frozen && from < to)
-            device->fill(device, to - from, 0, (char *)array + (from - first) * weft_type_size(device->type));
-    }
+    return status;
 }

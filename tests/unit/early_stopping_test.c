@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Early stop: which evaluation is the best, when patience is over, and that a checkpoint remembers every bit of it. */
-#include "training/train/state/internal/patience.h"
+/* Early stop: which evaluation is the best, when stopping is over, and that a checkpoint remembers every bit of it. */
+#include "training/train/state/internal/early_stopping.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,60 +20,60 @@ static void the_best_and_the_end(void **state)
         {NAN, false, false}, {3, true, false},   {3, false, false},        {2.5, true, false},  {2.6, false, false},
         {NAN, false, false}, {2.4, true, false}, {INFINITY, false, false}, {2.4, false, false}, {2.5, false, true},
     };
-    struct patience patience = {0};
+    struct early_stopping stopping = {0};
     for (size_t i = 0; i < sizeof evaluations / sizeof *evaluations; i++) {
-        assert_int_equal(patience_note(&patience, 10 * (i + 1), evaluations[i].loss), evaluations[i].best);
-        assert_int_equal(patience_is_over(&patience, 3), evaluations[i].over);
-        assert_false(patience_is_over(&patience, 0));
-        const struct patience before = patience;
-        assert_false(patience_note(&patience, 10 * (i + 1), 0)); /* the same step again */
-        assert_memory_equal(&patience, &before, sizeof before);
+        assert_int_equal(early_stopping_note(&stopping, 10 * (i + 1), evaluations[i].loss), evaluations[i].best);
+        assert_int_equal(early_stopping_is_due(&stopping, 3), evaluations[i].over);
+        assert_false(early_stopping_is_due(&stopping, 0));
+        const struct early_stopping before = stopping;
+        assert_false(early_stopping_note(&stopping, 10 * (i + 1), 0)); /* the same step again */
+        assert_memory_equal(&stopping, &before, sizeof before);
     }
-    assert_int_equal(patience.best_step, 70);
-    assert_true(patience.best_loss == 2.4);
+    assert_int_equal(stopping.best_step, 70);
+    assert_true(stopping.best_loss == 2.4);
 }
 
 static void nothing_but_no_numbers(void **state)
 {
-    struct patience patience = {0};
+    struct early_stopping stopping = {0};
     for (uint64_t step = 1; step <= 3; step++)
-        assert_false(patience_note(&patience, step, NAN));
-    assert_true(patience_is_over(&patience, 3));
-    assert_int_equal(patience.best_step, 0);
+        assert_false(early_stopping_note(&stopping, step, NAN));
+    assert_true(early_stopping_is_due(&stopping, 3));
+    assert_int_equal(stopping.best_step, 0);
 }
 
 static void a_checkpoint_remembers(void **state)
 {
-    const struct patience written = {
+    const struct early_stopping written = {
         .evaluations = 9, .since_best = 2, .last_step = 90, .best_step = 70, .best_loss = 1.0 / 3};
-    struct patience read = {.evaluations = 1};
+    struct early_stopping read = {.evaluations = 1};
     cJSON *training = cJSON_CreateObject();
-    assert_int_equal(patience_get(training, "it", &read, NULL), WEFT_OK);
+    assert_int_equal(early_stopping_get(training, "it", &read, NULL), WEFT_OK);
     assert_int_equal(read.evaluations, 0);
-    assert_int_equal(patience_get(NULL, "it", &read, NULL), WEFT_OK);
-    patience_put(&read, training);
+    assert_int_equal(early_stopping_get(NULL, "it", &read, NULL), WEFT_OK);
+    early_stopping_put(&read, training);
     assert_null(training->child); /* nothing before the first */
     cJSON *uncounted = cJSON_CreateObject();
-    patience_put(&(struct patience){.last_step = 30}, uncounted);
+    early_stopping_put(&(struct early_stopping){.last_step = 30}, uncounted);
     assert_int_equal(cJSON_GetArraySize(uncounted), 1);
-    assert_int_equal(patience_get(uncounted, "it", &read, NULL), WEFT_OK);
-    assert_memory_equal(&read, &(struct patience){.last_step = 30}, sizeof read);
+    assert_int_equal(early_stopping_get(uncounted, "it", &read, NULL), WEFT_OK);
+    assert_memory_equal(&read, &(struct early_stopping){.last_step = 30}, sizeof read);
     cJSON_Delete(uncounted);
-    read = (struct patience){0};
-    patience_put(&written, training);
+    read = (struct early_stopping){0};
+    early_stopping_put(&written, training);
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
     json_put_tree(&writer, NULL, training);
     cJSON *again = cJSON_Parse(json_text(&writer));
     json_end(&writer);
-    assert_int_equal(patience_get(again, "it", &read, NULL), WEFT_OK);
+    assert_int_equal(early_stopping_get(again, "it", &read, NULL), WEFT_OK);
     assert_memory_equal(&read, &written, sizeof read);
     static const char *const keys[] = {"evaluations_since_best", "last_evaluation", "best_step", "best_loss"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct error error = {0};
         cJSON *lacking = cJSON_Duplicate(again, true);
         cJSON_ReplaceItemInObject(lacking, keys[i], cJSON_CreateString("many"));
-        assert_int_equal(patience_get(lacking, "it", &read, &error), WEFT_ERROR_DATA);
+        assert_int_equal(early_stopping_get(lacking, "it", &read, &error), WEFT_ERROR_DATA);
         assert_non_null(strstr(error.text, keys[i]));
         cJSON_Delete(lacking);
     }

@@ -1,10 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/parallel/shards.h"
+#include "training/parallel/partition.h"
 
 #include "training/parallel/internal/library_error.h"
 #include "training/tensor/tree.h"
 
 #include <stdlib.h>
+
+/* ---- micro-batches ---- */
+
+static bool is_power_of_two(uint32_t n)
+{
+    return n && !(n & (n - 1));
+}
+
+weft_status micro_batches_lay_out(uint32_t total, uint32_t rank, uint32_t ranks, struct micro_batches *result,
+                                  struct error *error)
+{
+    if (!total || total % ranks)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "a global batch of %u micro-batches cannot be divided over %u ranks; choose a batch whose number of "
+            "micro-batches is a multiple of %u",
+            total, ranks, ranks);
+    const uint32_t share = total / ranks;
+    if (ranks > 1 && !is_power_of_two(share) && !is_power_of_two(ranks))
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "%u micro-batches over %u ranks would be summed in another order than on one rank; let the number of "
+            "ranks or the micro-batches of a rank (%u) be a power of two",
+            total, ranks, share);
+    *result = (struct micro_batches){
+        .layout = ranks == 1 || is_power_of_two(share) ? MICRO_BATCHES_IN_RUNS : MICRO_BATCHES_IN_TURNS,
+        .total = total,
+        .share = share,
+        .rank = rank,
+        .ranks = ranks,
+    };
+    return WEFT_OK;
+}
+
+/* ---- shards ---- */
 
 weft_status shards_open(struct shards *shards, weft_context *context, weft_comm *comm, size_t elements, bool sharded,
                         struct error *error)
@@ -39,11 +74,11 @@ weft_status shards_open(struct shards *shards, weft_context *context, weft_comm 
 
 void shards_close(struct shards *shards)
 {
-    free(shards->firsts); /* and the other lists behind it */
+    free(shards->firsts); /* the other lists are in the same block */
     *shards = (struct shards){0};
 }
 
-weft_status shards_share(const struct shards *shards, float *array, struct error *error)
+weft_status shards_all_gather(const struct shards *shards, float *array, struct error *error)
 {
     if (!shards->sharded)
         return WEFT_OK;
@@ -52,7 +87,7 @@ weft_status shards_share(const struct shards *shards, float *array, struct error
         weft_allgatherv(array + shards->first, array, shards->counts, shards->firsts, WEFT_F32, shards->comm), error);
 }
 
-weft_status shards_share_sums(const struct shards *shards, double *sums, struct error *error)
+weft_status shards_all_gather_sums(const struct shards *shards, double *sums, struct error *error)
 {
     if (!shards->sharded)
         return WEFT_OK;
@@ -70,14 +105,14 @@ weft_status shards_gather(const struct shards *shards, const float *part, float 
                          weft_gatherv(part, whole, shards->counts, shards->firsts, WEFT_F32, 0, shards->comm), error);
 }
 
-weft_status shards_deal(const struct shards *shards, const float *whole, float *part, struct error *error)
+weft_status shards_scatter(const struct shards *shards, const float *whole, float *part, struct error *error)
 {
     if (!shards->sharded)
         return library_error(shards->context, weft_broadcast(part, shards->elements, WEFT_F32, 0, shards->comm), error);
     size_t *numbers = calloc(4 * shards->ranks, sizeof *numbers);
     if (!numbers)
         return error_memory(error, 4 * shards->ranks * sizeof *numbers, "a list of shards");
-    /* Only rank 0 sends, and only it is received from. */
+    /* Rank 0 is the only sender. */
     size_t *sent = numbers, *sent_from = sent + shards->ranks;
     size_t *received = sent_from + shards->ranks, *received_at = received + shards->ranks;
     for (uint32_t r = 0; shards->rank == 0 && r < shards->ranks; r++) {

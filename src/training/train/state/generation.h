@@ -5,8 +5,8 @@
  * Several samples may follow one prompt; sample n draws its token i with number n x 2^32 + i of the seed's stream, so
  * it is the same text whichever others are written. Belongs to one thread at a time, as the device does.
  */
-#ifndef WEFT_TRAINING_TRAIN_STATE_CONTINUATION_H
-#define WEFT_TRAINING_TRAIN_STATE_CONTINUATION_H
+#ifndef WEFT_TRAINING_TRAIN_STATE_GENERATION_H
+#define WEFT_TRAINING_TRAIN_STATE_GENERATION_H
 
 #include "training/model/model.h"
 #include "training/model/sample.h"
@@ -15,8 +15,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-struct continuation_options {
-    const char *prompt; /**< what it points at, and `stops`, must outlive the continuation */
+struct generation_options {
+    const char *prompt; /**< what it points at, and `stops`, must outlive the generation */
     size_t prompt_size; /**< bytes; 0: begin with the vocabulary's end-of-text token */
     size_t tokens;      /**< of a sample, at most; below 2^32 */
     size_t window; /**< tokens that the model looks back to; 0: all, up to its context (training/model/decoder.h) */
@@ -28,46 +28,45 @@ struct continuation_options {
 };
 
 /** Why a sample ended. */
-enum continuation_end {
-    CONTINUATION_TOKENS,      /**< it has as many as were asked for */
-    CONTINUATION_STOP,        /**< a stop string came */
-    CONTINUATION_END_OF_TEXT, /**< the token that stands between documents came */
-    CONTINUATION_INTERRUPTED,
+enum generation_end {
+    GENERATION_TOKENS,      /**< it has as many as were asked for */
+    GENERATION_STOP,        /**< a stop string came */
+    GENERATION_END_OF_TEXT, /**< the token that stands between documents came */
+    GENERATION_INTERRUPTED,
 };
-#define CONTINUATION_ENDS 4
+#define GENERATION_ENDS 4
 
-/** "tokens", "stop", "end-of-text", "interrupted", by enum continuation_end. */
-extern const char *const continuation_end_names[CONTINUATION_ENDS];
+/** "tokens", "stop", "end-of-text", "interrupted", by enum generation_end. */
+extern const char *const generation_end_names[GENERATION_ENDS];
 
-struct continuation_result {
-    enum continuation_end end;
+struct generation_result {
+    enum generation_end end;
     size_t tokens;        /**< that were drawn, an end-of-text token not included */
     size_t forgotten;     /**< tokens of prompt and sample that the model no longer looked back to at the end */
     double read_seconds;  /**< from the prompt to the first token */
     double write_seconds; /**< from there to the end: a pass of one row for each token but the first */
 };
 
-struct continuation;
+struct generation;
 
 /**
  * Encode the prompt and open a model of `description` on `device` that reads it. Everything that is passed must outlive
- * the continuation; `text` is known (text_is_known()). Errors: ARGUMENT for an empty prompt where the vocabulary has no
+ * the generation; `text` is known (text_is_known()). Errors: ARGUMENT for an empty prompt where the vocabulary has no
  * end-of-text token; MEMORY.
  */
-weft_status continuation_open(const struct model_description *description, struct device *device,
-                              const void *parameters, const struct text *text,
-                              const struct continuation_options *options, struct continuation **continuation,
-                              struct error *error);
-void continuation_close(struct continuation *continuation);
+weft_status generation_open(const struct model_description *description, struct device *device, const void *parameters,
+                            const struct text *text, const struct generation_options *options,
+                            struct generation **generation, struct error *error);
+void generation_close(struct generation *generation);
 
 /** Tokens of the prompt. */
-size_t continuation_prompt_tokens(const struct continuation *continuation);
+size_t generation_prompt_tokens(const struct generation *generation);
 
 /**
  * Write sample number `sample`, from 0, to `output`, each part as soon as it is certain (text_stream.h); on a terminal
  * without control characters. Errors: DATA for logits that are not finite; SYSTEM where `output` takes nothing more.
  */
-weft_status continuation_write(struct continuation *continuation, uint64_t sample, FILE *output, bool is_terminal,
-                               struct continuation_result *result, struct error *error);
+weft_status generation_write(struct generation *generation, uint64_t sample, FILE *output, bool is_terminal,
+                             struct generation_result *result, struct error *error);
 
 #endif

@@ -11,14 +11,14 @@
  * The memory for the copy is touched early and kept, since the first touch of new memory takes longer than the copying
  * (2 to 30 times, on virtual machines).
  *
- *     owner    lending_open -> [lending_begin, lending_add ... -> (thread starts) -> lending_withdraw] ...
- *              -> lending_close
- *     thread   lending_source's calls ... -> lending_end
+ *     owner    array_snapshot_open -> [array_snapshot_begin, array_snapshot_add ... -> (thread starts) -> array_snapshot_detach] ...
+ *              -> array_snapshot_close
+ *     thread   array_snapshot_source's calls ... -> array_snapshot_reader_ended
  *
  * One owner and one reader; each range is taken once, and the ranges of an array in order.
  */
-#ifndef WEFT_TRAINING_TRAIN_STATE_INTERNAL_LENDING_H
-#define WEFT_TRAINING_TRAIN_STATE_INTERNAL_LENDING_H
+#ifndef WEFT_TRAINING_TRAIN_STATE_INTERNAL_ARRAY_SNAPSHOT_H
+#define WEFT_TRAINING_TRAIN_STATE_INTERNAL_ARRAY_SNAPSHOT_H
 
 #include "base/error.h"
 #include "training/checkpoint/safetensors.h"
@@ -27,36 +27,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct lending;
+struct array_snapshot;
 
 /** To lend up to `room` arrays of up to `bytes` together at once. Errors: MEMORY. */
-weft_status lending_open(size_t room, uint64_t bytes, struct lending **lending, struct error *error);
+weft_status array_snapshot_open(size_t room, uint64_t bytes, struct array_snapshot **snapshot, struct error *error);
 
 /** From any thread, before the first array is lent: touch the memory for the copy, until `*stop`. */
-void lending_warm(struct lending *lending, const atomic_bool *stop);
+void array_snapshot_touch(struct array_snapshot *snapshot, const atomic_bool *stop);
 
 /** From the owner, when no reader runs: nothing is lent. */
-void lending_begin(struct lending *lending);
+void array_snapshot_begin(struct array_snapshot *snapshot);
 
 /** Lend `size` bytes at `bytes`. They must not overlap with another array. Before the thread starts. */
-void lending_add(struct lending *lending, const void *bytes, uint64_t size);
+void array_snapshot_add(struct array_snapshot *snapshot, const void *bytes, uint64_t size);
 
 /** What a file is written from: its functions lend and return. Memory that was not lent is read as it is. */
-struct byte_source lending_source(struct lending *lending);
+struct byte_source array_snapshot_source(struct array_snapshot *snapshot);
 
 /** The reader has ended, whatever it has read: nothing need be kept for it. */
-void lending_end(struct lending *lending);
+void array_snapshot_reader_ended(struct array_snapshot *snapshot);
 
 /** From the owner: the arrays may be changed once this returns. At once when called again. */
-void lending_withdraw(struct lending *lending);
+void array_snapshot_detach(struct array_snapshot *snapshot);
 
 /** From the owner: the reader is to give up; its next read gives NULL. */
-void lending_give_up(struct lending *lending);
+void array_snapshot_cancel(struct array_snapshot *snapshot);
 
-/** Bytes that had to be copied since lending_begin(). */
-uint64_t lending_copied(const struct lending *lending);
+/** Bytes that had to be copied since array_snapshot_begin(). */
+uint64_t array_snapshot_copied(const struct array_snapshot *snapshot);
 
 /** When the reader has ended. NULL is harmless. */
-void lending_close(struct lending *lending);
+void array_snapshot_close(struct array_snapshot *snapshot);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "training/parallel/tensor_list.h"
+#include "training/parallel/state_tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ void tensor_list_close(struct tensor_list *list)
     *list = (struct tensor_list){0};
 }
 
-static void tensor_list_list_add(struct tensor_list *list, const struct model_description *description, float *array,
-                                 const char *suffix)
+static void tensor_list_add(struct tensor_list *list, const struct model_description *description, float *array,
+                            const char *suffix)
 {
     for (size_t i = 0; array && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
@@ -47,10 +47,10 @@ weft_status tensor_lists_open(struct tensor_list *weights, struct tensor_list *m
         status = list_open(moments, 2 * count, error);
     if (status != WEFT_OK)
         return status;
-    tensor_list_list_add(weights, arrays->description, arrays->parameters, "");
-    tensor_list_list_add(moments, arrays->description, arrays->first_moments,
-                         arrays->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
-    tensor_list_list_add(moments, arrays->description, arrays->second_moments, ".exp_avg_sq");
+    tensor_list_add(weights, arrays->description, arrays->parameters, "");
+    tensor_list_add(moments, arrays->description, arrays->first_moments,
+                    arrays->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
+    tensor_list_add(moments, arrays->description, arrays->second_moments, ".exp_avg_sq");
     return WEFT_OK;
 }
 
@@ -82,4 +82,50 @@ void tensor_list_select(struct tensor_list *list, const unsigned *writer_of, uns
         if (writer_of[i] == writer)
             list->tensors[kept++] = list->tensors[i];
     list->count = kept;
+}
+
+/* ---- gathered on rank 0 ---- */
+
+weft_status gathered_state_open(struct gathered_state *state, const struct shards *shards,
+                                const struct state_arrays *own, struct error *error)
+{
+    *state = (struct gathered_state){.arrays = *own, .shard = *own};
+    if (!shards->sharded || shards->rank != 0 || !own->first_moments)
+        return WEFT_OK;
+    const size_t arrays = own->second_moments ? 2 : 1;
+    state->memory = calloc(arrays * shards->elements, sizeof *state->memory);
+    if (!state->memory)
+        return error_memory(error, arrays * shards->elements * sizeof *state->memory, "the whole optimizer state");
+    state->arrays.first_moments = state->memory;
+    if (own->second_moments)
+        state->arrays.second_moments = state->memory + shards->elements;
+    return WEFT_OK;
+}
+
+void gathered_state_close(struct gathered_state *state)
+{
+    free(state->memory);
+    *state = (struct gathered_state){0};
+}
+
+weft_status gathered_state_scatter(const struct gathered_state *state, const struct shards *shards, struct error *error)
+{
+    const struct state_arrays *all = &state->arrays, *own = &state->shard;
+    weft_status status = WEFT_OK;
+    if (own->first_moments)
+        status = shards_scatter(shards, all->first_moments, own->first_moments, error);
+    if (status == WEFT_OK && own->second_moments)
+        status = shards_scatter(shards, all->second_moments, own->second_moments, error);
+    return status;
+}
+
+weft_status gathered_state_gather(const struct gathered_state *state, const struct shards *shards, struct error *error)
+{
+    const struct state_arrays *all = &state->arrays, *own = &state->shard;
+    weft_status status = WEFT_OK;
+    if (own->first_moments)
+        status = shards_gather(shards, own->first_moments, all->first_moments, error);
+    if (status == WEFT_OK && own->second_moments)
+        status = shards_gather(shards, own->second_moments, all->second_moments, error);
+    return status;
 }
