@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct shard shard = {.path = NULL, .bytes = bytes};
     struct error error = {0};
-    if (shard_recognise(name, bytes, stretched, &shard.layout, &error) != WEFT_OK) {
+    if (shard_recognize(name, bytes, stretched, &shard.layout, &error) != WEFT_OK) {
         if (error.text[0] == '\0')
             abort();
     } else {

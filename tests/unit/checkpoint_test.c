@@ -71,6 +71,19 @@ static void everything_comes_back(void **state)
     small_model_free(&other);
 }
 
+/* The hash of a checkpoint of these tensors. */
+static void hash_saved(const struct named_tensor *tensors, size_t count, uint8_t digest[SHA256_BYTES])
+{
+    struct small_model small;
+    const char *run = run_directory("hash");
+    small_model_make(&small, 1, 1, 1);
+    assert_int_equal(checkpoint_save(run, &small.state, tensors, count, NULL, 0, 0, NULL), WEFT_OK);
+    struct checkpoint *checkpoint = must_open(run);
+    assert_int_equal(checkpoint_hash(checkpoint, digest, NULL), WEFT_OK);
+    checkpoint_close(checkpoint);
+    small_model_free(&small);
+}
+
 static void the_hash_stays_what_it_is(void **state)
 {
     /* Computed by hand from the layout in checkpoint.h; hashes are compared over years and versions. */
@@ -79,7 +92,7 @@ static void the_hash_stays_what_it_is(void **state)
     struct named_tensor tensors[] = {{"b", WEFT_U8, 0, {0}, 0, 0, two}, {"a", WEFT_F32, 2, {1, 2}, 0, 0, one}};
     uint8_t digest[SHA256_BYTES];
     char text[SHA256_TEXT_BYTES];
-    assert_int_equal(checkpoint_hash_tensors(tensors, 2, digest, NULL), WEFT_OK);
+    hash_saved(tensors, 2, digest);
     assert_string_equal(sha256_text(digest, text), "4b4300513510abf6f4f5e0e6d9ddd1cbcb8a73729efb9c17c747cdfdd7831e27");
 }
 
@@ -98,13 +111,10 @@ static void the_hash_sees_everything(void **state)
     };
     uint8_t digests[7][SHA256_BYTES];
     for (int i = 0; i < 7; i++) {
-        assert_int_equal(checkpoint_hash_tensors(&variants[i], 1, digests[i], NULL), WEFT_OK);
+        hash_saved(&variants[i], 1, digests[i]);
         for (int j = 0; j < i; j++)
             assert_memory_not_equal(digests[i], digests[j], SHA256_BYTES);
     }
-    struct named_tensor twice[] = {base, base}, piece = {"a", WEFT_F32, 2, {2, 2}, 1, 0, data};
-    assert_int_equal(checkpoint_hash_tensors(twice, 2, digests[0], NULL), WEFT_ERROR_ARGUMENT);
-    assert_int_equal(checkpoint_hash_tensors(&piece, 1, digests[0], NULL), WEFT_ERROR_ARGUMENT);
 }
 
 /* Write `small` as `parts` files, every tensor cut into ranges whose ends are drawn from `seed`. */

@@ -53,7 +53,7 @@ static void fixture_open(struct fixture *fixture, const struct model_shape *shap
     if (model_describe(shape, &fixture->description, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     fixture->parameters = make_array(fixture->device, fixture->description->elements);
-    assert_int_equal(model_initialise(fixture->description, fixture->device, fixture->parameters, 5, NULL), WEFT_OK);
+    assert_int_equal(model_initialize(fixture->description, fixture->device, fixture->parameters, 5, NULL), WEFT_OK);
     for (size_t i = 0; i < fixture->description->elements; i++) /* far from uniform logits */
         put(fixture->device, fixture->parameters, i, 3 * get(fixture->device, fixture->parameters, i));
     for (size_t i = 0; i <= TOKENS; i++)

@@ -130,10 +130,10 @@ static void initial_values_are_those_of_gpt2(void **state)
     struct model_description *description = describe("gpt-nano");
     float *parameters = make_random(device, description->elements, 1, 1);
     float *again = make_random(device, description->elements, 1, 2);
-    assert_int_equal(model_initialise(description, device, parameters, 7, NULL), WEFT_OK);
-    assert_int_equal(model_initialise(description, device, again, 7, NULL), WEFT_OK);
+    assert_int_equal(model_initialize(description, device, parameters, 7, NULL), WEFT_OK);
+    assert_int_equal(model_initialize(description, device, again, 7, NULL), WEFT_OK);
     assert_memory_equal(parameters, again, description->elements * sizeof *again);
-    assert_int_equal(model_initialise(description, device, again, 8, NULL), WEFT_OK);
+    assert_int_equal(model_initialize(description, device, again, 8, NULL), WEFT_OK);
     assert_true(parameters[0] != again[0]);
     for (size_t i = 0; i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];

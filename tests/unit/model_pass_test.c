@@ -46,7 +46,7 @@ static int fixture_open(void **state)
         fail_msg("%s", error.text);
     fixture->parameters = make_array(fixture->device, fixture->description->elements);
     fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
-    assert_int_equal(model_initialise(fixture->description, fixture->device, fixture->parameters, 5, NULL), WEFT_OK);
+    assert_int_equal(model_initialize(fixture->description, fixture->device, fixture->parameters, 5, NULL), WEFT_OK);
     for (size_t i = 0; i < fixture->description->elements; i++)
         fixture->parameters[i] *= 5; /* far from uniform logits */
     for (size_t i = 0; i <= TOKENS; i++)

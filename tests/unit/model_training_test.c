@@ -46,7 +46,7 @@ static void training_open(struct training *training, const char *device, int thr
     training->gradients = make_array(training->device, elements);
     training->first_moments = make_array(training->device, elements);
     training->second_moments = make_array(training->device, elements);
-    assert_int_equal(model_initialise(training->description, training->device, training->parameters, 42, NULL),
+    assert_int_equal(model_initialize(training->description, training->device, training->parameters, 42, NULL),
                      WEFT_OK);
 }
 

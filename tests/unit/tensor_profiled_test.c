@@ -119,7 +119,7 @@ static float *train(struct device *device, const struct model_description *descr
     float *first = make_array(device, elements), *second = make_array(device, elements);
     double sums[64];
     assert_true(elements <= 64 * DEVICE_SQUARES_BLOCK);
-    assert_int_equal(model_initialise(description, device, weights, 5, &error), WEFT_OK);
+    assert_int_equal(model_initialize(description, device, weights, 5, &error), WEFT_OK);
     const struct optimizer optimizer = {
         .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
     for (uint64_t number = 1; number <= 2; number++) {

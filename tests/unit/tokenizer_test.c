@@ -4,7 +4,7 @@
 #include "base/format/json.h"
 #include "base/random.h"
 #include "tokenizer_support.h"
-#include "training/data/internal/text_pieces.h"
+#include "training/data/text_reader.h"
 #include "training/data/tokenizer/internal/pretokens.h"
 #include "training/data/tokenizer/internal/tables.h"
 

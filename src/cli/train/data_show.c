@@ -67,19 +67,19 @@ static void print_packed(FILE *output, const struct packed *packed)
     }
 }
 
-static weft_status show_files(FILE *output, const struct data_files *files, const struct tokenizer *tokenizer,
+static weft_status show_files(FILE *output, const struct string_list *files, const struct tokenizer *tokenizer,
                               struct error *error)
 {
     struct shard shard;
     for (size_t i = 0; i < files->count; i++) {
-        weft_status status = shard_open(files->paths[i], &shard, error);
+        weft_status status = shard_open(files->items[i], &shard, error);
         if (status != WEFT_OK)
             return status;
         fprintf(output, "'%s': %" PRIu64 " tokens, %s%s\n", shard.path, shard.layout.count,
                 shard_format_name(shard.layout.format), data_file_is_held_out(shard.path) ? ", held out" : "");
         shard_close(&shard);
     }
-    weft_status status = shard_open(files->paths[0], &shard, error);
+    weft_status status = shard_open(files->items[0], &shard, error);
     if (status != WEFT_OK)
         return status;
     status = print_first(output, &shard, tokenizer, error);
@@ -107,7 +107,7 @@ static weft_status data_show_run(struct command_call *call, struct error *error)
 {
     const char *path = call->words[0];
     char directory[FILE_PATH_BYTES];
-    struct data_files files = {0};
+    struct string_list files = {0};
     struct tokenizer *tokenizer = NULL;
     bool are_tokens;
     weft_status status = packed_find(path, directory, &are_tokens, error);
@@ -118,7 +118,7 @@ static weft_status data_show_run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = show_files(call->output, &files, tokenizer, error);
     tokenizer_close(tokenizer);
-    data_files_free(&files);
+    string_list_free(&files);
     return status;
 }
 

@@ -5,7 +5,6 @@
 #include "cli/train/data.h"
 #include "training/data/new_directory.h"
 #include "training/data/text_reader.h"
-#include "training/data/texts.h"
 #include "training/data/tokenizer/train.h"
 
 #include <inttypes.h>
@@ -41,7 +40,7 @@ static weft_status learn_text(struct tokenizer_training *training, const char *p
     return status;
 }
 
-static weft_status data_tokenizer_learn(const struct data_texts *texts, const volatile sig_atomic_t *stop,
+static weft_status data_tokenizer_learn(const struct text_files *texts, const volatile sig_atomic_t *stop,
                                         struct tokenizer **tokenizer, uint32_t *words, struct error *error)
 {
     struct tokenizer_training *training;
@@ -49,7 +48,7 @@ static weft_status data_tokenizer_learn(const struct data_texts *texts, const vo
     if (status != WEFT_OK)
         return status;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
-        status = learn_text(training, texts->files.paths[i], texts->sizes[i], stop, error);
+        status = learn_text(training, texts->paths.items[i], texts->sizes[i], stop, error);
     *words = tokenizer_training_words(training);
     if (status == WEFT_OK)
         status = tokenizer_training_finish(training, (uint32_t)chosen.vocabulary, stop, tokenizer, error);
@@ -75,10 +74,10 @@ static weft_status data_tokenizer_run(struct command_call *call, struct error *e
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the directory to make", call->name);
     const volatile sig_atomic_t *stop = interrupts_catch();
     uint64_t begin = clock_now();
-    struct data_texts texts;
+    struct text_files texts;
     struct tokenizer *tokenizer = NULL;
     uint32_t words;
-    weft_status status = texts_open((const char *const *)call->words, call->word_count, &texts, error);
+    weft_status status = text_files_open((const char *const *)call->words, call->word_count, &texts, error);
     if (status != WEFT_OK)
         return status;
     status = data_tokenizer_learn(&texts, stop, &tokenizer, &words, error);
@@ -95,7 +94,7 @@ static weft_status data_tokenizer_run(struct command_call *call, struct error *e
                     chosen.vocabulary);
     }
     tokenizer_close(tokenizer);
-    texts_close(&texts);
+    text_files_close(&texts);
     return status;
 }
 

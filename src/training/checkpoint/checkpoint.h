@@ -14,7 +14,7 @@
  *
  * With several writers the files are "model-00001-of-00004.safetensors" and so on, and beside them
  * "model.safetensors.index.json" says which tensor is where, as other tools expect; a tensor may be cut into pieces
- * (safetensors.h) over them. Readers never see the cut. Who writes what is division.h's.
+ * (safetensors.h) over them. Readers see whole tensors.
  *
  * One rank alone calls checkpoint_save(). Several ranks:
  *
@@ -49,10 +49,10 @@
 struct checkpoint_state {
     uint64_t step;         /**< optimizer steps done */
     uint64_t position;     /**< training samples consumed (training/data/dataset.h: number of the next one) */
-    uint64_t seed;         /**< of data order and whatever else is drawn */
+    uint64_t seed;         /**< of the data order, initial values, dropout and sampling */
     const cJSON *model;    /**< object: the model's configuration, flat; compared by checkpoint_match_model() */
     const cJSON *training; /**< object: hyper-parameters that a resume needs or wants to compare; may be NULL */
-    bool best;             /**< writing: RUN/best shall lead to it; reading: false */
+    bool best;             /**< writing: RUN/best shall point to it; reading: false */
 };
 
 /** A file of a checkpoint, as its manifest lists it. Holds no pointers, so that it can be sent between ranks as bytes.
@@ -78,9 +78,8 @@ void checkpoint_release(struct checkpoint_claim *claim);
 #define CHECKPOINT_CLAIM_BYTES 256
 
 /**
- * What the process that has the claim on RUN says there: who it is, and a number drawn for this claim. A rank that
- * reads the same text as the claimant sees the same directory, and may write parts into it. "" if there is none to be
- * read.
+ * The text that the process with the claim on RUN has written there: its host and process number, and a random number.
+ * A rank that reads the same text sees the same directory, and may write parts into it. "" if it cannot be read.
  */
 void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES]);
 
@@ -128,22 +127,22 @@ weft_status checkpoint_write_text(const char *run, uint64_t step, const char *na
                                   struct checkpoint_record *record, struct error *error);
 
 /**
- * Write the manifest, sync, and give the checkpoint its name, mark it if it is the best; then remove the oldest beyond
- * `keep` (0: keep all), but the best. Every file must be there with its size: one that a rank has written to a disk
- * that this one does not see is told.
+ * Write the manifest, sync, rename the directory to its final name, and mark the checkpoint if it is the best; then
+ * remove the oldest beyond `keep` (0: keep all), but not the best. Every file must be there with its size. The error
+ * names a file that another rank has written to a disk that this rank does not see.
  */
 weft_status checkpoint_commit(const char *run, const struct checkpoint_state *state,
                               const struct checkpoint_record *records, size_t count, unsigned keep,
                               struct error *error);
 
 /**
- * Replace, in one move, the manifest of a checkpoint that has its name: `state` differs from what was committed in
- * `training` and `best` alone, the records are those of the commit. Marks and removes as checkpoint_commit() does.
+ * Replace the manifest of a committed checkpoint atomically: `state` differs from the committed one in `training` and
+ * `best` only, and the records are those of the commit. Marks and removes as checkpoint_commit() does.
  */
 weft_status checkpoint_amend(const char *run, const struct checkpoint_state *state,
                              const struct checkpoint_record *records, size_t count, unsigned keep, struct error *error);
 
-/** Remove what was begun. */
+/** Remove the partial directory. */
 void checkpoint_abandon(const char *run, uint64_t step);
 
 /* ---- reading ---- */
@@ -159,7 +158,7 @@ weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_
 
 /**
  * Open the checkpoint in `directory`, or the newest one if `directory` is a run directory, and verify all of it: manifest,
- * sizes, SHA-256 of every file, structure, every tensor complete. Nothing is handed out before. Reads every byte once.
+ * sizes, SHA-256 of every file, structure, every tensor complete. Reads every byte once.
  * Errors: DATA with a message that names the file and what differs. A broken newest checkpoint is an error that names
  * the next older one, never silently skipped.
  */
@@ -167,8 +166,8 @@ weft_status checkpoint_open(const char *directory, struct checkpoint **checkpoin
 void checkpoint_close(struct checkpoint *checkpoint);
 
 /**
- * The directory of the checkpoint that `directory` is or, as a run directory, has as its newest. Nothing in it is read. Errors:
- * DATA if there is none.
+ * The directory of the checkpoint: `directory` itself, or the newest one in it if it is a run directory. Nothing in it
+ * is read. Errors: DATA if there is none.
  */
 weft_status checkpoint_find(const char *directory, char found[FILE_PATH_BYTES], struct error *error);
 
@@ -204,9 +203,8 @@ weft_status checkpoint_match_model(const struct checkpoint *checkpoint, const cJ
 
 /**
  * Copy elements [first, first + count) of each of `wanted` tensors to its `data`. Name, type and shape must be the
- * checkpoint's; the range is free, so that any rank can read its own share whatever the shares were when it was
- * written. All are compared before anything is copied. Errors: DATA, naming the first tensor that is missing or
- * differs.
+ * checkpoint's. The range is free, so that any rank can read its own shard, however the checkpoint was sharded. All are
+ * checked before anything is copied. Errors: DATA, naming the first tensor that is missing or differs.
  */
 weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct named_tensor *wanted, size_t count,
                             struct error *error);
@@ -214,15 +212,11 @@ weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct na
 /* ---- the hash ---- */
 
 /**
- * SHA-256 of all tensors, weights and optimizer state, whatever the files: the text "weft tensors 1\n", then for each
+ * SHA-256 of all tensors, weights and optimizer state, independent of how they are divided into files: the text "weft tensors 1\n", then for each
  * tensor in the order of names (by bytes): length of the name (u64), the name, length of the type's name (u64), the
  * type's name ("f32"), number of dimensions (u64), each dimension (u64), the elements. All numbers little-endian. Equal
  * hashes mean equal bits.
  */
 weft_status checkpoint_hash(const struct checkpoint *checkpoint, uint8_t digest[SHA256_BYTES], struct error *error);
-
-/** The same hash of `count` whole tensors in memory, in any order. */
-weft_status checkpoint_hash_tensors(const struct named_tensor *tensors, size_t count, uint8_t digest[SHA256_BYTES],
-                                    struct error *error);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading from an opened checkpoint: state, ranges of tensors, the hash; comparing it with what the caller expects. */
+/* Reading from an opened checkpoint: state, ranges of tensors, the hash; checks against what the caller expects. */
 #include "base/format/json.h"
 #include "training/checkpoint/internal/opened.h"
-#include "training/checkpoint/internal/tensor_hash.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -138,6 +137,43 @@ weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct na
             copy_common(checkpoint->pieces[p], &wanted[i]);
     }
     return WEFT_OK;
+}
+
+/* ---- the hash ---- */
+
+#define HASH_HEADING "weft tensors 1\n"
+
+static void tensor_hash_put_number(struct sha256 *hash, uint64_t number)
+{
+    sha256_update(hash, &number, sizeof number);
+}
+
+static void tensor_hash_put_text(struct sha256 *hash, const char *text)
+{
+    tensor_hash_put_number(hash, strlen(text));
+    sha256_update(hash, text, strlen(text));
+}
+
+static weft_status tensor_hash_begin(struct sha256 *hash, struct error *error)
+{
+    weft_status status = sha256_begin(hash, error);
+    if (status == WEFT_OK)
+        sha256_update(hash, HASH_HEADING, strlen(HASH_HEADING));
+    return status;
+}
+
+static void tensor_hash_describe(struct sha256 *hash, const struct named_tensor *tensor)
+{
+    tensor_hash_put_text(hash, tensor->name);
+    tensor_hash_put_text(hash, weft_type_name(tensor->type));
+    tensor_hash_put_number(hash, tensor->dimensions);
+    for (unsigned i = 0; i < tensor->dimensions; i++)
+        tensor_hash_put_number(hash, tensor->shape[i]);
+}
+
+static void tensor_hash_elements(struct sha256 *hash, const struct named_tensor *tensor)
+{
+    sha256_update(hash, tensor->data, named_tensor_held(tensor) * weft_type_size(tensor->type));
 }
 
 weft_status checkpoint_hash(const struct checkpoint *checkpoint, uint8_t digest[SHA256_BYTES], struct error *error)

@@ -14,16 +14,16 @@
 
 #define SEQUENCE_MOST ((uint64_t)1 << 31)
 
-/* Streams of random numbers drawn from the run's seed, apart from each other and from what others draw from it. */
+/* Streams of random numbers from the run's seed, independent of each other and of others'. */
 #define STREAM_ORDER  0x6f72646572u
 #define STREAM_OFFSET 0x6f6666736574u
 #define STREAM_TOKENS 0x746f6b656e73u
 
-/* What an identity looks at. */
+/* Which tokens are hashed for an identity. */
 #define IDENTITY_BLOCK  4096 /* tokens */
 #define IDENTITY_BLOCKS 1024 /* of all files */
 
-/* Neighbouring tokens of one file that belong to one split. */
+/* Neighboring tokens of one file that belong to one split. */
 struct dataset_segment {
     size_t shard;
     uint64_t first, count; /* tokens */
@@ -48,13 +48,13 @@ struct dataset {
 
 /* ---- opening ---- */
 
-static weft_status open_shards(struct dataset *dataset, const struct data_files *files, struct error *error)
+static weft_status open_shards(struct dataset *dataset, const struct string_list *files, struct error *error)
 {
     dataset->shards = calloc(files->count, sizeof *dataset->shards);
     if (!dataset->shards)
         return error_memory(error, files->count * sizeof *dataset->shards, "a list of shards");
     for (size_t i = 0; i < files->count; i++) {
-        weft_status status = shard_open(files->paths[i], &dataset->shards[i], error);
+        weft_status status = shard_open(files->items[i], &dataset->shards[i], error);
         if (status != WEFT_OK)
             return status;
         dataset->shard_count++;
@@ -62,7 +62,7 @@ static weft_status open_shards(struct dataset *dataset, const struct data_files 
         if (format != first)
             return error_set(error, WEFT_ERROR_ARGUMENT,
                              "'%s' holds %s, but '%s' holds %s; the files of a dataset must be of one format",
-                             files->paths[0], shard_format_name(first), files->paths[i], shard_format_name(format));
+                             files->items[0], shard_format_name(first), files->items[i], shard_format_name(format));
     }
     return WEFT_OK;
 }
@@ -92,7 +92,7 @@ static weft_status encode_shards(struct dataset *dataset, struct error *error)
     return status;
 }
 
-/* How many bytes of text the held-out tokens stand for, now that it is known which these are. */
+/* Count the bytes of text that the held-out tokens stand for. */
 static weft_status measure_bytes(struct dataset *dataset, const struct tokenizer *tokenizer, struct error *error)
 {
     const struct split *split = &dataset->splits[DATASET_HELD_OUT];
@@ -135,7 +135,7 @@ static void dataset_add_segment(struct dataset *dataset, enum dataset_split whic
     split->samples += samples;
 }
 
-/* Files called so are held out, the others are trained on. */
+/* Files with such a name are held out, the others are trained on. */
 static void split_by_name(struct dataset *dataset)
 {
     for (size_t i = 0; i < dataset->shard_count; i++)
@@ -209,7 +209,7 @@ static void data_dataset_describe(struct dataset *dataset, bool by_name)
              dataset->splits[DATASET_HELD_OUT].tokens, by_name ? "the files called val" : "the last tenth");
 }
 
-static weft_status dataset_fill(struct dataset *dataset, const struct data_files *files, struct error *error)
+static weft_status dataset_fill(struct dataset *dataset, const struct string_list *files, struct error *error)
 {
     const struct tokenizer *tokenizer = dataset->options.tokenizer;
     weft_status status = open_shards(dataset, files, error);
@@ -271,7 +271,7 @@ weft_status dataset_open_random(const struct dataset_options *options, struct da
 weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
                          struct dataset **dataset, struct error *error)
 {
-    struct data_files files;
+    struct string_list files;
     weft_status status = check_options(options, error);
     if (status == WEFT_OK)
         status = data_files_find(paths, count, &files, error);
@@ -284,7 +284,7 @@ weft_status dataset_open(const char *const *paths, size_t count, const struct da
     } else {
         status = error_memory(error, sizeof *opened, "a dataset");
     }
-    data_files_free(&files);
+    string_list_free(&files);
     if (status != WEFT_OK) {
         dataset_close(opened);
         return status;

@@ -2,19 +2,20 @@
 /**
  * Datasets of tokens, and the order in which a run reads them.
  *
- * Formats, recognised by content and name (dataset_describe() says how):
+ * Formats, recognized by content and name (dataset_describe() says how):
  *   - llm.c shards: a header of 256 int32 (magic 20240520, version 1, number of tokens), then uint16 tokens; also its
  *     32-bit form (magic 20240801, version 7, uint32 tokens);
  *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
  *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
- *     is encoded when it is opened (document.h), into memory.
+ *     is encoded when it is opened (text_reader.h), into memory.
  * A dataset is one file, several files of one format, or directories of them (their .bin files, or if there are none their
  * .txt files, by name). Files are read as samples are asked for, and stay open.
  *
- * The split: files whose name has the word "val" are held out (a single "train.bin" brings the "val.bin" beside it).
- * Where no name says so the last tenth of all tokens is held out, and at least one sample.
+ * The split: files whose name has the word "val" are held out (for a
+ * single "train.bin" also the "val.bin" in the same directory). Without such a name the last tenth of all tokens is held
+ * out, at least one sample.
  *
- * The order. A sample is `sequence` + 1 neighbouring tokens of one file: inputs, and targets one further. In each epoch
+ * The order. A sample is `sequence` + 1 neighboring tokens of one file: inputs, and targets one further. In each epoch
  * the training files are cut into as many whole samples as fit, touching (a sample's last target is the next one's
  * first input), and these are read in a pseudo-random permutation (permutation.h); the cut begins at another offset in
  * each epoch. Which tokens sample number n of the run has is a function of (files, sequence, seed, n) alone. So the
@@ -43,7 +44,7 @@ enum dataset_split {
     DATASET_HELD_OUT,
 };
 
-/** How to read. */
+/** Options of reading. */
 struct dataset_options {
     uint64_t sequence;   /**< input tokens of a sample, at least 1 */
     uint64_t seed;       /**< of the order */
@@ -69,7 +70,7 @@ weft_status dataset_open_random(const struct dataset_options *options, struct da
 
 void dataset_close(struct dataset *dataset);
 
-/** A line for people: what it is, how that was recognised, how it is split. Lives as long as the dataset. */
+/** One line of text: what it is, how that was recognized, how it is split. Lives as long as the dataset. */
 const char *dataset_describe(const struct dataset *dataset);
 
 /** Number of different tokens: options' vocabulary, or the format's. */
@@ -82,7 +83,7 @@ double dataset_bytes_per_token(const struct dataset *dataset);
 uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split);
 uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split);
 
-/** What tells one dataset from another, wherever its files lie and in whichever format its tokens are stored. */
+/** Identifies a dataset, independent of where its files lie and of the format of its tokens. */
 struct dataset_identity {
     uint64_t tokens; /**< of both splits; 0: random ones */
     uint64_t hash;   /**< of the files' order and sizes, which are held out by name, and of their tokens */

@@ -9,32 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weft_status files_add(struct data_files *files, const char *path, struct error *error)
-{
-    if (files->count == files->room) {
-        size_t room = files->room ? 2 * files->room : 16;
-        char **paths = realloc(files->paths, room * sizeof *paths);
-        if (!paths)
-            return error_memory(error, room * sizeof *paths, "a list of files");
-        files->paths = paths;
-        files->room = room;
-    }
-    char *copy = strdup(path);
-    if (!copy)
-        return error_memory(error, strlen(path) + 1, "a path");
-    files->paths[files->count++] = copy;
-    return WEFT_OK;
-}
-
-void data_files_free(struct data_files *files)
-{
-    for (size_t i = 0; i < files->count; i++)
-        free(files->paths[i]);
-    free(files->paths);
-    *files = (struct data_files){0};
-}
-
-/* The first place in `name` of `word` standing by itself, no letter before or after it; NULL if there is none. */
+/* The first `word` in `name` with no letter before or after it, or NULL. */
 static const char *find_word(const char *name, const char *word)
 {
     size_t length = strlen(word);
@@ -51,7 +26,7 @@ bool data_file_is_held_out(const char *path)
 }
 
 /* The file that is called as `path` with "val" in place of "train", if it is there. */
-static weft_status add_sibling(struct data_files *files, const char *path, struct error *error)
+static weft_status add_sibling(struct string_list *files, const char *path, struct error *error)
 {
     const char *word = find_word(file_name(path), "train");
     if (!word)
@@ -60,7 +35,7 @@ static weft_status add_sibling(struct data_files *files, const char *path, struc
     int length = snprintf(sibling, sizeof sibling, "%.*sval%s", (int)(word - path), path, word + strlen("train"));
     if (length >= (int)sizeof sibling || !file_exists(sibling))
         return WEFT_OK;
-    return files_add(files, sibling, error);
+    return string_list_add(files, sibling, error);
 }
 
 static bool files_ends_in(const char *name, const char *ending)
@@ -70,7 +45,7 @@ static bool files_ends_in(const char *name, const char *ending)
 }
 
 /* Add the entries of a directory's sorted list that end in `ending`. */
-static weft_status files_add_entries(struct data_files *files, const char *directory, struct dirent *const *entries,
+static weft_status files_add_entries(struct string_list *files, const char *directory, struct dirent *const *entries,
                                      int count, const char *ending, struct error *error)
 {
     for (int i = 0; i < count; i++) {
@@ -80,7 +55,7 @@ static weft_status files_add_entries(struct data_files *files, const char *direc
         char path[FILE_PATH_BYTES];
         weft_status status = file_join(path, directory, name, error);
         if (status == WEFT_OK && !file_is_directory(path))
-            status = files_add(files, path, error);
+            status = string_list_add(files, path, error);
         if (status != WEFT_OK)
             return status;
     }
@@ -92,7 +67,7 @@ static int files_by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static weft_status files_add_directory(struct data_files *files, const char *directory, struct error *error)
+static weft_status files_add_directory(struct string_list *files, const char *directory, struct error *error)
 {
     struct dirent **entries;
     int count = scandir(directory, &entries, NULL, files_by_name);
@@ -112,18 +87,18 @@ static weft_status files_add_directory(struct data_files *files, const char *dir
     return status;
 }
 
-weft_status data_files_find(const char *const *paths, size_t count, struct data_files *files, struct error *error)
+weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error)
 {
-    *files = (struct data_files){0};
+    *files = (struct string_list){0};
     weft_status status = WEFT_OK;
     if (count == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or directory");
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
         status = file_is_directory(paths[i]) ? files_add_directory(files, paths[i], error)
-                                             : files_add(files, paths[i], error);
+                                             : string_list_add(files, paths[i], error);
     if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_directory(paths[0]))
         status = add_sibling(files, paths[0], error);
     if (status != WEFT_OK)
-        data_files_free(files);
+        string_list_free(files);
     return status;
 }

@@ -3,27 +3,18 @@
 #ifndef WEFT_TRAINING_DATA_FILES_H
 #define WEFT_TRAINING_DATA_FILES_H
 
-#include "base/error.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-
-/** A growing list of paths. */
-struct data_files {
-    char **paths;
-    size_t count, room;
-};
+#include "base/string_list.h"
 
 /**
  * The files of `count` paths: a file is itself, a directory is its .bin files, or if it has none its .txt files, sorted by
- * name. A single "train" file brings the "val" file beside it. On an error `files` is left empty.
+ * name. For a single "train" file the "val" file in the same directory is added. Free with string_list_free(); on an
+ * error `files` is empty.
  */
-weft_status data_files_find(const char *const *paths, size_t count, struct data_files *files, struct error *error);
-void data_files_free(struct data_files *files);
+weft_status data_files_find(const char *const *paths, size_t count, struct string_list *files, struct error *error);
 
 /**
- * Whether the name of the file at `path` has the word "val", "valid" or "validation": letters between other characters,
- * so that "fineweb_val_000000.bin" has it and "interval.txt" has not.
+ * Whether the name of the file at `path` has the word "val", "valid" or "validation": "fineweb_val_000000.bin" has it,
+ * "interval.txt" has not.
  */
 bool data_file_is_held_out(const char *path);
 

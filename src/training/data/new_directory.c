@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is at `path` must not be replaced, unless it is an empty directory, which rename(2) takes the place of. */
+/* An existing `path` must be an empty directory, which rename(2) replaces. */
 static weft_status check_free(const char *path, struct error *error)
 {
     struct stat status;

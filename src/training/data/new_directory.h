@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A directory that appears whole or not at all: its files are written under a temporary name beside it, which is then
+ * A directory that appears atomically: its files are written to a temporary directory in the same place, which is then
  * renamed. Belongs to one thread at a time.
  */
 #ifndef WEFT_TRAINING_DATA_NEW_DIRECTORY_H
@@ -9,17 +9,17 @@
 #include "base/file/file.h"
 
 struct new_directory {
-    char path[FILE_PATH_BYTES];    /**< what it will be called */
-    char partial[FILE_PATH_BYTES]; /**< what it is called until it is whole; write files here */
+    char path[FILE_PATH_BYTES];    /**< the final name */
+    char partial[FILE_PATH_BYTES]; /**< the temporary name; write files here */
 };
 
 /**
- * Begin the directory `path`, which must not be there, or be empty; directories above it are made. Errors: ARGUMENT where it
- * has something in it, SYSTEM.
+ * Begin the directory `path`, which must not exist, or be empty; directories above it are made. Errors: ARGUMENT where it
+ * is not empty, SYSTEM.
  */
 weft_status new_directory_open(struct new_directory *directory, const char *path, struct error *error);
 
-/** Sync and rename. On an error it is as if discarded. */
+/** Sync and rename. On an error it is discarded. */
 weft_status new_directory_close(struct new_directory *directory, struct error *error);
 
 /** Remove it with what is in it; harmless after close. */

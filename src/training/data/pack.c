@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/data/pack.h"
-#include "training/data/internal/document.h"
 #include "training/data/new_directory.h"
 #include "training/data/shard_writer.h"
-#include "training/data/texts.h"
+#include "training/data/text_reader.h"
 #include "training/data/tokenizer/tokenizer.h"
 
 #include <inttypes.h>
@@ -13,7 +12,7 @@
 
 struct packing {
     const struct pack_options *options;
-    struct data_texts texts;
+    struct text_files texts;
     struct tokenizer *tokenizer;
     struct encoder *encoder;
     struct new_directory directory;
@@ -39,36 +38,36 @@ static weft_status pack_append(void *context, const int32_t *tokens, size_t coun
 static weft_status pack_part(struct packing *packing, size_t text, uint64_t first, uint64_t end,
                              enum dataset_split split, struct error *error)
 {
-    const struct data_texts *texts = &packing->texts;
+    const struct text_files *texts = &packing->texts;
     struct pack_sink to = {packing->options, &packing->writers[split]};
     const struct token_sink sink = {pack_append, &to};
     struct text_reader reader;
-    weft_status status = text_reader_open(&reader, texts->files.paths[text], texts->sizes[text], first, end, error);
+    weft_status status = text_reader_open(&reader, texts->paths.items[text], texts->sizes[text], first, end, error);
     if (status != WEFT_OK)
         return status;
     packing->packed.splits[split].bytes += end - first;
-    status = document_encode(packing->tokenizer, packing->encoder, &reader, &sink, error);
+    status = text_reader_encode(&reader, packing->tokenizer, packing->encoder, &sink, error);
     text_reader_close(&reader);
     return status;
 }
 
-/* ---- what is held out ---- */
+/* ---- the split ---- */
 
-static bool data_pack_has_split_names(const struct data_texts *texts)
+static bool data_pack_has_split_names(const struct text_files *texts)
 {
     size_t held_out = 0;
     for (size_t i = 0; i < texts->count; i++)
-        held_out += data_file_is_held_out(texts->files.paths[i]);
+        held_out += data_file_is_held_out(texts->paths.items[i]);
     return held_out > 0 && held_out < texts->count;
 }
 
 #define CUT_BYTES 4096u /* read at once to find a line's end */
 
 /* The beginning of the first line at or after `place` of a text; if there is none, of a character near it. */
-static weft_status find_cut(const struct data_texts *texts, size_t text, uint64_t place, uint64_t *cut,
+static weft_status find_cut(const struct text_files *texts, size_t text, uint64_t place, uint64_t *cut,
                             struct error *error)
 {
-    const char *path = texts->files.paths[text];
+    const char *path = texts->paths.items[text];
     const uint64_t size = texts->sizes[text];
     uint64_t now;
     uint8_t bytes[CUT_BYTES];
@@ -96,17 +95,17 @@ static weft_status find_cut(const struct data_texts *texts, size_t text, uint64_
 
 static weft_status pack_by_name(struct packing *packing, struct error *error)
 {
-    const struct data_texts *texts = &packing->texts;
+    const struct text_files *texts = &packing->texts;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
         status = pack_part(packing, i, 0, texts->sizes[i],
-                           data_file_is_held_out(texts->files.paths[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
+                           data_file_is_held_out(texts->paths.items[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
     return status;
 }
 
 static weft_status pack_by_share(struct packing *packing, struct error *error)
 {
-    const struct data_texts *texts = &packing->texts;
+    const struct text_files *texts = &packing->texts;
     uint64_t held = (uint64_t)((double)texts->bytes * packing->options->held_out), train = texts->bytes - held;
     if (packing->options->held_out > 0 && (held == 0 || train == 0))
         return error_set(error, WEFT_ERROR_DATA,
@@ -157,7 +156,7 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
 static weft_status pack(struct packing *packing, const char *const *paths, size_t count, struct error *error)
 {
     const struct pack_options *options = packing->options;
-    weft_status status = texts_open(paths, count, &packing->texts, error);
+    weft_status status = text_files_open(paths, count, &packing->texts, error);
     if (status == WEFT_OK)
         status = tokenizer_open(options->tokenizer, &packing->tokenizer, error);
     if (status == WEFT_OK)
@@ -190,7 +189,7 @@ weft_status data_pack(const char *const *paths, size_t count, const struct pack_
     free(packing->writers);
     encoder_close(packing->encoder);
     tokenizer_close(packing->tokenizer);
-    texts_close(&packing->texts);
+    text_files_close(&packing->texts);
     free(packing);
     return status;
 }

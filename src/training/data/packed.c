@@ -24,13 +24,13 @@ static weft_status packed_find_directory(const char *path, char directory[FILE_P
 
 weft_status packed_find(const char *path, char directory[FILE_PATH_BYTES], bool *are_tokens, struct error *error)
 {
-    struct data_files files;
+    struct string_list files;
     struct shard shard;
     weft_status status = data_files_find(&path, 1, &files, error);
     if (status != WEFT_OK)
         return status;
-    status = shard_open(files.paths[0], &shard, error);
-    data_files_free(&files);
+    status = shard_open(files.items[0], &shard, error);
+    string_list_free(&files);
     if (status != WEFT_OK)
         return status;
     *are_tokens = shard.layout.format != SHARD_BYTES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What `weft data pack` writes beside its shards, so that a training knows what their tokens are: the tokenizer's two
- * files, and dataset.json:
+ * The files that `weft data pack` writes next to its shards and that training needs: the tokenizer's two files, and
+ * dataset.json:
  *
  *     {
  *       "weft": "0.1.0",
@@ -36,12 +36,12 @@ struct packed {
 };
 
 /**
- * The directory in which a dataset's path has its files, and whether these are token shards: only then the tokenizer and
- * the description there are theirs. Errors: those of data_files_find() and shard_open().
+ * The directory with the files of a dataset's path, and whether they are token shards. Only then do the tokenizer and
+ * the description in it belong to them. Errors: those of data_files_find() and shard_open().
  */
 weft_status packed_find(const char *path, char directory[FILE_PATH_BYTES], bool *are_tokens, struct error *error);
 
-/** Whether `directory` has such a description; read it. Errors: SYSTEM; DATA where it is malformed. */
+/** Whether `directory` has such a description; reading it. Errors: SYSTEM; DATA where it is malformed. */
 bool packed_is_in(const char *directory);
 weft_status packed_read(const char *directory, struct packed *packed, struct error *error);
 

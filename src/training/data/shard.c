@@ -75,7 +75,7 @@ static weft_status recognise_llmc(const char *path, const uint8_t *bytes, uint64
     return WEFT_OK;
 }
 
-weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
+weft_status shard_recognize(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
                             struct error *error)
 {
     if (size == 0)
@@ -122,7 +122,7 @@ weft_status shard_open(const char *path, struct shard *shard, struct error *erro
         return status;
     status = file_read_at(opened.descriptor, path, size, 0, header, size < sizeof header ? size : sizeof header, error);
     if (status == WEFT_OK)
-        status = shard_recognise(path, header, size, &opened.layout, error);
+        status = shard_recognize(path, header, size, &opened.layout, error);
     if (status == WEFT_OK && !(opened.path = strdup(path)))
         status = error_memory(error, strlen(path) + 1, "a path");
     if (status != WEFT_OK) {

@@ -16,7 +16,7 @@ enum shard_format {
     SHARD_NANOGPT,
     SHARD_LLMC,
     SHARD_LLMC_WIDE,
-    SHARD_TEXT, /**< a text, encoded when it was opened: shard_encode() */
+    SHARD_TEXT, /**< text that was encoded by shard_encode() */
 };
 
 /** Where the tokens of a file lie. */
@@ -28,24 +28,24 @@ struct shard_layout {
 };
 
 /**
- * Recognise the format of a file of `size` bytes, of which `bytes` are the first, SHARD_HEADER_BYTES of them or all.
+ * Recognize the format of a file of `size` bytes, of which `bytes` are the first, SHARD_HEADER_BYTES of them or all.
  * Errors: DATA for an empty file, a magic number with another
  * version, a count that is not what the file holds, an odd size of 16-bit tokens.
  */
-weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
+weft_status shard_recognize(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
                             struct error *error);
 
 /** Write the header of an llm.c shard (SHARD_LLMC, SHARD_LLMC_WIDE) of `count` tokens. */
 void shard_header_write(uint8_t header[SHARD_HEADER_BYTES], enum shard_format format, uint64_t count);
 
-/** The format's name for people; the reason why a file is taken to be in it. Static strings. */
+/** The format's name for messages; how a file of it is recognized. Static strings. */
 const char *shard_format_name(enum shard_format format);
 const char *shard_format_reason(enum shard_format format);
 
 /** Different tokens that the format's usual tokenizer has: 256, 50257 (GPT-2) or 128256 (Llama 3). */
 uint64_t shard_format_vocabulary(enum shard_format format);
 
-/** A file of tokens, open; it may have become shorter meanwhile. */
+/** An open file of tokens. It may have been truncated since. */
 struct shard {
     char *path;
     int descriptor;       /**< of the file; not used where `bytes` are */
@@ -59,8 +59,8 @@ void shard_close(struct shard *shard);
 #define SHARD_TEXT_MOST ((uint64_t)256 << 20) /**< bytes of a text that is encoded when it is opened */
 
 /**
- * Make a shard of bytes one of the tokens that its text has (document.h), in memory: 2 bytes a token, or 4 where the
- * vocabulary is larger than 65,536. Errors: MEMORY; SYSTEM; DATA for a text longer than SHARD_TEXT_MOST.
+ * Encode a shard of text (text_reader.h) in memory: 2 bytes per token, or 4 where the vocabulary is larger than
+ * 65,536. Errors: MEMORY; SYSTEM; DATA for a text longer than SHARD_TEXT_MOST.
  */
 weft_status shard_encode(struct shard *shard, const struct tokenizer *tokenizer, struct encoder *encoder,
                          struct error *error);

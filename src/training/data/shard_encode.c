@@ -1,38 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A text as a shard in memory. */
 #include "base/text.h"
-#include "training/data/internal/document.h"
 #include "training/data/shard.h"
+#include "training/data/text_reader.h"
 
 #include <endian.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Tokens as a shard has them, growing. */
+/* Tokens as a shard has them. */
 struct encoded {
     uint8_t *bytes;
+    size_t room;
     unsigned width; /* of a token */
-    uint64_t count, room;
+    uint64_t count;
 };
 
 static weft_status encoded_append(void *context, const int32_t *tokens, size_t count, struct error *error)
 {
     struct encoded *encoded = context;
-    if (encoded->count + count > encoded->room) {
-        const uint64_t room = encoded->count + count + encoded->room / 2;
-        uint8_t *bytes = realloc(encoded->bytes, room * encoded->width);
-        if (!bytes)
-            return error_memory(error, room * encoded->width, "the tokens of a text");
-        encoded->bytes = bytes;
-        encoded->room = room;
-    }
-    for (size_t i = 0; i < count; i++, encoded->count++) {
+    weft_status status = ARRAY_RESERVE(encoded->bytes, encoded->room, (encoded->count + count) * encoded->width,
+                                       "the tokens of a text", error);
+    for (size_t i = 0; status == WEFT_OK && i < count; i++, encoded->count++) {
         if (encoded->width == 2)
             ((uint16_t *)(void *)encoded->bytes)[encoded->count] = htole16((uint16_t)tokens[i]);
         else
             ((uint32_t *)(void *)encoded->bytes)[encoded->count] = htole32((uint32_t)tokens[i]);
     }
-    return WEFT_OK;
+    return status;
 }
 
 weft_status shard_encode(struct shard *shard, const struct tokenizer *tokenizer, struct encoder *encoder,
@@ -52,7 +47,7 @@ weft_status shard_encode(struct shard *shard, const struct tokenizer *tokenizer,
     weft_status status = text_reader_open(&reader, shard->path, size, 0, size, error);
     if (status != WEFT_OK)
         return status;
-    status = document_encode(tokenizer, encoder, &reader, &sink, error);
+    status = text_reader_encode(&reader, tokenizer, encoder, &sink, error);
     text_reader_close(&reader);
     if (status != WEFT_OK) {
         free(encoded.bytes);

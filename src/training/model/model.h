@@ -15,7 +15,7 @@
  *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
  *     struct model_options options = {.batch = batch, .sequence = sequence, .training = true};
  *     status = model_open(description, device, &options, &model, error);
- *     status = model_initialise(description, device, parameters, seed, error);
+ *     status = model_initialize(description, device, parameters, seed, error);
  *     status = model_forward(model, parameters, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, error);
  *     status = model_backward(model, parameters, gradients, ready, context, error);
  *
@@ -183,7 +183,7 @@ size_t model_memory(const struct model_description *description, weft_type type,
  * layers); gains 1, biases and gaps 0). Value i of tensor j is a function of (seed, j, i), so every rank makes the same
  * bits.
  */
-weft_status model_initialise(const struct model_description *description, struct device *device, void *parameters,
+weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
                              uint64_t seed, struct error *error);
 
 struct model;

@@ -22,7 +22,7 @@ weft_status calibration_open(struct calibration *calibration, const struct model
         calibration_close(calibration);
         return WEFT_ERROR_MEMORY;
     }
-    return model_initialise(description, device, calibration->parameters, 1, error);
+    return model_initialize(description, device, calibration->parameters, 1, error);
 }
 
 void calibration_close(struct calibration *calibration)

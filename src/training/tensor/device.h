@@ -73,7 +73,7 @@ struct matmul {
  * Multi-head self-attention of `batch` sequences (Vaswani et al. 2017, "Attention is all you need"):
  * out = softmax(q k' / sqrt(head_width)) v for each head; causal: position t sees positions up to t only.
  *
- * With fewer heads of keys and values than of queries, each of them serves heads / kv_heads neighbouring heads of
+ * With fewer heads of keys and values than of queries, each of them serves heads / kv_heads neighboring heads of
  * queries (Ainslie et al. 2023, "GQA").
  *
  * Rows are positions: row b x sequence + t. A row of `qkv` holds the heads' queries, then the kv_heads' keys, then

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define REMEMBERED_SIZE  256        /* longest pre-token that is remembered, in bytes */
-#define REMEMBERED_BYTES (64 << 20) /* of all pre-tokens remembered; then it begins anew */
+#define REMEMBERED_BYTES (64 << 20) /* of all pre-tokens remembered; then it starts over */
 
-/* A token of the pre-token that is being merged. Merged ones leave a gap behind, over which `next` leads. */
+/* A token of the pre-token that is being merged. `next` skips the gaps of merged ones. */
 struct symbol {
     uint32_t token;
     uint32_t rank; /* of the merge with the next symbol, or TOKEN_NONE */
@@ -26,9 +26,9 @@ struct encoder {
     struct token_list merged; /* of the last pre-token */
     struct symbol *symbols;
     size_t symbol_room;
-    uint64_t *heap; /* rank and place of pairs that can be merged, the least on top; also those that are no more */
+    uint64_t *heap; /* rank and place of pairs that can be merged, the lowest on top; stale ones are skipped */
     size_t heap_count, heap_room;
-    uint64_t *fresh; /* pairs that the merges under way made */
+    uint64_t *fresh; /* pairs that the current merges made */
     size_t fresh_count, fresh_room;
 };
 
@@ -67,22 +67,12 @@ void encoder_close(struct encoder *encoder)
 /* A pre-token of n bytes puts at most 3 n pairs into the heap: n at first, and two for each of its merges. */
 static weft_status encoder_make_room(struct encoder *encoder, size_t size, struct error *error)
 {
-    if (size <= encoder->symbol_room)
-        return WEFT_OK;
-    size_t room = 2 * size;
-    struct symbol *symbols = realloc(encoder->symbols, room * sizeof *symbols);
-    if (symbols)
-        encoder->symbols = symbols;
-    uint64_t *heap = realloc(encoder->heap, 3 * room * sizeof *heap);
-    if (heap)
-        encoder->heap = heap;
-    uint64_t *fresh = realloc(encoder->fresh, 2 * room * sizeof *fresh);
-    if (fresh)
-        encoder->fresh = fresh;
-    if (!symbols || !heap || !fresh)
-        return error_memory(error, room * (sizeof *symbols + 5 * sizeof *heap), "merging a long word");
-    encoder->symbol_room = room;
-    return WEFT_OK;
+    weft_status status = ARRAY_RESERVE(encoder->heap, encoder->heap_room, 3 * size, "merging a long word", error);
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(encoder->fresh, encoder->fresh_room, 2 * size, "merging a long word", error);
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(encoder->symbols, encoder->symbol_room, size, "merging a long word", error);
+    return status;
 }
 
 static void encoder_heap_push(struct encoder *encoder, uint64_t value)
@@ -189,15 +179,10 @@ static weft_status remember(struct encoder *encoder, const uint8_t *bytes, size_
         string_set_clear(&encoder->known);
         encoder->known_tokens.count = 0;
     }
-    if (encoder->known.count == encoder->known_room) {
-        size_t room = 2 * encoder->known_room + 512;
-        uint64_t *ends = realloc(encoder->known_ends, room * sizeof *ends);
-        if (!ends)
-            return error_memory(error, room * sizeof *ends, "an encoder's known words");
-        encoder->known_ends = ends;
-        encoder->known_room = room;
-    }
-    weft_status status = token_list_add(&encoder->known_tokens, encoder->merged.tokens, encoder->merged.count, error);
+    weft_status status = ARRAY_RESERVE(encoder->known_ends, encoder->known_room, (size_t)encoder->known.count + 1,
+                                       "an encoder's known words", error);
+    if (status == WEFT_OK)
+        status = token_list_add(&encoder->known_tokens, encoder->merged.tokens, encoder->merged.count, error);
     if (status == WEFT_OK)
         status = string_set_add(&encoder->known, bytes, size, hash, error);
     if (status == WEFT_OK)

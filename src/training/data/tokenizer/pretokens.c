@@ -96,13 +96,10 @@ weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t
     size_t stray = find_stray(text, size, 0);
     if (stray == size)
         return WEFT_OK;
-    if (splitter->copy_room < size) {
-        uint8_t *copy = realloc(splitter->copy, size);
-        if (!copy)
-            return error_memory(error, size, "a copy of a text that is no UTF-8");
-        splitter->copy = copy;
-        splitter->copy_room = size;
-    }
+    weft_status status =
+        ARRAY_RESERVE(splitter->copy, splitter->copy_room, size, "a copy of a text that is no UTF-8", error);
+    if (status != WEFT_OK)
+        return status;
     memcpy(splitter->copy, text, size);
     for (; stray < size; stray = find_stray(text, size, stray + 1))
         splitter->copy[stray] = STRAY;

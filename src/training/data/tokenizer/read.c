@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vocab.json and merges.txt, read as what strangers wrote. */
+/* Reading vocab.json and merges.txt, which are untrusted input. */
 #include "base/file/file.h"
 #include "base/format/json.h"
 #include "base/text.h"

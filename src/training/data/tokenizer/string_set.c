@@ -66,23 +66,10 @@ static weft_status string_set_make_room(struct string_set *set, size_t size, str
         if (status != WEFT_OK)
             return status;
     }
-    if (set->count == set->room) {
-        uint32_t room = set->room ? (set->room < UINT32_MAX / 2 ? 2 * set->room : UINT32_MAX) : SLOTS_FIRST / 2;
-        uint64_t *ends = realloc(set->ends, room * sizeof *ends);
-        if (!ends)
-            return error_memory(error, room * sizeof *ends, "a set of strings");
-        set->ends = ends;
-        set->room = room;
-    }
-    if (set->byte_room - set->byte_count < size || !set->bytes) {
-        size_t room = 2 * set->byte_room + size + (size_t)16 * SLOTS_FIRST;
-        uint8_t *bytes = realloc(set->bytes, room);
-        if (!bytes)
-            return error_memory(error, room, "a set of strings");
-        set->bytes = bytes;
-        set->byte_room = room;
-    }
-    return WEFT_OK;
+    weft_status status = ARRAY_RESERVE(set->ends, set->room, (size_t)set->count + 1, "a set of strings", error);
+    if (status == WEFT_OK) /* at least one byte, so that `bytes` is never NULL */
+        status = ARRAY_RESERVE(set->bytes, set->byte_room, set->byte_count + size + 1, "a set of strings", error);
+    return status;
 }
 
 weft_status string_set_add(struct string_set *set, const void *bytes, size_t size, uint64_t hash, struct error *error)

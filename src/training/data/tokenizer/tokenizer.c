@@ -104,14 +104,10 @@ static void put_merge(struct tokenizer *tokenizer, uint32_t rank)
 /* Room for one merge more; at most half of the slots are taken. */
 static weft_status tokenizer_make_room(struct tokenizer *tokenizer, struct error *error)
 {
-    if (tokenizer->merge_count == tokenizer->merge_room) {
-        uint32_t room = tokenizer->merge_room ? 2 * tokenizer->merge_room : SLOTS_FIRST / 2;
-        struct merge *merges = realloc(tokenizer->merges, room * sizeof *merges);
-        if (!merges)
-            return error_memory(error, room * sizeof *merges, "a list of merges");
-        tokenizer->merges = merges;
-        tokenizer->merge_room = room;
-    }
+    weft_status status = ARRAY_RESERVE(tokenizer->merges, tokenizer->merge_room, (size_t)tokenizer->merge_count + 1,
+                                       "a list of merges", error);
+    if (status != WEFT_OK)
+        return status;
     if (2 * ((size_t)tokenizer->merge_count + 1) <= tokenizer->slot_count)
         return WEFT_OK;
     size_t count = tokenizer->slot_count ? 2 * tokenizer->slot_count : SLOTS_FIRST;
@@ -140,37 +136,13 @@ weft_status tokenizer_add_merge(struct tokenizer *tokenizer, uint32_t left, uint
 
 /* ---- lists of tokens ---- */
 
-static weft_status make_list_room(struct token_list *list, size_t count, struct error *error)
-{
-    if (count <= list->room - list->count)
-        return WEFT_OK;
-    size_t room = 2 * list->room + count + 64;
-    int32_t *larger = realloc(list->tokens, room * sizeof *larger);
-    if (!larger)
-        return error_memory(error, room * sizeof *larger, "a list of tokens");
-    list->tokens = larger;
-    list->room = room;
-    return WEFT_OK;
-}
-
 weft_status token_list_add(struct token_list *list, const int32_t *tokens, size_t count, struct error *error)
 {
-    weft_status status = make_list_room(list, count, error);
+    weft_status status = ARRAY_RESERVE(list->tokens, list->room, list->count + count, "a list of tokens", error);
     if (status != WEFT_OK)
         return status;
     if (count > 0)
         memcpy(list->tokens + list->count, tokens, count * sizeof *tokens);
-    list->count += count;
-    return WEFT_OK;
-}
-
-weft_status token_list_extend(struct token_list *list, size_t count, struct error *error)
-{
-    weft_status status = make_list_room(list, count, error);
-    if (status != WEFT_OK)
-        return status;
-    if (count > 0)
-        memset(list->tokens + list->count, 0, count * sizeof *list->tokens);
     list->count += count;
     return WEFT_OK;
 }

@@ -3,7 +3,7 @@
  * GPT-2's byte-level byte-pair encoding (Radford et al. 2019; Sennrich et al. 2016): text to token numbers and back.
  *
  * A text is cut into pre-tokens (pretokens.h); a pre-token begins as one token a byte; then, as long as two
- * neighbouring tokens are a pair in the list of merges, all occurrences of the pair that is earliest in that list are
+ * neighboring tokens are a pair in the list of merges, all occurrences of the pair that is earliest in that list are
  * merged. The numbers are those of the released code, for any text. Any bytes can be encoded, UTF-8 or not, and
  * decoding gives the same bytes back.
  *
@@ -13,7 +13,7 @@
  *   merges.txt   (or vocab.bpe) a merge a line, two tokens with a space between them, earlier ones first; a first line
  *                that begins with "#version" is left out
  * The token "<|endoftext|>", where the vocabulary has it, stands between documents. A text in which these letters occur
- * is encoded as any other; who reads them as the token says so (text_pieces.h).
+ * is encoded like any other; text_reader_encode() turns them into the token.
  *
  * A tokenizer never changes after it is opened: any number of threads may use it, each with an encoder of its own.
  */
@@ -47,7 +47,7 @@ void tokenizer_close(struct tokenizer *tokenizer);
 /** Whether `directory` has a vocabulary by one of its names: then it should be a tokenizer. */
 bool tokenizer_is_in(const char *directory);
 
-/** Write vocab.json and merges.txt into `directory`, which is there. Two tokenizers that are alike give the same bytes. */
+/** Write vocab.json and merges.txt into `directory`, which exists. Equal tokenizers give the same bytes. */
 weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *directory, struct error *error);
 
 /** One of the two files, in memory. */
@@ -90,10 +90,9 @@ struct token_list {
 };
 
 weft_status token_list_add(struct token_list *list, const int32_t *tokens, size_t count, struct error *error);
-weft_status token_list_extend(struct token_list *list, size_t count, struct error *error); /**< by zeros */
 void token_list_free(struct token_list *list);
 
-/** What encodes; it remembers the pre-tokens that it has seen, for most come again. Belongs to one thread at a time. */
+/** Encodes text, with a cache of pre-tokens, most of which occur again. Belongs to one thread at a time. */
 struct encoder;
 
 weft_status encoder_open(const struct tokenizer *tokenizer, struct encoder **encoder, struct error *error);

@@ -19,12 +19,13 @@ struct word {
     uint32_t count;
 };
 
-/* Two neighbouring tokens. */
+/* Two neighboring tokens. */
 struct pair {
     uint32_t left, right;
     uint64_t count;  /* occurrences in the text */
     uint32_t *words; /* that have or had it; some are named twice */
-    uint32_t word_count, word_room;
+    uint32_t word_count;
+    size_t word_room;
 };
 
 /* A pair with the count that it had when it was put into the heap. */
@@ -42,7 +43,8 @@ struct tokenizer_training {
     struct word *words;
     uint32_t *symbols;
     struct pair *pairs;
-    uint32_t pair_count, pair_room;
+    uint32_t pair_count;
+    size_t pair_room;
     uint32_t *slots; /* pairs, by hash; TOKEN_NONE: free */
     size_t slot_count;
     struct tokenizer_train_candidate *heap;
@@ -92,14 +94,10 @@ static weft_status count_word(struct tokenizer_training *training, const uint8_t
         return WEFT_OK;
     }
     number = training->known.count;
-    if (number == training->count_room) {
-        size_t room = 2 * training->count_room + 512;
-        uint64_t *counts = realloc(training->counts, room * sizeof *counts);
-        if (!counts)
-            return error_memory(error, room * sizeof *counts, "counts of words");
-        training->counts = counts;
-        training->count_room = room;
-    }
+    weft_status status =
+        ARRAY_RESERVE(training->counts, training->count_room, (size_t)number + 1, "counts of words", error);
+    if (status != WEFT_OK)
+        return status;
     training->counts[number] = 1;
     return string_set_add(&training->known, bytes, size, hash, error);
 }
@@ -136,14 +134,10 @@ static bool comes_before(const struct tokenizer_train_candidate *a, const struct
 
 static weft_status tokenizer_train_heap_push(struct tokenizer_training *training, uint32_t number, struct error *error)
 {
-    if (training->heap_count == training->heap_room) {
-        size_t room = 2 * training->heap_room + 1024;
-        struct tokenizer_train_candidate *heap = realloc(training->heap, room * sizeof *heap);
-        if (!heap)
-            return error_memory(error, room * sizeof *heap, "a heap of pairs");
-        training->heap = heap;
-        training->heap_room = room;
-    }
+    weft_status status =
+        ARRAY_RESERVE(training->heap, training->heap_room, training->heap_count + 1, "a heap of pairs", error);
+    if (status != WEFT_OK)
+        return status;
     const struct pair *pair = &training->pairs[number];
     const struct tokenizer_train_candidate value = {pair->count, pair->left, pair->right, number};
     struct tokenizer_train_candidate *heap = training->heap;
@@ -185,14 +179,10 @@ static void put_slot(uint32_t *slots, size_t slot_count, const struct pair *pair
 
 static weft_status add_pair(struct tokenizer_training *training, uint32_t left, uint32_t right, struct error *error)
 {
-    if (training->pair_count == training->pair_room) {
-        uint32_t room = 2 * training->pair_room + SLOTS_FIRST / 2;
-        struct pair *pairs = realloc(training->pairs, room * sizeof *pairs);
-        if (!pairs)
-            return error_memory(error, room * sizeof *pairs, "a list of pairs");
-        training->pairs = pairs;
-        training->pair_room = room;
-    }
+    weft_status status =
+        ARRAY_RESERVE(training->pairs, training->pair_room, (size_t)training->pair_count + 1, "a list of pairs", error);
+    if (status != WEFT_OK)
+        return status;
     if (2 * ((size_t)training->pair_count + 1) > training->slot_count) {
         size_t count = training->slot_count ? 2 * training->slot_count : SLOTS_FIRST;
         uint32_t *slots = malloc(count * sizeof *slots);
@@ -223,7 +213,7 @@ static uint32_t find_pair(const struct tokenizer_training *training, uint32_t le
     }
 }
 
-/* A word has come to have a pair. */
+/* A word has gained a pair. */
 static weft_status gain_pair(struct tokenizer_training *training, uint32_t left, uint32_t right, uint32_t word,
                              struct error *error)
 {
@@ -238,19 +228,14 @@ static weft_status gain_pair(struct tokenizer_training *training, uint32_t left,
     pair->count += training->counts[word];
     if (pair->word_count > 0 && pair->words[pair->word_count - 1] == word)
         return WEFT_OK;
-    if (pair->word_count == pair->word_room) {
-        uint32_t room = 2 * pair->word_room + 4;
-        uint32_t *words = realloc(pair->words, room * sizeof *words);
-        if (!words)
-            return error_memory(error, room * sizeof *words, "the words of a pair");
-        pair->words = words;
-        pair->word_room = room;
-    }
-    pair->words[pair->word_count++] = word;
-    return WEFT_OK;
+    weft_status status =
+        ARRAY_RESERVE(pair->words, pair->word_room, (size_t)pair->word_count + 1, "the words of a pair", error);
+    if (status == WEFT_OK)
+        pair->words[pair->word_count++] = word;
+    return status;
 }
 
-/* A word has lost a pair. The heap learns of it when the pair comes up. */
+/* A word has lost a pair. The heap is corrected when the pair comes up. */
 static void lose_pair(struct tokenizer_training *training, uint32_t left, uint32_t right, uint32_t word)
 {
     training->pairs[find_pair(training, left, right)].count -= training->counts[word];
@@ -285,7 +270,7 @@ static weft_status spell_words(struct tokenizer_training *training, const struct
     return status;
 }
 
-/* Merge a pair in one word, and take note of the pairs that it loses and gains by that. */
+/* Merge a pair in one word, and update the counts of the pairs that it loses and gains. */
 static weft_status merge_in_word(struct tokenizer_training *training, uint32_t number, uint32_t left, uint32_t right,
                                  uint32_t token, struct error *error)
 {
@@ -385,7 +370,7 @@ weft_status tokenizer_training_finish(struct tokenizer_training *training, uint3
                                       const volatile sig_atomic_t *stop, struct tokenizer **result, struct error *error)
 {
     if (vocabulary < TOKENIZER_TRAINING_LEAST || vocabulary > TOKENIZER_VOCABULARY_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "a vocabulary of %u tokens cannot be learnt; choose %d to %d",
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a vocabulary of %u tokens cannot be learned; choose %d to %d",
                          vocabulary, TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST);
     struct tokenizer *tokenizer;
     weft_status status = tokenizer_new(&tokenizer, error);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A tokenizer of one's own: byte-pair merges learnt from a text (Gage 1994; Sennrich et al. 2016).
+ * Training a tokenizer: byte-pair merges learned from text (Gage 1994; Sennrich et al. 2016).
  *
  * The distinct pre-tokens of the text are counted. Tokens 0 to 255 are the bytes, in GPT-2's order. Then, until the
- * vocabulary is full: of all pairs of neighbouring tokens the one that occurs most often is merged everywhere; among
+ * vocabulary is full: of all pairs of neighboring tokens the one that occurs most often is merged everywhere; among
  * equals the one with the lower left token, then with the lower right one. The last token is "<|endoftext|>". The same
- * texts, in any order and division, give the same tokenizer.
+ * texts, in any order and divided in any way, give the same tokenizer.
  *
  * Counts of pairs are kept up to date where a merge changes them, and the most frequent is found by a heap: the time
  * follows the number of distinct pre-tokens, not the length of the text times the vocabulary.

@@ -169,7 +169,7 @@ void model_get_layer(const struct model_description *description, size_t number,
 #define INITIAL_BLOCK 4096 /* values made in host memory at a time */
 
 /* Values [first, first + count) of one tensor, made in the device's type and written there. */
-static void initialise_block(struct device *device, const struct model_parameter *parameter, uint64_t seed,
+static void initialize_block(struct device *device, const struct model_parameter *parameter, uint64_t seed,
                              size_t first, size_t count, void *to)
 {
     union {
@@ -187,7 +187,7 @@ static void initialise_block(struct device *device, const struct model_parameter
     device->write(device, to, &block, count * weft_type_size(device->type));
 }
 
-weft_status model_initialise(const struct model_description *description, struct device *device, void *parameters,
+weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
                              uint64_t seed, struct error *error)
 {
     size_t size = weft_type_size(device->type);
@@ -202,7 +202,7 @@ weft_status model_initialise(const struct model_description *description, struct
         uint64_t stream = random_bits(seed, j);
         for (size_t first = 0; first < parameter->count; first += INITIAL_BLOCK) {
             size_t rest = parameter->count - first;
-            initialise_block(device, parameter, stream, first, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
+            initialize_block(device, parameter, stream, first, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
                              to + first * size);
         }
     }

@@ -247,7 +247,7 @@ static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct er
     if (trainer->rank == 0 && config->pretrained)
         status = pretrained_read(config->pretrained, trainer->description, parameters, error);
     else if (trainer->rank == 0)
-        status = model_initialise(trainer->description, trainer->device, parameters, (uint64_t)config->seed, error);
+        status = model_initialize(trainer->description, trainer->device, parameters, (uint64_t)config->seed, error);
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK && (status = weft_training_share(trainer->training)) != WEFT_OK)
         error_set(error, status, "%s", weft_message(trainer->context));

@@ -1,10 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/train/state/internal/checkpoint_parts.h"
 
-#include "training/checkpoint/division.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- balance ---- */
+
+static uint64_t tensor_bytes(const struct named_tensor *tensor)
+{
+    return named_tensor_held(tensor) * weft_type_size(tensor->type);
+}
+
+/* Largest first; ties are in the order of the list. */
+static int larger_first(const void *left, const void *right)
+{
+    const struct named_tensor *a = *(const struct named_tensor *const *)left,
+                              *b = *(const struct named_tensor *const *)right;
+    uint64_t a_bytes = tensor_bytes(a), b_bytes = tensor_bytes(b);
+    if (a_bytes != b_bytes)
+        return a_bytes > b_bytes ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+weft_status checkpoint_parts_balance(const struct named_tensor *tensors, size_t count, unsigned writers,
+                                     uint64_t *loads, unsigned *writer_of, struct error *error)
+{
+    const struct named_tensor **order = malloc((count + 1) * sizeof *order);
+    if (!order)
+        return error_memory(error, (count + 1) * sizeof *order, "a list of tensors");
+    for (size_t i = 0; i < count; i++)
+        order[i] = &tensors[i];
+    if (count)
+        qsort((void *)order, count, sizeof *order, larger_first);
+    for (size_t i = 0; i < count; i++) {
+        unsigned least = 0;
+        for (unsigned writer = 1; writer < writers; writer++)
+            if (loads[writer] < loads[least])
+                least = writer;
+        loads[least] += tensor_bytes(order[i]);
+        writer_of[order[i] - tensors] = least;
+    }
+    free((void *)order);
+    return WEFT_OK;
+}
+
+unsigned checkpoint_parts_writers(uint64_t bytes, uint64_t least, unsigned most)
+{
+    uint64_t files = least ? bytes / least : most;
+    return files < 1 ? 1 : files < most ? (unsigned)files : most;
+}
+
+/* ---- parts ---- */
 
 const char *const part_kind_names[PART_KINDS] = {"model", "optimizer"};
 
@@ -25,10 +71,10 @@ bool checkpoint_parts_gather(const struct training_state *state, const struct sh
                              uint64_t least)
 {
     return shards->sharded && (checkpoint_parts_count_of(sees, shards->ranks) < shards->ranks ||
-                               division_writers(checkpoint_parts_bytes_of(state), least, shards->ranks) == 1);
+                               checkpoint_parts_writers(checkpoint_parts_bytes_of(state), least, shards->ranks) == 1);
 }
 
-/* What is decided on the way. */
+/* Intermediate results. */
 struct checkpoint_parts_work {
     unsigned writers;
     uint32_t *ranks;                 /* the rank that each writer is */
@@ -61,9 +107,9 @@ static weft_status work_open(struct checkpoint_parts_work *work, const struct ch
         good = good && work->writer_of[kind];
     }
     if (!good)
-        return error_memory(error, shards->ranks * sizeof *work->loads, "the division of a checkpoint");
+        return error_memory(error, shards->ranks * sizeof *work->loads, "the parts of a checkpoint");
     const uint32_t seeing = checkpoint_parts_count_of(sees, shards->ranks);
-    unsigned writers = division_writers(parts->bytes, least, seeing);
+    unsigned writers = checkpoint_parts_writers(parts->bytes, least, seeing);
     work->cut = shards->sharded && writers > 1 && seeing == shards->ranks;
     work->writers = work->cut ? shards->ranks : shards->sharded ? 1 : writers;
     for (uint32_t rank = 0, writer = 0; writer < work->writers; rank++)
@@ -127,11 +173,11 @@ weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct t
     for (unsigned writer = 0; status == WEFT_OK && work.cut && writer < work.writers; writer++)
         work.loads[writer] = shards->counts[writer] * sizeof(float) * (state->arrays.second_moments ? 2 : 1);
     if (status == WEFT_OK)
-        status = division_by_bytes(model->tensors, model->count, work.writers, work.loads, work.writer_of[PART_MODEL],
-                                   error);
+        status = checkpoint_parts_balance(model->tensors, model->count, work.writers, work.loads,
+                                          work.writer_of[PART_MODEL], error);
     if (status == WEFT_OK && !work.cut)
-        status = division_by_bytes(optimizer->tensors, optimizer->count, work.writers, work.loads,
-                                   work.writer_of[PART_OPTIMIZER], error);
+        status = checkpoint_parts_balance(optimizer->tensors, optimizer->count, work.writers, work.loads,
+                                          work.writer_of[PART_OPTIMIZER], error);
     if (status == WEFT_OK) {
         const unsigned mine = writer_of_rank(&work, shards->rank);
         number_files(parts, &work, PART_OPTIMIZER, work.cut ? shards->counts : NULL, shards->rank);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * GPT-2's splitting rule: a text is cut into pre-tokens (words with the space before them, numbers, runs of signs, runs
- * of white space), and byte-pair merges never cross from one into the next. The rule is the published pattern
+ * of whitespace), and byte-pair merges never cross from one into the next. The rule is the published pattern
  *
  *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
  * (Radford et al. 2019, encoder.py of the released code), run by PCRE2, which knows what Unicode calls a letter or a
- * number; white space is Unicode's White_Space, as for Python's `regex`, which the released code splits with.
+ * number; whitespace is Unicode's White_Space, as for Python's `regex`, which the released code splits with.
  *
  * Every byte of a text is in exactly one pre-token. The pattern says nothing of bytes that are no UTF-8: here each of
  * them counts as a sign, as U+FFFD would in its place; the pre-token has the byte itself, so nothing is lost.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A set of byte strings, numbered from 0 in the order in which they were added. What belongs to a string (an id, a
- * count) is kept by the caller in an array beside it. A set belongs to one thread while it changes.
+ * A set of byte strings, numbered from 0 in the order in which they were added. The caller keeps what
+ * belongs to a string (an id, a count) in an array of its own. A set belongs to one thread while it changes.
  */
 #ifndef WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_STRING_SET_H
 #define WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_STRING_SET_H
@@ -14,10 +14,11 @@
 #define STRING_SET_NONE UINT32_MAX
 
 struct string_set {
-    uint8_t *bytes; /**< all strings, one behind the other */
+    uint8_t *bytes; /**< all strings, one after the other */
     size_t byte_count, byte_room;
     uint64_t *ends; /**< where each ends in `bytes` */
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
     struct string_set_slot {
         uint32_t number, mark; /**< `mark`: bits of the hash that did not choose the slot */
     } * slots;

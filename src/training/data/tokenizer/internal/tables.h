@@ -8,7 +8,7 @@
 
 #define TOKEN_NONE UINT32_MAX
 
-/** Two neighbouring tokens and what they become. Its place in the list is its rank. */
+/** Two neighboring tokens and what they become. Its index in the list is its rank. */
 struct merge {
     uint32_t left, right, token;
 };
@@ -16,7 +16,8 @@ struct merge {
 struct tokenizer {
     struct string_set tokens; /**< a string's number is its token */
     struct merge *merges;
-    uint32_t merge_count, merge_room;
+    uint32_t merge_count;
+    size_t merge_room;
     uint32_t *slots; /**< ranks, by the hash of their pair; TOKEN_NONE: free */
     size_t slot_count;
     uint32_t byte_tokens[256];

@@ -167,7 +167,7 @@ static void rotary(size_t heads, size_t head_width, const float *turns, bool bac
 
 /* ---- optimizer ---- */
 
-/* Plain arithmetic and a correctly rounded root and division, so that the compiler may vectorise as it likes. */
+/* Plain arithmetic and a correctly rounded root and division, so that the compiler may vectorize as it likes. */
 static void adamw(const struct adamw *step, size_t count, float *restrict parameters, const float *restrict gradients,
                   float *restrict first_moments, float *restrict second_moments)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who writes which tensor: all of them once, and nobody much more than his part. */
-#include "training/checkpoint/division.h"
+/* Every tensor has one writer, and the load is balanced. */
+#include "training/train/state/internal/checkpoint_parts.h"
 
 #include "base/random.h"
 
@@ -29,7 +29,7 @@ static void every_tensor_has_one_writer_and_loads_are_even(void **state)
         for (unsigned writers = 1; writers <= 8; writers++) {
             unsigned writer_of[MOST];
             uint64_t loads[8] = {0}, sums[8] = {0}, all = 0, largest = 0, heaviest = 0;
-            assert_int_equal(division_by_bytes(tensors, count, writers, loads, writer_of, NULL), WEFT_OK);
+            assert_int_equal(checkpoint_parts_balance(tensors, count, writers, loads, writer_of, NULL), WEFT_OK);
             for (size_t i = 0; i < count; i++) {
                 const uint64_t bytes = 4 * tensors[i].shape[0];
                 assert_true(writer_of[i] < writers);
@@ -58,10 +58,10 @@ static void it_depends_on_shapes_alone(void **state)
     make(tensors, MOST, 7);
     for (int i = 10; i < 30; i++)
         tensors[i].shape[0] = 500; /* equal ones go by their place in the list */
-    assert_int_equal(division_by_bytes(tensors, MOST, 4, loads, first, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_parts_balance(tensors, MOST, 4, loads, first, NULL), WEFT_OK);
     for (int i = 0; i < MOST; i++)
         tensors[i].data = tensors;
-    assert_int_equal(division_by_bytes(tensors, MOST, 4, same, again, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_parts_balance(tensors, MOST, 4, same, again, NULL), WEFT_OK);
     assert_memory_equal(first, again, sizeof first);
 }
 
@@ -71,7 +71,7 @@ static void what_a_writer_has_already_counts(void **state)
     unsigned writer_of[3];
     uint64_t loads[2] = {1000000, 0};
     make(tensors, 3, 1);
-    assert_int_equal(division_by_bytes(tensors, 3, 2, loads, writer_of, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_parts_balance(tensors, 3, 2, loads, writer_of, NULL), WEFT_OK);
     for (int i = 0; i < 3; i++)
         assert_int_equal(writer_of[i], 1);
     assert_int_equal(loads[0], 1000000);
@@ -79,11 +79,11 @@ static void what_a_writer_has_already_counts(void **state)
 
 static void small_checkpoints_are_one_file(void **state)
 {
-    assert_int_equal(division_writers(0, 64, 8), 1);
-    assert_int_equal(division_writers(127, 64, 8), 1);
-    assert_int_equal(division_writers(128, 64, 8), 2);
-    assert_int_equal(division_writers(1 << 20, 64, 8), 8);
-    assert_int_equal(division_writers(1 << 20, 64, 1), 1);
+    assert_int_equal(checkpoint_parts_writers(0, 64, 8), 1);
+    assert_int_equal(checkpoint_parts_writers(127, 64, 8), 1);
+    assert_int_equal(checkpoint_parts_writers(128, 64, 8), 2);
+    assert_int_equal(checkpoint_parts_writers(1 << 20, 64, 8), 8);
+    assert_int_equal(checkpoint_parts_writers(1 << 20, 64, 1), 1);
 }
 
 int main(void)
