@@ -86,8 +86,9 @@ static uint64_t predict(const struct train_config *config, const struct world *w
     if (model_describe(&config->shape, &description, NULL) != WEFT_OK)
         return 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        const struct memory_plan plan = memory_plan_of(config, description, rank, ranks, on_each ? ranks / on_each : 1);
-        sum += memory_plan_total(&plan) - (rank ? MEMORY_OF_PROCESS : 0);
+        const struct memory_estimate plan =
+            memory_estimate_of(config, description, rank, ranks, on_each ? ranks / on_each : 1);
+        sum += memory_estimate_total(&plan) - (rank ? MEMORY_OF_PROCESS : 0);
     }
     model_description_free(description);
     return sum;
@@ -166,9 +167,9 @@ static int check(weft_context *context, int rank, void *argument)
     config.sequence = 512;
     CHECK(model_shape_find("gpt-base", &config.shape, &error) == WEFT_OK);
     CHECK(model_describe(&config.shape, &description, &error) == WEFT_OK);
-    const struct memory_plan first = memory_plan_of(&config, description, 0, 2, 1),
-                             second = memory_plan_of(&config, description, 1, 2, 1);
-    const uint64_t need = memory_plan_total(&first) + memory_plan_total(&second);
+    const struct memory_estimate first = memory_estimate_of(&config, description, 0, 2, 1),
+                                 second = memory_estimate_of(&config, description, 1, 2, 1);
+    const uint64_t need = memory_estimate_total(&first) + memory_estimate_total(&second);
     const weft_comm *world = weft_world(context);
     CHECK(memory_check(&config, description, world, need, &error) == WEFT_OK);
     CHECK(memory_check(&config, description, world, need - 1, &error) == WEFT_ERROR_MEMORY);

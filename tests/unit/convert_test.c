@@ -38,13 +38,13 @@ static void every_half_is_its_number_and_comes_back(void **state)
             uint16_t back;
             float found;
             memcpy(unaligned + 1, &stored, sizeof stored);
-            convert_widen(types[t].type, 1, unaligned + 1, &found);
+            convert_to_f32(types[t].type, 1, unaligned + 1, &found);
             const double expected = value_of(half, types[t].fraction_bits, types[t].bias);
             if (isnan(expected) ? !isnan(found) : (double)found != expected || !signbit(found) != !signbit(expected))
                 fail_msg("%s 0x%04x is %g, not %g", weft_type_name(types[t].type), half, (double)found, expected);
-            convert_narrow(types[t].type, 1, &found, &back);
+            convert_from_f32(types[t].type, 1, &found, &back);
             if (isnan(expected)) {
-                convert_widen(types[t].type, 1, &back, &found);
+                convert_to_f32(types[t].type, 1, &back, &found);
                 assert_true(isnan(found));
             } else {
                 assert_int_equal(back, half);
@@ -66,8 +66,8 @@ static void numbers_between_go_to_the_nearest(void **state)
             float minus[3];
             for (size_t i = 0; i < 3; i++)
                 minus[i] = -around[i];
-            convert_narrow(types[t].type, 3, around, found);
-            convert_narrow(types[t].type, 3, minus, negative);
+            convert_from_f32(types[t].type, 3, around, found);
+            convert_from_f32(types[t].type, 3, minus, negative);
             for (size_t i = 0; i < 3; i++)
                 if (found[i] != expected[i] || negative[i] != (expected[i] | 0x8000))
                     fail_msg("%s of %.9g is 0x%04x, not 0x%04x", weft_type_name(types[t].type), (double)around[i],
@@ -80,10 +80,10 @@ static void what_is_too_large_is_infinite(void **state)
     const float large[] = {65504, 65519.996f, 65520, 3.4e38f, INFINITY};
     const uint16_t expected[] = {0x7bff, 0x7bff, 0x7c00, 0x7c00, 0x7c00};
     uint16_t found[5];
-    convert_narrow(WEFT_F16, 5, large, found);
+    convert_from_f32(WEFT_F16, 5, large, found);
     assert_memory_equal(found, expected, sizeof found);
     const float largest = 3.4028235e38f; /* of f32: beyond bf16's middle */
-    convert_narrow(WEFT_BF16, 1, &largest, found);
+    convert_from_f32(WEFT_BF16, 1, &largest, found);
     assert_int_equal(found[0], 0x7f80);
 }
 
@@ -93,8 +93,8 @@ static void in_place(void **state)
     uint16_t apart[100];
     for (int i = 0; i < 100; i++)
         values[i] = copy[i] = (float)i * 0.37f - 9;
-    convert_narrow(WEFT_BF16, 100, copy, apart);
-    convert_narrow(WEFT_BF16, 100, values, values);
+    convert_from_f32(WEFT_BF16, 100, copy, apart);
+    convert_from_f32(WEFT_BF16, 100, values, values);
     assert_memory_equal(values, apart, sizeof apart);
     assert_true(convert_knows(WEFT_F32) && convert_knows(WEFT_F16) && convert_knows(WEFT_BF16));
     assert_false(convert_knows(WEFT_F64) || convert_knows(WEFT_U8));

@@ -50,17 +50,17 @@ static void expect_defined_masks(struct device *device, size_t width)
     device->dropout(device, &some, ROWS, width, y);
     for (size_t i = 0; i < count; i++)
         assert_true(y[i] == (dropout_keeps(&some, i / width, i % width) ? x[i] * factor : 0));
-    device->dropout_narrow(device, &some, ROWS, width, x, activations);
+    device->dropout_to_activations(device, &some, ROWS, width, x, activations);
     for (size_t i = 0; i < count; i++) {
         uint16_t rounded;
         if (narrow) {
-            device->narrow(device, 1, &y[i], &rounded);
+            device->to_activations(device, 1, &y[i], &rounded);
             assert_int_equal(halves[i], rounded);
         } else {
             assert_memory_equal((float *)activations + i, &y[i], sizeof *y);
         }
     }
-    device->narrow(device, count, branch, activations);
+    device->to_activations(device, count, branch, activations);
     device->dropout_add_branch(device, &some, ROWS, width, x, activations, y);
     for (size_t i = 0; i < count; i++) {
         float value = ((float *)activations)[narrow ? 0 : i];

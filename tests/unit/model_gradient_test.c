@@ -230,14 +230,14 @@ static void wrong_mask(struct device *device, const struct dropout *dropout, siz
 {
     struct dropout other = *dropout;
     other.sample++;
-    original.dropout_narrow(device, &other, rows, width, x, out);
+    original.dropout_to_activations(device, &other, rows, width, x, out);
 }
 
 /* What stays is not divided by its share. */
 static void wrong_factor(struct device *device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
                          void *out)
 {
-    original.dropout_narrow(device, dropout, rows, width, x, out);
+    original.dropout_to_activations(device, dropout, rows, width, x, out);
     original.scale(device, rows * width, 1 - dropout->share, out);
 }
 
@@ -251,9 +251,9 @@ static void wrong_matmul(struct device *device, const struct matmul *arguments)
 }
 
 /* Leaves the copy as it was before. */
-static void wrong_narrow(struct device *device, size_t count, const void *x, void *out)
+static void wrong_cast(struct device *device, size_t count, const void *x, void *out)
 {
-    original.narrow(device, count - 1, x, out);
+    original.to_activations(device, count - 1, x, out);
 }
 
 static void expect_mutants_caught(const struct model_shape *shape, double dropout, const struct device *mutants,
@@ -286,8 +286,8 @@ static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
     mutants[5].cross_entropy = wrong_loss;
     expect_mutants_caught(&gpt, 0, mutants, 6);
     mutants[0] = mutants[1] = original;
-    mutants[0].dropout_narrow = wrong_mask;
-    mutants[1].dropout_narrow = wrong_factor;
+    mutants[0].dropout_to_activations = wrong_mask;
+    mutants[1].dropout_to_activations = wrong_factor;
     expect_mutants_caught(&gpt, 0.2, mutants, 2);
     mutants[0] = mutants[1] = mutants[2] = original;
     mutants[0].rotary = wrong_rotary;
@@ -296,7 +296,7 @@ static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
     expect_mutants_caught(&llama, 0, mutants, 3);
     mutants[0] = mutants[1] = mutants[2] = original;
     mutants[0].matmul = wrong_matmul;
-    mutants[1].narrow = wrong_narrow;
+    mutants[1].to_activations = wrong_cast;
     mutants[2].layer_norm_backward = wrong_norm_gradient;
     expect_mutants_caught(&mlp, 0, mutants, 3);
 }

@@ -86,7 +86,7 @@ static void training_run(struct training *training, int steps)
                                                 .gradients = training->gradients,
                                                 .first_moments = training->first_moments,
                                                 .second_moments = training->second_moments,
-                                                .narrowed = model_narrowed_weights(training->model),
+                                                .as_activations = model_weights_as_activations(training->model),
                                                 .sums = sums};
         optimizer_update(training->description, training->device, &training->optimizer, &step, 0, elements, &arrays);
     }

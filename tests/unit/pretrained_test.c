@@ -125,14 +125,14 @@ static void halves_are_widened(void **state)
         for (size_t i = 0; i < description->weights; i++)
             memory[i] = fmodf(memory[i], 60000); /* within f16 */
         for (size_t i = 0; i < description->parameter_count; i++)
-            convert_narrow(types[t], tensors[i].count, tensors[i].data, tensors[i].data);
+            convert_from_f32(types[t], tensors[i].count, tensors[i].data, tensors[i].data);
         assert_int_equal(pretrained_open(write_file(types[t], description->parameter_count), &pretrained, NULL),
                          WEFT_OK);
         for (size_t i = 0; i < description->parameter_count; i++) {
             uint16_t halves[1024];
             assert_true(tensors[i].count <= 1024);
             memcpy(halves, tensors[i].data, tensors[i].count * sizeof *halves);
-            convert_widen(types[t], tensors[i].count, halves, tensors[i].data);
+            convert_to_f32(types[t], tensors[i].count, halves, tensors[i].data);
         }
         assert_int_equal(pretrained_read(pretrained, description, parameters, NULL), WEFT_OK);
         compare(parameters);
@@ -179,7 +179,7 @@ static void what_is_not_finite_is_refused(void **state)
         for (size_t i = 1; i < 3; i++)
             ((float *)spoilt->data)[i] = float_from_bits(cases[c].bits);
         for (size_t i = 0; i < description->parameter_count; i++)
-            convert_narrow(cases[c].type, tensors[i].count, tensors[i].data, tensors[i].data);
+            convert_from_f32(cases[c].type, tensors[i].count, tensors[i].data, tensors[i].data);
         const char *path = write_file(cases[c].type, description->parameter_count);
         assert_int_equal(pretrained_open(path, &pretrained, NULL), WEFT_OK);
         assert_int_equal(pretrained_read(pretrained, description, parameters, &error), WEFT_ERROR_DATA);

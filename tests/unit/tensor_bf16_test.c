@@ -24,7 +24,7 @@ static struct pair pair_random(size_t count, double deviation, uint64_t seed)
 {
     struct pair pair = {make_random(wide, count, deviation, seed),
                         narrow->allocate(narrow, count * sizeof(uint16_t), "a test", NULL)};
-    narrow->narrow(narrow, count, pair.wide, pair.narrow);
+    narrow->to_activations(narrow, count, pair.wide, pair.narrow);
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = (uint32_t)pair.narrow[i] << 16;
         memcpy(&pair.wide[i], &bits, sizeof bits);
@@ -43,7 +43,7 @@ static void release(struct pair *pairs, size_t count)
 static void expect_rounded(const struct pair *pair, size_t count, const char *what, size_t width)
 {
     uint16_t *rounded = malloc(count * sizeof *rounded);
-    narrow->narrow(narrow, count, pair->wide, rounded);
+    narrow->to_activations(narrow, count, pair->wide, rounded);
     for (size_t i = 0; i < count; i++)
         if (rounded[i] != pair->narrow[i])
             fail_msg("%s of width %zu with %s: element %zu is %04x, not %04x", what, width, narrow->kernels, i,
@@ -64,13 +64,13 @@ static void rounding_is_to_nearest_even(void **state)
         float from;
         uint16_t to;
         memcpy(&from, &cases[i].from, sizeof from);
-        narrow->narrow(narrow, 1, &from, &to);
+        narrow->to_activations(narrow, 1, &from, &to);
         if (to != cases[i].to)
             fail_msg("%08x becomes %04x, not %04x", cases[i].from, to, cases[i].to);
     }
     const float none = NAN;
     uint16_t to;
-    narrow->narrow(narrow, 1, &none, &to);
+    narrow->to_activations(narrow, 1, &none, &to);
     assert_true((to & 0x7f80) == 0x7f80 && (to & 0x7f));
 }
 
@@ -81,7 +81,7 @@ static void widening_undoes_narrowing(void **state)
     float *values = make_array(wide, COUNT);
     for (size_t i = 0; i < COUNT; i++)
         halves[i] = (uint16_t)i;
-    narrow->widen(narrow, COUNT, halves, values);
+    narrow->from_activations(narrow, COUNT, halves, values);
     for (size_t i = 0; i < COUNT; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);

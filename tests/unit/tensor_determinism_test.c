@@ -80,8 +80,8 @@ static void products_do_not_depend_on_threads(void **state)
                 float *a = make_random(device, rows * inner, 1, 1), *b = make_random(device, inner * columns, 1, 2);
                 void *x = make_array(device, rows * inner), *y = make_array(device, inner * columns);
                 void *c = make_array(device, rows * columns);
-                device->narrow(device, rows * inner, a, x);
-                device->narrow(device, inner * columns, b, y);
+                device->to_activations(device, rows * inner, a, x);
+                device->to_activations(device, inner * columns, b, y);
                 device->matmul(device, &(struct matmul){.rows = rows,
                                                         .columns = columns,
                                                         .inner = inner,

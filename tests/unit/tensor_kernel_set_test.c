@@ -102,8 +102,8 @@ static struct updated update_with(const struct kernels *kernels)
     device->scale(device, COUNT, 1 / 3.0, a[5]);
     device->sum_of_squares(device, COUNT, a[5], updated.sums);
     if (kernels->activations == WEFT_BF16) {
-        device->narrow(device, COUNT, a[5], updated.narrowed);
-        device->widen(device, COUNT, updated.narrowed, a[4]);
+        device->to_activations(device, COUNT, a[5], updated.narrowed);
+        device->from_activations(device, COUNT, updated.narrowed, a[4]);
     }
     finish_device(device);
     device->close(device);

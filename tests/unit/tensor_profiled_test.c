@@ -133,7 +133,7 @@ static float *train(struct device *device, const struct model_description *descr
                                                 .gradients = gradients,
                                                 .first_moments = first,
                                                 .second_moments = second,
-                                                .narrowed = model_narrowed_weights(model),
+                                                .as_activations = model_weights_as_activations(model),
                                                 .sums = sums};
         optimizer_update(description, device, &optimizer, &step, 0, elements, &arrays);
         finish_device(device);

@@ -57,8 +57,8 @@ static void handlers_find_a_stack(void **state)
             float *a = make_random(device, rows * inner, 1, 1), *b = make_random(device, inner * columns, 1, 2);
             void *x = make_array(device, rows * inner), *y = make_array(device, inner * columns);
             void *c = make_array(device, rows * columns);
-            device->narrow(device, rows * inner, a, x);
-            device->narrow(device, inner * columns, b, y);
+            device->to_activations(device, rows * inner, a, x);
+            device->to_activations(device, inner * columns, b, y);
             const struct itimerval often = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100}, never = {0};
             stack.heard = 0;
             setitimer(ITIMER_REAL, &often, NULL);

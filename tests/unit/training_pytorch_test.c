@@ -123,7 +123,7 @@ static double take_step(struct run *run, uint64_t number, double decay)
                                             .gradients = run->sum,
                                             .first_moments = run->first_moments,
                                             .second_moments = run->second_moments,
-                                            .narrowed = model_narrowed_weights(run->model)};
+                                            .as_activations = model_weights_as_activations(run->model)};
     struct optimizer optimizer = adamw;
     optimizer.weight_decay = decay;
     optimizer_update(run->description, run->device, &optimizer, &step, 0, elements, &arrays);

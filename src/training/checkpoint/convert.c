@@ -41,7 +41,7 @@ static uint16_t convert_to_bf16(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-void convert_widen(weft_type type, size_t count, const void *from, float *to)
+void convert_to_f32(weft_type type, size_t count, const void *from, float *to)
 {
     const char *bytes = from;
     if (type == WEFT_F32) {
@@ -56,7 +56,7 @@ void convert_widen(weft_type type, size_t count, const void *from, float *to)
     }
 }
 
-void convert_narrow(weft_type type, size_t count, const void *from, void *to)
+void convert_from_f32(weft_type type, size_t count, const void *from, void *to)
 {
     const char *read = from;
     char *write = to;

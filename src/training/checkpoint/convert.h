@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Elements of tensors as f32, from the types that public weights come in, and back. Any alignment. */
+/** Conversion between f32 and the element types of public weights. Any alignment. */
 #ifndef WEFT_TRAINING_CHECKPOINT_CONVERT_H
 #define WEFT_TRAINING_CHECKPOINT_CONVERT_H
 
@@ -13,12 +13,12 @@
 bool convert_knows(weft_type type);
 
 /** `count` elements of `type` as f32; each is exact. */
-void convert_widen(weft_type type, size_t count, const void *from, float *to);
+void convert_to_f32(weft_type type, size_t count, const void *from, float *to);
 
 /**
  * `count` floats as `type`, each rounded to nearest, ties to even; what is too large for f16 becomes infinite, and a
  * NaN stays one. `to` may be `from`.
  */
-void convert_narrow(weft_type type, size_t count, const void *from, void *to);
+void convert_from_f32(weft_type type, size_t count, const void *from, void *to);
 
 #endif

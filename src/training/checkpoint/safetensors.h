@@ -24,7 +24,7 @@
 
 #define NAMED_TENSOR_DIMENSIONS 8
 
-/** A tensor, or a piece of one, with the name it has in files. `name` and `data` belong to whoever made the struct. */
+/** A tensor, or a piece of one, with the name it has in files. `name` and `data` belong to the code that made the struct. */
 struct named_tensor {
     const char *name;
     weft_type type;
@@ -52,7 +52,7 @@ const char *named_tensors_sort(const struct named_tensor *tensors, size_t count,
 /** Write "[768, 50257]" to `text`; returns it. */
 char *named_tensor_shape_text(const struct named_tensor *tensor, char *text, size_t size);
 
-/** What a written file is known by later. */
+/** Size and hash of a written file. */
 struct file_digest {
     uint64_t bytes;
     uint8_t sha256[SHA256_BYTES];
@@ -67,21 +67,21 @@ weft_status safetensors_write(const char *path, const struct named_tensor *tenso
                               struct file_digest *digest, struct error *error);
 
 /**
- * Where the elements of a file lie while it is written, for memory whose owner may want it back meanwhile: the writer
- * asks for a range just before it reads it, and says when it has. Called by the writing thread alone.
+ * Access to the elements of a file while it is written, for memory that its owner may change: the writer acquires a
+ * range just before it reads it, and releases it afterwards. Called by the writing thread alone.
  */
 struct byte_source {
     void *owner;
-    /** Where the `size` bytes that were at `bytes` can be read now; NULL: the file is no longer wanted. */
+    /** Where the `size` bytes that were at `bytes` can be read now; NULL cancels the file. */
     const void *(*acquire)(void *owner, const void *bytes, uint64_t size);
-    /** What was taken has been read. */
+    /** The acquired range has been read. */
     void (*release)(void *owner, const void *bytes, uint64_t size);
 };
 
 /**
- * The same by the calling thread alone, in pieces of at most SAFETENSORS_PIECE bytes, each taken from `source`, hashed
+ * The same by the calling thread alone, in pieces of at most SAFETENSORS_PIECE bytes, each acquired from `source`, hashed
  * and written while it is in the processor's cache: for a thread that shares a core with others. Errors besides those
- * above: ABORTED if `source` no longer wants the file.
+ * above: ABORTED if `source` cancels the file.
  */
 #define SAFETENSORS_PIECE ((uint64_t)1 << 20)
 weft_status safetensors_write_from(const char *path, const struct named_tensor *tensors, size_t count,

@@ -41,7 +41,7 @@ const char *safetensors_type_name(weft_type type)
 
 /* ---- the header as text ---- */
 
-/* Bytes of the UTF-8 character (RFC 3629) at `text`, of which `left` bytes are there; 0 if it is none. */
+/* The length of the UTF-8 character (RFC 3629) at `text`, which has `left` bytes; 0 if it is invalid. */
 static unsigned character_bytes(const uint8_t *text, uint64_t left)
 {
     uint8_t first = text[0];

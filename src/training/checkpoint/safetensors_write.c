@@ -32,7 +32,7 @@ static weft_status safetensors_write_check_tensor(const char *path, const struct
         return error_set(error, WEFT_ERROR_ARGUMENT, "a tensor for '%s' is called '%s', which cannot be its name", path,
                          tensor->name ? tensor->name : "(null)");
     if (width == 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' has type number %d, which is none",
+        return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' has type number %d, which does not exist",
                          tensor->name, path, (int)tensor->type);
     if (tensor->dimensions > NAMED_TENSOR_DIMENSIONS)
         return error_set(error, WEFT_ERROR_ARGUMENT,

@@ -144,7 +144,7 @@ void shard_close(struct shard *shard)
 }
 
 /* `from` may be the end of `output`: what is written never overtakes what is read. */
-static uint32_t shard_widen(const uint8_t *from, unsigned width, uint64_t count, int32_t *output)
+static uint32_t decode_tokens(const uint8_t *from, unsigned width, uint64_t count, int32_t *output)
 {
     uint32_t highest = 0, token;
     uint16_t half;
@@ -178,6 +178,6 @@ weft_status shard_read(const struct shard *shard, uint64_t first, uint64_t count
             return status;
         from = end;
     }
-    *highest = shard_widen(from, layout->width, count, output);
+    *highest = decode_tokens(from, layout->width, count, output);
     return WEFT_OK;
 }

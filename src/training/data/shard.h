@@ -28,7 +28,7 @@ struct shard_layout {
 };
 
 /**
- * Recognize the format of a file of `size` bytes, of which `bytes` are the first, SHARD_HEADER_BYTES of them or all.
+ * Recognize the format of a file of `size` bytes by its first SHARD_HEADER_BYTES `bytes`, or all of a shorter file.
  * Errors: DATA for an empty file, a magic number with another
  * version, a count that is not what the file holds, an odd size of 16-bit tokens.
  */

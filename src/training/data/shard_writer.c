@@ -44,12 +44,12 @@ static weft_status shard_writer_flush(struct shard_writer *writer, struct error 
 {
     size_t count = writer->buffered, width = 4;
     if (writer->format == SHARD_LLMC) {
-        uint16_t *narrow = (uint16_t *)writer->buffer; /* the front of the same memory: no token is read after that */
+        uint16_t *packed = (uint16_t *)writer->buffer; /* the front of the same memory: no token is read after that */
         for (size_t i = 0; i < count; i++) {
             uint16_t token = htole16((uint16_t)writer->buffer[i]);
-            memcpy(&narrow[i], &token, sizeof token);
+            memcpy(&packed[i], &token, sizeof token);
         }
-        width = sizeof *narrow;
+        width = sizeof *packed;
     } else {
         for (size_t i = 0; i < count; i++)
             writer->buffer[i] = htole32(writer->buffer[i]);

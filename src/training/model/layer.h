@@ -2,11 +2,11 @@
 /**
  * A layer: one step of a network, from an array of rows to the next. For the files of this module only.
  *
- * A network's description is a list of layers (networks/). A model walks through it: forwards, and backwards in the
- * opposite order (model.c). What a layer computes it computes for `rows` rows, one a token, each of its width.
+ * A network's description is a list of layers (networks/). A model walks through it, forward and
+ * backward (model.c). A layer computes `rows` rows, one per token.
  *
  * Rows between layers, the residual stream, are of the device's type, and so are weights and all gradients of weights;
- * what a layer keeps to itself are activations (training/tensor/device.h).
+ * arrays inside a layer are activations (training/tensor/device.h).
  *
  * A new layer is a file in layers/ with a `struct layer_kind` and a function that appends such a layer to a
  * description.
@@ -24,7 +24,7 @@ struct pass {
     struct device *device;
     const struct model_description *description;
     const void *parameters; /**< the flat array */
-    const void *weights;    /**< the same as activations, for products; it may be the same array */
+    const void *weights;    /**< the same as activations, for matrix products; may be the same array */
     void *gradients;        /**< the flat array of gradients; backward only */
     size_t batch;
     size_t sequence;                  /**< rows are positions first to first + sequence - 1 of `batch` sequences */
@@ -47,12 +47,12 @@ static inline size_t pass_rows(const struct pass *pass)
 
 /** Bytes of memory that a layer needs. */
 struct layer_memory {
-    size_t own;     /**< for as long as the model lives */
-    size_t kept;    /**< from forward to backward; where no backward pass follows, until the next layer's turn */
+    size_t own;     /**< for the lifetime of the model */
+    size_t kept;    /**< from forward to backward; where no backward pass follows, until the next layer runs */
     size_t scratch; /**< within one call */
 };
 
-/** The same, as places. */
+/** The same memory, as pointers. */
 struct layer_places {
     void *own;
     void *kept;
@@ -72,15 +72,15 @@ struct layer_room {
 struct layer {
     const struct layer_kind *kind;
     char name[MODEL_NAME_BYTES]; /**< for people: "h.3.attn" */
-    size_t parameter;            /**< number of its first parameter in the description */
+    size_t parameter;            /**< index of its first parameter in the description */
     size_t parameter_count;
-    size_t width;         /**< elements of a row that it makes; 0: it makes losses or logits */
+    size_t width;         /**< elements of an output row; 0: its output is losses or logits */
     const void *settings; /**< the kind's own; owned by the description */
 };
 
 struct layer_kind {
     const char *name;  /**< "attention" */
-    bool is_attention; /**< keeps much for little arithmetic: what selective recomputation makes anew */
+    bool is_attention; /**< keeps much memory for little arithmetic, so selective recomputation drops it */
 
     struct layer_memory (*memory)(const struct layer *layer, const struct layer_room *room);
 
@@ -93,8 +93,8 @@ struct layer_kind {
                     const void *x, void *y);
 
     /**
-     * From the gradient of y to that of x, in the same place (which has room for either; there is none before the last
-     * layer nor after the first). Overwrites the gradients of the layer's parameters.
+     * From the gradient of y to that of x, in the same memory, which has room for either. The last layer has no gradient
+     * of y, the first none of x. Overwrites the gradients of the layer's parameters.
      */
     void (*backward)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                      const void *x, void *gradient);
@@ -113,7 +113,7 @@ static inline struct layer_room pass_room(const struct pass *pass)
 
 #define NO_PARAMETER SIZE_MAX
 
-/** How a parameter begins: normal numbers of this mean and standard deviation; a deviation of 0 is a constant. */
+/** Initial values of a parameter: normal with this mean and standard deviation; a deviation of 0 is a constant. */
 struct initial {
     double mean;
     double deviation;
@@ -121,7 +121,7 @@ struct initial {
 
 /**
  * Append a layer; the parameters that are added next are its own. A copy of the `size` bytes of settings is kept and
- * given in *own, for its maker to fill in. `name` is a format.
+ * returned in *own, for the caller to fill in. `name` is a format.
  */
 weft_status description_add_layer(struct model_description *description, const struct layer_kind *kind, size_t width,
                                   const void *settings, size_t size, void **own, struct error *error, const char *name,
@@ -129,25 +129,25 @@ weft_status description_add_layer(struct model_description *description, const s
 
 /**
  * Append a tensor to the last layer: of `rows` x `columns`, or of `rows` elements where `columns` is 0; *number
- * receives its number. Its name is `prefix` and `name`; where `name` is NULL there is no such tensor, and *number is
+ * receives its index. Its name is `prefix` and `name`; where `name` is NULL there is no such tensor, and *number is
  * NO_PARAMETER. Tensors of two dimensions get weight decay.
  */
 weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
                                       struct initial initial, const char *prefix, const char *name, size_t *number,
                                       struct error *error);
 
-/* ---- help for layers ---- */
+/* ---- helpers for layers ---- */
 
-/** Hands out pieces of a layer's memory from `base`, or, with NULL, only counts them. */
-struct purse {
+/** Allocates pieces of a layer's memory from `base`; with NULL it only adds up their sizes. */
+struct arena {
     char *base;
     size_t used;
 };
 
-static inline void *purse_take(struct purse *purse, size_t bytes)
+static inline void *arena_take(struct arena *arena, size_t bytes)
 {
-    void *memory = purse->base ? purse->base + purse->used : NULL;
-    purse->used += (bytes + 63) / 64 * 64;
+    void *memory = arena->base ? arena->base + arena->used : NULL;
+    arena->used += (bytes + 63) / 64 * 64;
     return memory;
 }
 
@@ -163,17 +163,16 @@ static inline void *pass_activation_at(const struct pass *pass, const void *arra
     return (char *)array + index * weft_type_size(pass->device->activations);
 }
 
-/** `count` elements of the residual stream as activations: in `scratch`, or, where both types are one, where they are.
- */
-static inline const void *pass_narrowed(const struct pass *pass, size_t count, const void *x, void *scratch)
+/** `count` elements of the residual stream as activations: in `scratch`, or `x` itself where both types are the same. */
+static inline const void *pass_as_activations(const struct pass *pass, size_t count, const void *x, void *scratch)
 {
     if (pass->device->activations == pass->device->type)
         return x;
-    pass->device->narrow(pass->device, count, x, scratch);
+    pass->device->to_activations(pass->device, count, x, scratch);
     return scratch;
 }
 
-/** Parameter number `which` in a flat array. */
+/** Parameter `which` in a flat array. */
 static inline void *pass_tensor(const struct pass *pass, const void *flat, size_t which)
 {
     return pass_at(pass, flat, pass->description->parameters[which].offset);

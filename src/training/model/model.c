@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network on a device: its memory, and the walk through its layers, forwards and backwards. */
+/* A network on a device: its memory, and the forward and backward pass through its layers. */
 #include "training/model/model.h"
 
 #include "training/model/layer.h"
@@ -16,8 +16,8 @@ struct model {
     void **x;                    /* the rows that enter each layer; none enter the first */
     void *gradient;              /* of the rows between two layers, during a backward pass */
     void *logits;                /* of one row, activations */
-    void *narrowed;              /* all weights as activations; NULL where they are already */
-    const void *narrowed_from;   /* the array that they were made from last; NULL: they are old */
+    void *as_activations;        /* all weights as activations; NULL where they are already */
+    const void *cast_from;       /* the array that they were made from last; NULL: they are old */
     int32_t *tokens, *targets;
     double *losses;        /* of each row */
     double *host;          /* losses or a row of logits, on their way out */
@@ -32,7 +32,7 @@ struct model {
 static bool is_recomputed(const struct model *model, size_t i)
 {
     const struct layer *layer = &model->description->layers[i];
-    if (i + 1 == model->description->layer_count) /* its turn comes at once */
+    if (i + 1 == model->description->layer_count) /* its backward pass comes next */
         return false;
     return model->options.recompute == MODEL_RECOMPUTE_ALL ||
            (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
@@ -45,7 +45,7 @@ static bool is_passed_over(const struct model *model, size_t i)
     return layer->parameter + layer->parameter_count <= model->description->first_trainable;
 }
 
-/* What a layer keeps has a place of its own where a backward pass will need it and nothing makes it anew. */
+/* A layer has its own memory for what a backward pass will need and does not recompute. */
 static bool keeps(const struct model *model, size_t i)
 {
     return model->options.training && !is_recomputed(model, i) && !is_passed_over(model, i);
@@ -57,21 +57,21 @@ static size_t model_larger(size_t a, size_t b)
 }
 
 /* With a base of NULL, this counts. */
-static void plan_layers(struct model *model, const struct layer_room *room, struct purse *purse)
+static void plan_layers(struct model *model, const struct layer_room *room, struct arena *arena)
 {
     const struct model_description *description = model->description;
     struct layer_memory shared = {0};
     for (size_t i = 0; i < description->layer_count; i++) {
         const struct layer *layer = &description->layers[i];
         const struct layer_memory memory = layer->kind->memory(layer, room);
-        model->places[i] = (struct layer_places){.own = purse_take(purse, memory.own)};
+        model->places[i] = (struct layer_places){.own = arena_take(arena, memory.own)};
         if (keeps(model, i))
-            model->places[i].kept = purse_take(purse, memory.kept);
+            model->places[i].kept = arena_take(arena, memory.kept);
         else
             shared.kept = model_larger(shared.kept, memory.kept);
         shared.scratch = model_larger(shared.scratch, memory.scratch);
     }
-    void *kept = purse_take(purse, shared.kept), *scratch = purse_take(purse, shared.scratch);
+    void *kept = arena_take(arena, shared.kept), *scratch = arena_take(arena, shared.scratch);
     for (size_t i = 0; i < description->layer_count; i++) {
         model->places[i].scratch = scratch;
         if (!keeps(model, i))
@@ -79,7 +79,7 @@ static void plan_layers(struct model *model, const struct layer_room *room, stru
     }
 }
 
-static void plan_memory(struct model *model, weft_type type, weft_type activations, struct purse *purse)
+static void plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena)
 {
     const struct model_description *description = model->description;
     const struct layer_room room = {.element = weft_type_size(type),
@@ -89,20 +89,20 @@ static void plan_memory(struct model *model, weft_type type, weft_type activatio
                                     .training = model->options.training};
     const size_t element = room.element, rows = room.batch * room.sequence,
                  widest = rows * description->widest * element;
-    plan_layers(model, &room, purse);
+    plan_layers(model, &room, arena);
     model->x[0] = NULL;
     for (size_t i = 1; i < description->layer_count; i++) {
         if (model->options.training)
-            model->x[i] = purse_take(purse, rows * description->layers[i - 1].width * element);
-        else /* from one place to another and back */
-            model->x[i] = i < 3 ? purse_take(purse, widest) : model->x[i - 2];
+            model->x[i] = arena_take(arena, rows * description->layers[i - 1].width * element);
+        else /* two buffers in turn */
+            model->x[i] = i < 3 ? arena_take(arena, widest) : model->x[i - 2];
     }
-    model->gradient = model->options.training ? purse_take(purse, widest) : NULL;
-    model->logits = purse_take(purse, description->shape.vocabulary * room.activation);
-    model->narrowed = activations == type ? NULL : purse_take(purse, description->elements * room.activation);
-    model->losses = purse_take(purse, rows * sizeof *model->losses);
-    model->tokens = purse_take(purse, rows * sizeof *model->tokens);
-    model->targets = purse_take(purse, rows * sizeof *model->targets);
+    model->gradient = model->options.training ? arena_take(arena, widest) : NULL;
+    model->logits = arena_take(arena, description->shape.vocabulary * room.activation);
+    model->as_activations = activations == type ? NULL : arena_take(arena, description->elements * room.activation);
+    model->losses = arena_take(arena, rows * sizeof *model->losses);
+    model->tokens = arena_take(arena, rows * sizeof *model->tokens);
+    model->targets = arena_take(arena, rows * sizeof *model->targets);
 }
 
 static weft_status make_lists(struct model *model, struct error *error)
@@ -118,12 +118,12 @@ size_t model_memory(const struct model_description *description, weft_type type,
                     const struct model_options *options)
 {
     struct model model = {.description = description, .options = *options};
-    struct purse purse = {0};
+    struct arena arena = {0};
     if (make_lists(&model, NULL) == WEFT_OK)
-        plan_memory(&model, type, activations, &purse);
+        plan_memory(&model, type, activations, &arena);
     free(model.places);
     free(model.x);
-    return purse.used;
+    return arena.used;
 }
 
 #define TOKENS_MOST ((size_t)1 << 26) /* in a micro-batch; keeps every size below within 64 bits */
@@ -162,14 +162,14 @@ weft_status model_open(const struct model_description *description, struct devic
         return error_memory(error, sizeof *model, "a model");
     *model = (struct model){.description = description, .device = device, .options = *options};
     const size_t numbers = options->batch * options->sequence + description->shape.vocabulary;
-    struct purse purse = {0};
+    struct arena arena = {0};
     status = make_lists(model, error);
     model->host = calloc(numbers, sizeof *model->host);
     if (status == WEFT_OK && !model->host)
         status = error_memory(error, numbers * sizeof *model->host, "a model's losses");
     if (status == WEFT_OK) {
-        plan_memory(model, device->type, device->activations, &purse);
-        model->memory = device->allocate(device, purse.used, "a model's activations", error);
+        plan_memory(model, device->type, device->activations, &arena);
+        model->memory = device->allocate(device, arena.used, "a model's activations", error);
         if (!model->memory)
             status = WEFT_ERROR_MEMORY;
     }
@@ -177,8 +177,8 @@ weft_status model_open(const struct model_description *description, struct devic
         model_close(model);
         return status;
     }
-    purse = (struct purse){.base = model->memory};
-    plan_memory(model, device->type, device->activations, &purse);
+    arena = (struct arena){.base = model->memory};
+    plan_memory(model, device->type, device->activations, &arena);
     *result = model;
     return WEFT_OK;
 }
@@ -196,25 +196,25 @@ void model_close(struct model *model)
 
 /* ---- forward ---- */
 
-/* The weights as activations, made anew if they are old. */
+/* The weights as activations, cast again if they have changed. */
 static const void *weights_of(struct model *model, const void *parameters)
 {
-    if (!model->narrowed)
+    if (!model->as_activations)
         return parameters;
-    if (model->narrowed_from != parameters)
-        model->device->narrow(model->device, model->description->elements, parameters, model->narrowed);
-    model->narrowed_from = parameters;
-    return model->narrowed;
+    if (model->cast_from != parameters)
+        model->device->to_activations(model->device, model->description->elements, parameters, model->as_activations);
+    model->cast_from = parameters;
+    return model->as_activations;
 }
 
 void model_weights_changed(struct model *model)
 {
-    model->narrowed_from = NULL;
+    model->cast_from = NULL;
 }
 
-void *model_narrowed_weights(struct model *model)
+void *model_weights_as_activations(struct model *model)
 {
-    return model->narrowed;
+    return model->as_activations;
 }
 
 static struct pass pass_of(struct model *model, const void *parameters)
@@ -344,7 +344,7 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
     return forward(model, parameters, batch, false, loss, error);
 }
 
-static void model_widen(weft_type type, size_t count, const void *from, double *to)
+static void convert_logits(weft_type type, size_t count, const void *from, double *to)
 {
     for (size_t i = 0; i < count; i++) {
         float value;
@@ -392,7 +392,7 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     device->read(device, model->host, model->logits, vocabulary * weft_type_size(device->activations));
     status = device->finish(device, error);
     if (status == WEFT_OK)
-        model_widen(device->activations, vocabulary, model->host, logits);
+        convert_logits(device->activations, vocabulary, model->host, logits);
     return status;
 }
 
@@ -414,7 +414,7 @@ static void report_ready(const struct pass *pass, const struct layer *layer, mod
         ready(context, i);
 }
 
-/* What a layer has no gradient for is 0, in a table that the head has been at, too. */
+/* Set the gradients of a layer without a backward pass to 0, including a tied table's, which has the head's. */
 static void pass_over(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
 {
     for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
@@ -457,7 +457,7 @@ void model_watch(struct model *model, model_watcher watcher, void *context)
     model->watcher_context = context;
 }
 
-/* ---- what there is ---- */
+/* ---- accessors ---- */
 
 const struct model_description *model_get_description(const struct model *model)
 {

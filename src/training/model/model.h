@@ -3,8 +3,8 @@
  * Networks as explicit forward and backward passes.
  *
  * A *shape* says how large a network is, by name ("gpt-micro") or by numbers. A *description* says what that network is
- * made of: the list of its parameters and their places in one flat array. A *model* is the description brought to a
- * device, with room for the activations of one micro-batch. Weights and gradients belong to the caller, who passes the
+ * made of: the list of its parameters and their offsets in one flat array. A *model* is a description on a device, with
+ * memory for the activations of one micro-batch. Weights and gradients belong to the caller, who passes the
  * flat arrays:
  *
  *     struct model_shape shape;
@@ -35,7 +35,8 @@
 #define MODEL_NAME_BYTES 64
 #define MODEL_DIMENSIONS 4
 
-/** The numbers of a network. Of those marked, 0 is what is usual for the kind; those that a kind does not use are 0. */
+/** The dimensions of a network. 0 means the default of the kind where it is documented; those that a kind does not use
+ * are 0. */
 struct model_shape {
     const char *kind; /**< "gpt", "llama" or "mlp"; a static string */
     size_t layers;
@@ -44,14 +45,14 @@ struct model_shape {
     size_t context;      /**< longest sequence */
     size_t vocabulary;   /**< number of different tokens; 256 for bytes */
     size_t kv_heads;     /**< heads of keys and values, a divisor of heads; 0: heads */
-    size_t hidden;       /**< width within the feed-forward layers, of an mlp's hidden layers; 0: usual */
+    size_t hidden;       /**< width within the feed-forward layers, of an mlp's hidden layers; 0: default */
     size_t window;       /**< mlp: tokens that a prediction is made from */
-    double rotary_base;  /**< of rotary positions; 0: usual */
-    double norm_epsilon; /**< 0: usual */
+    double rotary_base;  /**< of rotary positions; 0: default */
+    double norm_epsilon; /**< 0: default */
     bool untied;         /**< the head has a matrix of its own; otherwise it is the embedding table */
 };
 
-/** A named shape with what people call it. */
+/** A named shape. */
 struct model_size {
     const char *name;
     struct model_shape shape;
@@ -112,7 +113,7 @@ static inline size_t model_parameter_end(const struct model_description *descrip
                                                         : description->elements;
 }
 
-/** What people call layer number `layer` ("h.3.attn") and its kind ("attention"). */
+/** The name of layer `layer` ("h.3.attention") and of its kind ("attention"). */
 const char *model_layer_name(const struct model_description *description, size_t layer);
 const char *model_layer_kind(const struct model_description *description, size_t layer);
 
@@ -126,22 +127,22 @@ const struct model_parameter *model_parameter_find(const struct model_descriptio
  */
 double model_flops_per_token(const struct model_description *description, size_t sequence);
 
-/** What a layer is and costs. The backward pass takes twice the operations of the forward pass. */
+/** A layer and its costs. The backward pass takes twice the operations of the forward pass. */
 struct model_layer {
     const char *name; /**< "h.3.attention" */
     const char *kind; /**< "attention" */
     size_t width;     /**< elements of a row that it makes; 0: it makes losses */
-    size_t parameter; /**< number of its first parameter; those of all layers follow each other */
+    size_t parameter; /**< index of its first parameter; those of all layers are consecutive */
     size_t parameter_count;
     size_t weights; /**< elements of its parameters */
     double flops;   /**< floating-point operations of the forward pass for one token */
-    size_t own;     /**< bytes for as long as the model lives */
+    size_t own;     /**< bytes for the lifetime of the model */
     size_t kept;    /**< bytes from forward to backward */
     size_t scratch; /**< bytes within one call; layers share them */
 };
 
 /**
- * What the backward pass makes anew from the rows that entered a layer, instead of keeping it: memory against time
+ * What the backward pass recomputes from the rows that entered a layer, instead of keeping it: memory against time
  * (Chen et al. 2016, "Training deep nets with sublinear memory cost"; of attention alone, Korthikanti et al. 2022).
  */
 enum model_recompute {
@@ -150,7 +151,7 @@ enum model_recompute {
     MODEL_RECOMPUTE_ALL,
 };
 
-/** How a model is brought to a device. */
+/** Options of a model on a device. */
 struct model_options {
     size_t batch;    /**< sequences in a micro-batch */
     size_t sequence; /**< tokens in a sequence */
@@ -159,8 +160,8 @@ struct model_options {
     double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
     /**
      * Share of elements that are dropped, in training, of the embedding's rows and of what each branch adds to them
-     * (GPT-2's embd_pdrop and resid_pdrop; probabilities within attention are not dropped); below 1. Which they are
-     * follows from struct model_batch's numbers: training/tensor/dropout.h.
+     * (GPT-2's embd_pdrop and resid_pdrop; probabilities within attention are not dropped); below 1. The numbers of
+     * struct model_batch choose them: training/tensor/dropout.h.
      */
     double dropout;
 };
@@ -198,8 +199,8 @@ struct model_batch {
 };
 
 /**
- * Bring a network to `device`. All memory is had here; nothing is allocated later. The description and device must
- * outlive the model.
+ * Open a model of a network on `device`. All memory is allocated here. The description and device must outlive the
+ * model.
  */
 weft_status model_open(const struct model_description *description, struct device *device,
                        const struct model_options *options, struct model **model, struct error *error);
@@ -207,7 +208,7 @@ void model_close(struct model *model);
 
 /**
  * Mean loss over the batch x sequence tokens of one micro-batch, natural logarithm. A token number outside the
- * vocabulary is WEFT_ERROR_DATA. In a training model this also makes what model_backward() starts from.
+ * vocabulary is WEFT_ERROR_DATA. In a model for training this also prepares model_backward().
  */
 weft_status model_forward(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
                           struct error *error);
@@ -228,12 +229,12 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
                            void *context, struct error *error);
 
 /**
- * On a device whose activations are not of its type, a model keeps a copy of the weights as activations. It is made
- * when a pass gets another array than the one before, so who changes the array's numbers says so, or lets
- * optimizer_update() keep the copy up to date: model_narrowed_weights() is its place, NULL where there is none.
+ * On a device whose activations are not of its type, a model has a copy of the weights as activations. It is made when
+ * a pass gets another array than the one before. Call model_weights_changed() after changing the array, or let
+ * optimizer_update() update the copy, which is at model_weights_as_activations() (NULL where there is none).
  */
 void model_weights_changed(struct model *model);
-void *model_narrowed_weights(struct model *model);
+void *model_weights_as_activations(struct model *model);
 
 /** Mean loss without preparing a backward pass. */
 weft_status model_evaluate(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
@@ -250,16 +251,16 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
 /** The direction of a pass. */
 enum model_direction {
     MODEL_FORWARD,
-    MODEL_BACKWARD, /**< what is made anew of a layer's forward pass included */
+    MODEL_BACKWARD, /**< recomputation of a layer's forward pass included */
 };
 
-/** A layer's turn in a pass begins, or has ended with what it made. */
+/** A layer's part of a pass begins, or has ended with its output. */
 struct model_turn {
     size_t layer; /**< its number in the description */
     enum model_direction direction;
     bool begins;        /**< then the rest is 0 */
-    const void *values; /**< on the device: rows, or losses after the last layer; backwards the gradient of the rows
-                           that entered it (its weights' gradients are there, too), NULL where none did */
+    const void *values; /**< on the device: rows, or losses after the last layer; backward the gradient of the rows that
+                           entered it (its weights' gradients are complete too), NULL for the first layer */
     size_t count;
     weft_type type;
 };

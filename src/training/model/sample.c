@@ -120,5 +120,5 @@ weft_status sample_draw(const double *logits, size_t count, const struct sample_
             return WEFT_OK;
         }
     }
-    return WEFT_OK; /* rounding left a rest behind the last token: the likeliest */
+    return WEFT_OK; /* beyond the last token because of rounding: the likeliest token */
 }

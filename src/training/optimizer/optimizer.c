@@ -52,10 +52,11 @@ static double trust_ratio(const struct piece *piece, double trust)
     return of_parameters > 0 && of_direction > 0 ? trust * of_parameters / of_direction : 1;
 }
 
-static void narrow(const struct piece *piece)
+static void cast_parameters(const struct piece *piece)
 {
-    if (piece->arrays.narrowed)
-        piece->device->narrow(piece->device, piece->count, piece->arrays.parameters, piece->arrays.narrowed);
+    if (piece->arrays.as_activations)
+        piece->device->to_activations(piece->device, piece->count, piece->arrays.parameters,
+                                      piece->arrays.as_activations);
 }
 
 static void update_adamw(const struct piece *piece)
@@ -63,7 +64,7 @@ static void update_adamw(const struct piece *piece)
     const struct adamw step = adamw_of(piece);
     const struct optimizer_arrays *arrays = &piece->arrays;
     piece->device->adamw(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
-                         arrays->first_moments, arrays->second_moments, arrays->narrowed);
+                         arrays->first_moments, arrays->second_moments, arrays->as_activations);
 }
 
 static void update_sgd(const struct piece *piece)
@@ -75,7 +76,7 @@ static void update_sgd(const struct piece *piece)
     const struct optimizer_arrays *arrays = &piece->arrays;
     piece->device->sgd(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
                        arrays->first_moments);
-    narrow(piece);
+    cast_parameters(piece);
 }
 
 static void update_lamb(const struct piece *piece)
@@ -87,7 +88,7 @@ static void update_lamb(const struct piece *piece)
                             arrays->second_moments);
     device->combine(device, piece->count, 1, arrays->parameters, -step.rate * trust_ratio(piece, 1), arrays->gradients,
                     arrays->parameters);
-    narrow(piece);
+    cast_parameters(piece);
 }
 
 static void update_lars(const struct piece *piece)
@@ -100,7 +101,7 @@ static void update_lars(const struct piece *piece)
                     piece->rate * trust_ratio(piece, piece->optimizer->trust), arrays->gradients,
                     arrays->first_moments);
     device->combine(device, piece->count, 1, arrays->parameters, -1, arrays->first_moments, arrays->parameters);
-    narrow(piece);
+    cast_parameters(piece);
 }
 
 /* ---- ranges ---- */
@@ -179,7 +180,7 @@ void optimizer_update(const struct model_description *description, struct device
                        .gradients = at(arrays->gradients, done, device->type),
                        .first_moments = at(arrays->first_moments, done, device->type),
                        .second_moments = at(arrays->second_moments, done, device->type),
-                       .narrowed = at(arrays->narrowed, done, device->activations),
+                       .as_activations = at(arrays->as_activations, done, device->activations),
                        .sums = arrays->sums},
         };
         if (!parameter->frozen)

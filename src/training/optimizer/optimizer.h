@@ -59,7 +59,7 @@ struct optimizer_arrays {
     void *gradients; /**< lamb and lars overwrite them */
     void *first_moments;
     void *second_moments; /**< NULL where there are none */
-    void *narrowed;       /**< model_narrowed_weights(): receives the new weights as activations; may be NULL */
+    void *as_activations; /**< model_weights_as_activations(): receives the new weights as activations; may be NULL */
     double *sums;         /**< scratch of tree_blocks() of the largest tensor, for lamb and lars */
 };
 

@@ -72,8 +72,8 @@ static void round_gradients(void *context, float *array, size_t first, size_t co
     if (skipped >= count)
         return;
     uint16_t *rounded = sum->bf16 + (first + skipped - GRADIENT_METRICS);
-    device->narrow(device, count - skipped, array + first + skipped, rounded);
-    device->widen(device, count - skipped, rounded, array + first + skipped);
+    device->to_activations(device, count - skipped, array + first + skipped, rounded);
+    device->from_activations(device, count - skipped, rounded, array + first + skipped);
 }
 
 /* Buckets of what moves: f32 gradients, then the metrics; or bf16 gradients alone. */
@@ -195,7 +195,7 @@ static weft_status finish_communication(struct gradient_sum *sum)
     if (status != WEFT_OK || finished != WEFT_OK)
         return status != WEFT_OK ? status : finished;
     if (sum->bf16)
-        sum->device->widen(sum->device, sum->description->elements, sum->bf16, sum->gradients);
+        sum->device->from_activations(sum->device, sum->description->elements, sum->bf16, sum->gradients);
     return WEFT_OK;
 }
 

@@ -125,7 +125,7 @@ static void update(weft_training *training, const struct optimizer_step *step)
         .gradients = training->sum.gradients + shards->first,
         .first_moments = training->first_moments,
         .second_moments = training->second_moments,
-        .narrowed = training->bf16_values ? training->bf16_values + shards->first : NULL,
+        .as_activations = training->bf16_values ? training->bf16_values + shards->first : NULL,
         .sums = training->square_sums,
     };
     optimizer_update(&training->description, training->device, &training->optimizer, step, shards->first, shards->count,
@@ -140,8 +140,8 @@ static void cast_other_shards(weft_training *training)
     const size_t end = shards->first + shards->count;
     if (!training->bf16_values || !shards->sharded)
         return;
-    device->narrow(device, shards->first, training->values, training->bf16_values);
-    device->narrow(device, shards->elements - end, training->values + end, training->bf16_values + end);
+    device->to_activations(device, shards->first, training->values, training->bf16_values);
+    device->to_activations(device, shards->elements - end, training->values + end, training->bf16_values + end);
 }
 
 weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy)
@@ -153,7 +153,7 @@ weft_status weft_training_keep_bf16(weft_training *training, uint16_t *copy)
             training, error_set(&error, WEFT_ERROR_STATE, "there are no values before weft_training_start()"), &error);
     training->bf16_values = copy;
     if (copy)
-        device->narrow(device, training->description.elements, training->values, copy);
+        device->to_activations(device, training->description.elements, training->values, copy);
     return training_note_error(training, device->finish(device, &error), &error);
 }
 

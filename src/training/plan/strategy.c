@@ -21,9 +21,11 @@ static uint64_t strategy_memory_of(const struct strategy_problem *problem, const
                                         .sequence = problem->sequence,
                                         .optimizer = {.kind = OPTIMIZER_ADAMW},
                                         .gradients = WEFT_F32};
-    const struct memory_plan first = memory_plan_of(&config, problem->description, 0, strategy->ranks, strategy->nodes),
-                             other = memory_plan_of(&config, problem->description, 1, strategy->ranks, strategy->nodes);
-    return memory_plan_total(&first) + (ranks_on_a_node(problem, strategy) - 1) * memory_plan_total(&other);
+    const struct memory_estimate first = memory_estimate_of(&config, problem->description, 0, strategy->ranks,
+                                                            strategy->nodes),
+                                 other = memory_estimate_of(&config, problem->description, 1, strategy->ranks,
+                                                            strategy->nodes);
+    return memory_estimate_total(&first) + (ranks_on_a_node(problem, strategy) - 1) * memory_estimate_total(&other);
 }
 
 /* How much slower a rank computes when the ranks of its node take turns on its cores. */

@@ -3,9 +3,9 @@
  * A device: one table of numeric kernels, with its name and element type first.
  *
  * Models call kernels through this table only, so that the same forward and backward run in f32 on the processor's fast
- * path ("cpu"), there in mixed precision ("cpu-bf16"), in plain C in double precision ("reference", made for gradient
- * checks) or in plain C in single precision ("reference-f32", which the fast path is tested against). A further device
- * is a library that fills the same table.
+ * path ("cpu"), in mixed precision ("cpu-bf16"), in plain C in double precision ("reference", for gradient checks) or
+ * in plain C in single precision ("reference-f32", which the fast path is tested against). Another device is a library
+ * that fills the same table.
  *
  *     struct device *device;
  *     weft_status status = device_open("cpu", 1, &device, error);
@@ -15,19 +15,17 @@
  *
  * ## Arrays
  *
- * `void *` arrays hold elements of `type`, or, where [a] stands, of `activations`, the type of what layers pass to each
- * other within a branch: on "cpu-bf16" that is bf16, with weights, their gradients, the residual stream and statistics
+ * `void *` arrays hold elements of `type`, or, where marked [a], of `activations`, the type of arrays inside a layer: on "cpu-bf16" that is bf16, with weights, their gradients, the residual stream and statistics
  * in f32 and all sums in f32 (Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of
  * bfloat16"); elsewhere both types are the same. Token and class numbers are int32_t; statistics that leave the device
  * are double. Matrices are row-major; `rows x width` means `rows` rows of `width` elements without gaps unless a stride
- * is given. Arrays of one call must not overlap except where "in place" is said. Any alignment gives the same bits; 64
+ * is given. Arrays of one call must not overlap except where marked "in place". Any alignment gives the same bits; 64
  * bytes is fastest.
  *
  * ## Errors
  *
- * Kernels return nothing: they are queued in order, as on a stream, and the first thing that goes wrong is kept until
- * finish() tells it (results after a failure mean nothing). Sizes are the caller's to get right; token and class
- * numbers must be within bounds.
+ * Kernels return nothing: they are queued in order, as on a stream, and finish() returns the first failure. Results
+ * after a failure are undefined. The caller is responsible for sizes, and for token and class numbers within bounds.
  *
  * ## Same bits
  *
@@ -96,8 +94,8 @@ static inline size_t attention_row(const struct attention *shape)
 }
 
 /**
- * Rotary positions (Su et al. 2021, "RoFormer"), as Llama's public weights want them: of each head's elements i and
- * i + head_width / 2 the pair is turned by the angle position x base^(-2 i / head_width).
+ * Rotary positions (Su et al. 2021, "RoFormer"), as in Llama's public weights: the pair of each head's elements i and
+ * i + head_width / 2 is rotated by the angle position x base^(-2 i / head_width).
  *
  * The rows are positions first to first + sequence - 1 of each of `batch` sequences.
  */
@@ -105,23 +103,23 @@ struct rotary {
     size_t batch;
     size_t sequence;
     size_t first;
-    size_t heads;      /**< that are turned: the first ones of a row */
+    size_t heads;      /**< that are rotated: the first ones of a row */
     size_t head_width; /**< even */
     size_t stride;     /**< elements of a row */
     double base;
-    bool back; /**< turn the other way: the backward pass */
+    bool back; /**< rotate the other way: the backward pass */
 };
 
 /**
  * Dropout of rows between layers: each element is made 0 with probability `share`, and divided by 1 - share otherwise.
- * Which are dropped is told in training/tensor/dropout.h. Row i is position i mod sequence of sample number sample + i /
+ * training/tensor/dropout.h defines which. Row i is position i mod sequence of sample number sample + i /
  * sequence.
  */
 struct dropout {
     double share;    /**< 0 <= share < 1; taken to the nearest multiple of 2^-16 */
     uint64_t seed;   /**< of the run */
     uint64_t sample; /**< number of the first row's sample within the run */
-    uint16_t layer;  /**< number of the layer: each drops others */
+    uint16_t layer;  /**< number of the layer */
     size_t sequence; /**< rows of a sample; below 2^32 */
 };
 
@@ -131,7 +129,7 @@ struct adamw {
     double beta1;          /**< decay of the first moment */
     double beta2;          /**< decay of the second moment */
     double epsilon;        /**< added to the root of the second moment */
-    double weight_decay;   /**< decoupled: parameter x rate x weight_decay is taken away */
+    double weight_decay;   /**< decoupled: parameter x rate x weight_decay is subtracted */
     double correction1;    /**< 1 / (1 - beta1^step), steps numbered from 1 */
     double correction2;    /**< 1 / (1 - beta2^step) */
     double gradient_scale; /**< the gradient is multiplied by this first: averaging and clipping in one */
@@ -155,30 +153,27 @@ struct device {
     int threads;           /**< compute threads of one kernel */
     const char *kernels;   /**< name of the kernel set ("avx512") */
 
-    /** Floating-point operations a second that the device's threads do, each with a core to itself, in fused
-     * multiply-adds of activations that wait for nothing: what no kernel can exceed. Takes some tens of milliseconds.
-     */
+    /** Peak floating-point operations per second of the device's threads, each on its own core: independent fused
+     * multiply-adds of activations. Takes some tens of milliseconds. */
     double (*peak)(struct device *device);
 
-    /* ---- life and memory
-     * --------------------------------------------------------------------------------------------- */
+    /* ---- opening and memory ---- */
 
     /** Free the device and everything it keeps. */
     void (*close)(struct device *device);
-    /** Wait for all kernels; returns the first failure since the last finish(), and forgets it. */
+    /** Wait for all kernels; returns the first failure since the last finish(), and clears it. */
     weft_status (*finish)(struct device *device, struct error *error);
     /** `bytes` of zeroed memory (touched, aligned to 64 bytes) that kernels can use; NULL with a message on failure.
      */
     void *(*allocate)(struct device *device, size_t bytes, const char *what, struct error *error);
-    /** Give back what allocate() returned; NULL is allowed. */
+    /** Free memory of allocate(); NULL is allowed. */
     void (*release)(struct device *device, void *memory);
     /** Copy `bytes` from host memory to the device's, or the other way, or within the device; complete on return. */
     void (*write)(struct device *device, void *to, const void *from_host, size_t bytes);
     void (*read)(struct device *device, void *to_host, const void *from, size_t bytes);
     void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
 
-    /* ---- vectors, elementwise
-     * ---------------------------------------------------------------------------------------- */
+    /* ---- vectors, elementwise ---- */
 
     /** x = value. */
     void (*fill)(struct device *device, size_t count, double value, void *x);
@@ -189,23 +184,23 @@ struct device {
     /** x = dropped(x), of `rows` rows of `width` elements, which is at most 2^19; in place. */
     void (*dropout)(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x);
     /** out [a] = dropped(x), rounded: the gradient of the branch below. */
-    void (*dropout_narrow)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
-                           const void *x, void *out);
+    void (*dropout_to_activations)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                                   const void *x, void *out);
     /** y = x + dropped(branch [a]); y may be x. */
     void (*dropout_add_branch)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
                                const void *x, const void *branch, void *y);
     /** out [a] = x, rounded. */
-    void (*narrow)(struct device *device, size_t count, const void *x, void *out);
+    void (*to_activations)(struct device *device, size_t count, const void *x, void *out);
     /** out = x [a]. */
-    void (*widen)(struct device *device, size_t count, const void *x, void *out);
+    void (*from_activations)(struct device *device, size_t count, const void *x, void *out);
     /** x = x factor. */
     void (*scale)(struct device *device, size_t count, double factor, void *x);
     /** out [a] = gelu(x [a]), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
     void (*gelu_forward)(struct device *device, size_t count, const void *x, void *out);
-    /** One optimizer step on `count` elements, with the given step's constants; unless it is NULL, narrowed [a]
+    /** One optimizer step on `count` elements, with the given step's constants; unless it is NULL, as_activations [a]
      * receives the new parameters, rounded. */
     void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
-                  const void *gradients, void *first_moments, void *second_moments, void *narrowed);
+                  const void *gradients, void *first_moments, void *second_moments, void *as_activations);
 
     /** gradients = the direction of AdamW's step with weight_decay times the parameters added; moments as in adamw().
      */
@@ -216,8 +211,7 @@ struct device {
     /** out = a x + b y; out may be x or y. */
     void (*combine)(struct device *device, size_t count, double a, const void *x, double b, const void *y, void *out);
 
-    /* ---- sums
-     * -------------------------------------------------------------------------------------------------------- */
+    /* ---- sums ---- */
 
     /**
      * sums[i] = sum of squares of block i of DEVICE_SQUARES_BLOCK elements (the last may be shorter), in double, each
@@ -227,8 +221,7 @@ struct device {
     /** out[j] = sum over rows of x[i][j] [a]. */
     void (*column_sums)(struct device *device, size_t rows, size_t width, const void *x, void *out);
 
-    /* ---- layers
-     * ------------------------------------------------------------------------------------------------------ */
+    /* ---- layers ---- */
 
     void (*matmul)(struct device *device, const struct matmul *arguments);
 
@@ -271,7 +264,7 @@ struct device {
     void (*swiglu_backward)(struct device *device, size_t rows, size_t width, const void *gate_up,
                             const void *gradient_out, void *gradient_gate_up);
 
-    /** Turn the queries and keys in x [a], in place. */
+    /** Rotate the queries and keys in x [a], in place. */
     void (*rotary)(struct device *device, const struct rotary *shape, void *x);
 
     /**
@@ -304,7 +297,7 @@ struct device {
                           double smoothing, double scale, void *logits, double *losses);
 };
 
-/** The devices there are: "cpu", "reference", "reference-f32". Ends with NULL. */
+/** The names of the devices: "cpu", "reference", "reference-f32". Ends with NULL. */
 extern const char *const device_names[];
 
 /**

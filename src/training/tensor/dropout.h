@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Which elements dropout takes away (Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
+ * Which elements dropout drops (Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
  * overfitting"): a function of the seed, the sample's number within the run, the layer's number, the position and the
- * column. So an element is dropped or not whichever rank, thread or micro-batch computes it, and a backward pass makes
- * the mask anew instead of keeping it.
+ * column. So the mask is the same on any rank, thread or micro-batch, and a backward pass recomputes it.
  *
  * The numbers are those of Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2,
- * 3"), a block cipher of a counter: 128 bits for each, of which every 16 decide about an element. So the share that is
- * dropped is a multiple of 2^-16, the nearest to what is asked for, and what stays is divided by exactly what the rest
- * is.
+ * 3"), a block cipher of a counter: 128 bits for each counter, 16 bits per element. So the dropped share is the multiple
+ * of 2^-16 that is nearest to the requested one, and the remaining elements are divided by exactly one minus it.
  *
  * The columns of a row are taken 128 at a time: of these, columns c, c + 16, ... c + 112 (c below 16) are the eight
  * numbers of one counter, low halves of a word first. In this order registers of any width up to 16 need no shuffling.
@@ -18,7 +16,7 @@
 
 #include "training/tensor/device.h"
 
-#define DROPOUT_CHUNK    128 /* columns that are decided together */
+#define DROPOUT_CHUNK    128 /* columns computed together */
 #define DROPOUT_COUNTERS 16  /* for them */
 #define DROPOUT_NUMBERS  8   /* of a counter */
 
@@ -41,14 +39,14 @@ static inline void philox(uint32_t key0, uint32_t key1, uint32_t counter[4])
     }
 }
 
-/** Of 65536, how many numbers drop an element: those below this. */
+/** Numbers below this, out of 65536, drop an element. */
 static inline uint32_t dropout_threshold(const struct dropout *dropout)
 {
     const uint32_t threshold = (uint32_t)(dropout->share * 65536 + 0.5);
     return threshold < 65536 ? threshold : 65535;
 }
 
-/** What an element that stays is multiplied by. */
+/** The factor of the elements that are kept. */
 static inline double dropout_factor(const struct dropout *dropout)
 {
     return 65536.0 / (65536.0 - dropout_threshold(dropout));
@@ -72,7 +70,7 @@ static inline uint32_t dropout_place(const struct dropout *dropout, size_t numbe
     return (uint32_t)dropout->layer << 16 | (uint32_t)number;
 }
 
-/** Whether the element at this row and column stays. */
+/** Whether the element at this row and column is kept. */
 static inline bool dropout_keeps(const struct dropout *dropout, size_t row, size_t column)
 {
     const size_t within = column % DROPOUT_CHUNK, number = within / DROPOUT_COUNTERS;

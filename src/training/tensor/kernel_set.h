@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Kernel sets: the instruction sets that kernels are made for, each higher one a superset of the one below.
+ * Kernel sets: the instruction sets that kernels are compiled for, each one a superset of the one below.
  *
  * The set decides bits. Wider registers divide a sum into more parts, a fused multiply-add rounds once instead of
- * twice, and oneDNN cuts products differently for each set. Ranks that are to get the same bits must therefore use the
- * same one, which may be below what some of their processors have: see training/parallel/agreement.h.
+ * twice, and oneDNN cuts products differently for each set. Ranks that need the same bits must therefore use the
+ * same set, which may be lower than that of some processors: see training/parallel/agreement.h.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNEL_SET_H
 #define WEFT_TRAINING_TENSOR_KERNEL_SET_H
@@ -12,9 +12,9 @@
 #include <weft/weft.h>
 
 enum kernel_set {
-    KERNEL_SET_BASELINE,   /**< what the compiler targets by itself; x86-64: SSE2, and SSE4.1 in oneDNN */
+    KERNEL_SET_BASELINE,   /**< the compiler's default target; x86-64: SSE2, and SSE4.1 in oneDNN */
     KERNEL_SET_AVX2,       /**< with fused multiply-add */
-    KERNEL_SET_AVX512,     /**< F, BW, CD, DQ and VL; the highest that f32 makes use of */
+    KERNEL_SET_AVX512,     /**< F, BW, CD, DQ and VL; the highest that f32 uses */
     KERNEL_SET_AVX512BF16, /**< with VNNI, and products of bf16 */
     KERNEL_SET_AMX,        /**< with tiles of bf16 */
     KERNEL_SETS
@@ -23,7 +23,7 @@ enum kernel_set {
 /** "baseline", "avx2", "avx512", "avx512bf16", "amx"; ends with NULL. */
 extern const char *const kernel_set_names[KERNEL_SETS + 1];
 
-/** The highest set of which kernels for `activations` (WEFT_F32 or WEFT_BF16) make use. */
+/** The highest set that kernels for `activations` (WEFT_F32 or WEFT_BF16) use. */
 static inline enum kernel_set kernel_set_highest(weft_type activations)
 {
     return activations == WEFT_BF16 ? KERNEL_SET_AMX : KERNEL_SET_AVX512;
@@ -31,8 +31,8 @@ static inline enum kernel_set kernel_set_highest(weft_type activations)
 
 /**
  * The highest set that this process can use for `activations`: that of its processor, or below where oneDNN's variable
- * ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) says so. Weft's own kernels follow it, too, so that one variable makes a
- * processor behave as an older one.
+ * ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) says so. Weft's own kernels respect it too, so that one variable makes a
+ * processor behave like an older one.
  */
 enum kernel_set kernel_set_best(weft_type activations);
 

@@ -13,39 +13,9 @@ struct profiled {
 };
 
 const char *const profiled_names[PROFILED_KERNELS] = {
-    [PROFILED_WRITE] = "write",
-    [PROFILED_READ] = "read",
-    [PROFILED_COPY] = "copy",
-    [PROFILED_FILL] = "fill",
-    [PROFILED_ADD] = "add",
-    [PROFILED_ADD_BRANCH] = "add branch",
-    [PROFILED_DROPOUT] = "dropout",
-    [PROFILED_DROPOUT_NARROW] = "dropout, narrow",
-    [PROFILED_DROPOUT_ADD_BRANCH] = "dropout, add branch",
-    [PROFILED_NARROW] = "narrow",
-    [PROFILED_WIDEN] = "widen",
-    [PROFILED_SCALE] = "scale",
-    [PROFILED_GELU_FORWARD] = "gelu, forward",
-    [PROFILED_ADAMW] = "adamw",
-    [PROFILED_ADAMW_DIRECTION] = "adamw direction",
-    [PROFILED_SGD] = "sgd",
-    [PROFILED_COMBINE] = "combine",
-    [PROFILED_SUM_OF_SQUARES] = "sum of squares",
-    [PROFILED_COLUMN_SUMS] = "column sums",
-    [PROFILED_MATMUL] = "matrix product",
-    [PROFILED_LAYER_NORM_FORWARD] = "layer norm, forward",
-    [PROFILED_LAYER_NORM_BACKWARD] = "layer norm, backward",
-    [PROFILED_RMS_NORM_FORWARD] = "rms norm, forward",
-    [PROFILED_RMS_NORM_BACKWARD] = "rms norm, backward",
-    [PROFILED_GELU_BACKWARD] = "gelu, backward",
-    [PROFILED_SWIGLU_FORWARD] = "swiglu, forward",
-    [PROFILED_SWIGLU_BACKWARD] = "swiglu, backward",
-    [PROFILED_ROTARY] = "rotary",
-    [PROFILED_ATTENTION_FORWARD] = "attention, forward",
-    [PROFILED_ATTENTION_BACKWARD] = "attention, backward",
-    [PROFILED_EMBEDDING_FORWARD] = "embedding, forward",
-    [PROFILED_EMBEDDING_BACKWARD] = "embedding, backward",
-    [PROFILED_CROSS_ENTROPY] = "cross-entropy",
+#define PROFILED_NAME(constant, member, name) name,
+    PROFILED_LIST(PROFILED_NAME)
+#undef PROFILED_NAME
 };
 
 static struct profiled *profiled_of(struct device *device)
@@ -58,7 +28,7 @@ const struct profiled_count *profiled_counts(const struct device *device)
     return ((const struct profiled *)device)->counts;
 }
 
-/* A kernel under way. */
+/* A running kernel. */
 struct profiled_call {
     struct profiled *profiled;
     struct device *inner;
@@ -72,7 +42,7 @@ static struct profiled_call profiled_begin(struct device *device, enum profiled_
     return (struct profiled_call){profiled, profiled->inner, &profiled->counts[kernel], clock_now()};
 }
 
-/* The first failure is kept until finish(), as every device does; the inner one has forgotten it. */
+/* Keep the first failure until finish(), as every device does; the inner one has forgotten it. */
 static void profiled_end(const struct profiled_call *call, double flops, double bytes)
 {
     call->inner->finish(call->inner, &call->profiled->failure);
@@ -93,7 +63,7 @@ static double activations(const struct device *device, size_t count)
     return (double)(count * weft_type_size(device->activations));
 }
 
-/* ---- life and memory: not measured ---- */
+/* ---- opening and memory: not measured ---- */
 
 static double profiled_peak(struct device *device)
 {
@@ -131,7 +101,7 @@ static void profiled_release(struct device *device, void *memory)
     inner->release(inner, memory);
 }
 
-/* ---- kernels whose work is in their shape ---- */
+/* ---- kernels that are limited by arithmetic ---- */
 
 static void profiled_matmul(struct device *device, const struct matmul *arguments)
 {
@@ -179,239 +149,122 @@ static void profiled_attention_backward(struct device *device, const struct atte
         2 * activations(device, attention_rows(shape) * (attention_row(shape) + shape->heads * shape->head_width)));
 }
 
-/* ---- kernels that move ---- */
+/* ---- kernels that are limited by memory ---- */
 
-static void profiled_write(struct device *device, void *to, const void *from_host, size_t bytes)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_WRITE);
-    call.inner->write(call.inner, to, from_host, bytes);
-    profiled_end(&call, 0, 2 * (double)bytes);
-}
+/* profiled_MEMBER() with these parameters: pass the arguments on, and count the bytes. */
+#define PROFILE_MOVE(constant, member, parameters, arguments, bytes)                                                   \
+    static void profiled_##member parameters                                                                           \
+    {                                                                                                                  \
+        const struct profiled_call call = profiled_begin(device, PROFILED_##constant);                                 \
+        call.inner->member arguments;                                                                                  \
+        profiled_end(&call, 0, bytes);                                                                                 \
+    }
 
-static void profiled_read(struct device *device, void *to_host, const void *from, size_t bytes)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_READ);
-    call.inner->read(call.inner, to_host, from, bytes);
-    profiled_end(&call, 0, 2 * (double)bytes);
-}
+PROFILE_MOVE(WRITE, write, (struct device * device, void *to, const void *from_host, size_t bytes),
+             (call.inner, to, from_host, bytes), 2 * (double)bytes)
+PROFILE_MOVE(READ, read, (struct device * device, void *to_host, const void *from, size_t bytes),
+             (call.inner, to_host, from, bytes), 2 * (double)bytes)
+PROFILE_MOVE(COPY, copy, (struct device * device, void *to, const void *from, size_t bytes),
+             (call.inner, to, from, bytes), 2 * (double)bytes)
+PROFILE_MOVE(FILL, fill, (struct device * device, size_t count, double value, void *x), (call.inner, count, value, x),
+             elements(device, count))
+PROFILE_MOVE(ADD, add, (struct device * device, size_t count, const void *a, const void *b, void *out),
+             (call.inner, count, a, b, out), 3 * elements(device, count))
+PROFILE_MOVE(ADD_BRANCH, add_branch, (struct device * device, size_t count, const void *x, const void *branch, void *y),
+             (call.inner, count, x, branch, y), 2 * elements(device, count) + activations(device, count))
+PROFILE_MOVE(TO_ACTIVATIONS, to_activations, (struct device * device, size_t count, const void *x, void *out),
+             (call.inner, count, x, out), elements(device, count) + activations(device, count))
+PROFILE_MOVE(DROPOUT, dropout,
+             (struct device * device, const struct dropout *dropout, size_t rows, size_t width, void *x),
+             (call.inner, dropout, rows, width, x), 2 * elements(device, rows *width))
+PROFILE_MOVE(DROPOUT_TO_ACTIVATIONS, dropout_to_activations,
+             (struct device * device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
+              void *out),
+             (call.inner, dropout, rows, width, x, out),
+             elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(DROPOUT_ADD_BRANCH, dropout_add_branch,
+             (struct device * device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
+              const void *branch, void *y),
+             (call.inner, dropout, rows, width, x, branch, y),
+             2 * elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(FROM_ACTIVATIONS, from_activations, (struct device * device, size_t count, const void *x, void *out),
+             (call.inner, count, x, out), elements(device, count) + activations(device, count))
+PROFILE_MOVE(SCALE, scale, (struct device * device, size_t count, double factor, void *x),
+             (call.inner, count, factor, x), 2 * elements(device, count))
+PROFILE_MOVE(GELU_FORWARD, gelu_forward, (struct device * device, size_t count, const void *x, void *out),
+             (call.inner, count, x, out), 2 * activations(device, count))
+PROFILE_MOVE(ADAMW, adamw,
+             (struct device * device, const struct adamw *step, size_t count, void *parameters, const void *gradients,
+              void *first_moments, void *second_moments, void *as_activations),
+             (call.inner, step, count, parameters, gradients, first_moments, second_moments, as_activations),
+             7 * elements(device, count) + (as_activations ? activations(device, count) : 0))
+PROFILE_MOVE(ADAMW_DIRECTION, adamw_direction,
+             (struct device * device, const struct adamw *step, size_t count, const void *parameters, void *gradients,
+              void *first_moments, void *second_moments),
+             (call.inner, step, count, parameters, gradients, first_moments, second_moments),
+             7 * elements(device, count))
+PROFILE_MOVE(SGD, sgd,
+             (struct device * device, const struct sgd *step, size_t count, void *parameters, const void *gradients,
+              void *moments),
+             (call.inner, step, count, parameters, gradients, moments), 5 * elements(device, count))
+PROFILE_MOVE(COMBINE, combine,
+             (struct device * device, size_t count, double a, const void *x, double b, const void *y, void *out),
+             (call.inner, count, a, x, b, y, out), 3 * elements(device, count))
+PROFILE_MOVE(SUM_OF_SQUARES, sum_of_squares, (struct device * device, size_t count, const void *x, double *sums),
+             (call.inner, count, x, sums), elements(device, count))
+PROFILE_MOVE(COLUMN_SUMS, column_sums, (struct device * device, size_t rows, size_t width, const void *x, void *out),
+             (call.inner, rows, width, x, out), activations(device, rows *width))
+PROFILE_MOVE(LAYER_NORM_FORWARD, layer_norm_forward,
+             (struct device * device, size_t rows, size_t width, double epsilon, const void *x, const void *gain,
+              const void *bias, void *out, void *means, void *reciprocals),
+             (call.inner, rows, width, epsilon, x, gain, bias, out, means, reciprocals),
+             elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(LAYER_NORM_BACKWARD, layer_norm_backward,
+             (struct device * device, size_t rows, size_t width, const void *gradient_out, const void *x,
+              const void *gain, const void *means, const void *reciprocals, bool accumulate, void *gradient_x,
+              void *gradient_gain, void *gradient_bias),
+             (call.inner, rows, width, gradient_out, x, gain, means, reciprocals, accumulate, gradient_x, gradient_gain,
+              gradient_bias),
+             (accumulate ? 3 : 2) * elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(RMS_NORM_FORWARD, rms_norm_forward,
+             (struct device * device, size_t rows, size_t width, double epsilon, const void *x, const void *gain,
+              void *out, void *reciprocals),
+             (call.inner, rows, width, epsilon, x, gain, out, reciprocals),
+             elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(RMS_NORM_BACKWARD, rms_norm_backward,
+             (struct device * device, size_t rows, size_t width, const void *gradient_out, const void *x,
+              const void *gain, const void *reciprocals, bool accumulate, void *gradient_x, void *gradient_gain),
+             (call.inner, rows, width, gradient_out, x, gain, reciprocals, accumulate, gradient_x, gradient_gain),
+             (accumulate ? 3 : 2) * elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(GELU_BACKWARD, gelu_backward,
+             (struct device * device, size_t rows, size_t width, const void *x, void *gradient, void *gradient_bias),
+             (call.inner, rows, width, x, gradient, gradient_bias), 3 * activations(device, rows *width))
+PROFILE_MOVE(SWIGLU_FORWARD, swiglu_forward,
+             (struct device * device, size_t rows, size_t width, const void *gate_up, void *out),
+             (call.inner, rows, width, gate_up, out), 3 * activations(device, rows *width))
+PROFILE_MOVE(SWIGLU_BACKWARD, swiglu_backward,
+             (struct device * device, size_t rows, size_t width, const void *gate_up, const void *gradient_out,
+              void *gradient_gate_up),
+             (call.inner, rows, width, gate_up, gradient_out, gradient_gate_up), 5 * activations(device, rows *width))
+PROFILE_MOVE(ROTARY, rotary, (struct device * device, const struct rotary *shape, void *x), (call.inner, shape, x),
+             2 * activations(device, shape->batch * shape->sequence * shape->heads * shape->head_width))
+PROFILE_MOVE(EMBEDDING_FORWARD, embedding_forward,
+             (struct device * device, size_t batch, size_t sequence, size_t width, size_t first_position,
+              const int32_t *tokens, const void *table, const void *positions, void *out),
+             (call.inner, batch, sequence, width, first_position, tokens, table, positions, out),
+             (positions ? 3 : 2) * elements(device, batch *sequence *width))
+PROFILE_MOVE(EMBEDDING_BACKWARD, embedding_backward,
+             (struct device * device, size_t batch, size_t sequence, size_t width, const int32_t *tokens,
+              const void *gradient_out, void *gradient_table, void *gradient_positions),
+             (call.inner, batch, sequence, width, tokens, gradient_out, gradient_table, gradient_positions),
+             (gradient_positions ? 4 : 3) * elements(device, batch *sequence *width))
+PROFILE_MOVE(CROSS_ENTROPY, cross_entropy,
+             (struct device * device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
+              double smoothing, double scale, void *logits, double *losses),
+             (call.inner, rows, classes, stride, targets, smoothing, scale, logits, losses),
+             (scale != 0 ? 2 : 1) * activations(device, rows *classes))
 
-static void profiled_copy(struct device *device, void *to, const void *from, size_t bytes)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_COPY);
-    call.inner->copy(call.inner, to, from, bytes);
-    profiled_end(&call, 0, 2 * (double)bytes);
-}
-
-static void profiled_fill(struct device *device, size_t count, double value, void *x)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_FILL);
-    call.inner->fill(call.inner, count, value, x);
-    profiled_end(&call, 0, elements(device, count));
-}
-
-static void profiled_add(struct device *device, size_t count, const void *a, const void *b, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ADD);
-    call.inner->add(call.inner, count, a, b, out);
-    profiled_end(&call, 0, 3 * elements(device, count));
-}
-
-static void profiled_add_branch(struct device *device, size_t count, const void *x, const void *branch, void *y)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ADD_BRANCH);
-    call.inner->add_branch(call.inner, count, x, branch, y);
-    profiled_end(&call, 0, 2 * elements(device, count) + activations(device, count));
-}
-
-static void profiled_narrow(struct device *device, size_t count, const void *x, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_NARROW);
-    call.inner->narrow(call.inner, count, x, out);
-    profiled_end(&call, 0, elements(device, count) + activations(device, count));
-}
-
-static void profiled_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_DROPOUT);
-    call.inner->dropout(call.inner, dropout, rows, width, x);
-    profiled_end(&call, 0, 2 * elements(device, rows * width));
-}
-
-static void profiled_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
-                                    const void *x, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_DROPOUT_NARROW);
-    call.inner->dropout_narrow(call.inner, dropout, rows, width, x, out);
-    profiled_end(&call, 0, elements(device, rows * width) + activations(device, rows * width));
-}
-
-static void profiled_dropout_add_branch(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
-                                        const void *x, const void *branch, void *y)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_DROPOUT_ADD_BRANCH);
-    call.inner->dropout_add_branch(call.inner, dropout, rows, width, x, branch, y);
-    profiled_end(&call, 0, 2 * elements(device, rows * width) + activations(device, rows * width));
-}
-
-static void profiled_widen(struct device *device, size_t count, const void *x, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_WIDEN);
-    call.inner->widen(call.inner, count, x, out);
-    profiled_end(&call, 0, elements(device, count) + activations(device, count));
-}
-
-static void profiled_scale(struct device *device, size_t count, double factor, void *x)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_SCALE);
-    call.inner->scale(call.inner, count, factor, x);
-    profiled_end(&call, 0, 2 * elements(device, count));
-}
-
-static void profiled_gelu_forward(struct device *device, size_t count, const void *x, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_GELU_FORWARD);
-    call.inner->gelu_forward(call.inner, count, x, out);
-    profiled_end(&call, 0, 2 * activations(device, count));
-}
-
-static void profiled_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
-                           const void *gradients, void *first_moments, void *second_moments, void *narrowed)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ADAMW);
-    call.inner->adamw(call.inner, step, count, parameters, gradients, first_moments, second_moments, narrowed);
-    profiled_end(&call, 0, 7 * elements(device, count) + (narrowed ? activations(device, count) : 0));
-}
-
-static void profiled_adamw_direction(struct device *device, const struct adamw *step, size_t count,
-                                     const void *parameters, void *gradients, void *first_moments, void *second_moments)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ADAMW_DIRECTION);
-    call.inner->adamw_direction(call.inner, step, count, parameters, gradients, first_moments, second_moments);
-    profiled_end(&call, 0, 7 * elements(device, count));
-}
-
-static void profiled_sgd(struct device *device, const struct sgd *step, size_t count, void *parameters,
-                         const void *gradients, void *moments)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_SGD);
-    call.inner->sgd(call.inner, step, count, parameters, gradients, moments);
-    profiled_end(&call, 0, 5 * elements(device, count));
-}
-
-static void profiled_combine(struct device *device, size_t count, double a, const void *x, double b, const void *y,
-                             void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_COMBINE);
-    call.inner->combine(call.inner, count, a, x, b, y, out);
-    profiled_end(&call, 0, 3 * elements(device, count));
-}
-
-static void profiled_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_SUM_OF_SQUARES);
-    call.inner->sum_of_squares(call.inner, count, x, sums);
-    profiled_end(&call, 0, elements(device, count));
-}
-
-static void profiled_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_COLUMN_SUMS);
-    call.inner->column_sums(call.inner, rows, width, x, out);
-    profiled_end(&call, 0, activations(device, rows * width));
-}
-
-static void profiled_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
-                                        const void *gain, const void *bias, void *out, void *means, void *reciprocals)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_LAYER_NORM_FORWARD);
-    call.inner->layer_norm_forward(call.inner, rows, width, epsilon, x, gain, bias, out, means, reciprocals);
-    profiled_end(&call, 0, elements(device, rows * width) + activations(device, rows * width));
-}
-
-static void profiled_layer_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
-                                         const void *x, const void *gain, const void *means, const void *reciprocals,
-                                         bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_LAYER_NORM_BACKWARD);
-    call.inner->layer_norm_backward(call.inner, rows, width, gradient_out, x, gain, means, reciprocals, accumulate,
-                                    gradient_x, gradient_gain, gradient_bias);
-    profiled_end(&call, 0, (accumulate ? 3 : 2) * elements(device, rows * width) + activations(device, rows * width));
-}
-
-static void profiled_rms_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
-                                      const void *gain, void *out, void *reciprocals)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_RMS_NORM_FORWARD);
-    call.inner->rms_norm_forward(call.inner, rows, width, epsilon, x, gain, out, reciprocals);
-    profiled_end(&call, 0, elements(device, rows * width) + activations(device, rows * width));
-}
-
-static void profiled_rms_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
-                                       const void *x, const void *gain, const void *reciprocals, bool accumulate,
-                                       void *gradient_x, void *gradient_gain)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_RMS_NORM_BACKWARD);
-    call.inner->rms_norm_backward(call.inner, rows, width, gradient_out, x, gain, reciprocals, accumulate, gradient_x,
-                                  gradient_gain);
-    profiled_end(&call, 0, (accumulate ? 3 : 2) * elements(device, rows * width) + activations(device, rows * width));
-}
-
-static void profiled_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
-                                   void *gradient_bias)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_GELU_BACKWARD);
-    call.inner->gelu_backward(call.inner, rows, width, x, gradient, gradient_bias);
-    profiled_end(&call, 0, 3 * activations(device, rows * width));
-}
-
-static void profiled_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_SWIGLU_FORWARD);
-    call.inner->swiglu_forward(call.inner, rows, width, gate_up, out);
-    profiled_end(&call, 0, 3 * activations(device, rows * width));
-}
-
-static void profiled_swiglu_backward(struct device *device, size_t rows, size_t width, const void *gate_up,
-                                     const void *gradient_out, void *gradient_gate_up)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_SWIGLU_BACKWARD);
-    call.inner->swiglu_backward(call.inner, rows, width, gate_up, gradient_out, gradient_gate_up);
-    profiled_end(&call, 0, 5 * activations(device, rows * width));
-}
-
-static void profiled_rotary(struct device *device, const struct rotary *shape, void *x)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ROTARY);
-    call.inner->rotary(call.inner, shape, x);
-    profiled_end(&call, 0, 2 * activations(device, shape->batch * shape->sequence * shape->heads * shape->head_width));
-}
-
-static void profiled_embedding_forward(struct device *device, size_t batch, size_t sequence, size_t width,
-                                       size_t first_position, const int32_t *tokens, const void *table,
-                                       const void *positions, void *out)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_EMBEDDING_FORWARD);
-    call.inner->embedding_forward(call.inner, batch, sequence, width, first_position, tokens, table, positions, out);
-    profiled_end(&call, 0, (positions ? 3 : 2) * elements(device, batch * sequence * width));
-}
-
-static void profiled_embedding_backward(struct device *device, size_t batch, size_t sequence, size_t width,
-                                        const int32_t *tokens, const void *gradient_out, void *gradient_table,
-                                        void *gradient_positions)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_EMBEDDING_BACKWARD);
-    call.inner->embedding_backward(call.inner, batch, sequence, width, tokens, gradient_out, gradient_table,
-                                   gradient_positions);
-    profiled_end(&call, 0, (gradient_positions ? 4 : 3) * elements(device, batch * sequence * width));
-}
-
-static void profiled_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride,
-                                   const int32_t *targets, double smoothing, double scale, void *logits, double *losses)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_CROSS_ENTROPY);
-    call.inner->cross_entropy(call.inner, rows, classes, stride, targets, smoothing, scale, logits, losses);
-    profiled_end(&call, 0, (scale != 0 ? 2 : 1) * activations(device, rows * classes));
-}
+/* ---- opening ---- */
 
 weft_status profiled_wrap(struct device **device, struct error *error)
 {
@@ -420,50 +273,19 @@ weft_status profiled_wrap(struct device **device, struct error *error)
     if (!profiled)
         return error_memory(error, sizeof *profiled, "a measuring device");
     profiled->inner = inner;
-    profiled->device = (struct device){
-        .name = inner->name,
-        .type = inner->type,
-        .activations = inner->activations,
-        .threads = inner->threads,
-        .kernels = inner->kernels,
-        .peak = profiled_peak,
-        .close = profiled_close,
-        .finish = profiled_finish,
-        .allocate = profiled_allocate,
-        .release = profiled_release,
-        .write = profiled_write,
-        .read = profiled_read,
-        .copy = profiled_copy,
-        .fill = profiled_fill,
-        .add = profiled_add,
-        .add_branch = profiled_add_branch,
-        .dropout = profiled_dropout,
-        .dropout_narrow = profiled_dropout_narrow,
-        .dropout_add_branch = profiled_dropout_add_branch,
-        .narrow = profiled_narrow,
-        .widen = profiled_widen,
-        .scale = profiled_scale,
-        .gelu_forward = profiled_gelu_forward,
-        .adamw = profiled_adamw,
-        .adamw_direction = profiled_adamw_direction,
-        .sgd = profiled_sgd,
-        .combine = profiled_combine,
-        .sum_of_squares = profiled_sum_of_squares,
-        .column_sums = profiled_column_sums,
-        .matmul = profiled_matmul,
-        .layer_norm_forward = profiled_layer_norm_forward,
-        .layer_norm_backward = profiled_layer_norm_backward,
-        .rms_norm_forward = profiled_rms_norm_forward,
-        .rms_norm_backward = profiled_rms_norm_backward,
-        .gelu_backward = profiled_gelu_backward,
-        .swiglu_forward = profiled_swiglu_forward,
-        .swiglu_backward = profiled_swiglu_backward,
-        .rotary = profiled_rotary,
-        .attention_forward = profiled_attention_forward,
-        .attention_backward = profiled_attention_backward,
-        .embedding_forward = profiled_embedding_forward,
-        .embedding_backward = profiled_embedding_backward,
-        .cross_entropy = profiled_cross_entropy,
+    profiled->device = (struct device){.name = inner->name,
+                                       .type = inner->type,
+                                       .activations = inner->activations,
+                                       .threads = inner->threads,
+                                       .kernels = inner->kernels,
+                                       .peak = profiled_peak,
+                                       .close = profiled_close,
+                                       .finish = profiled_finish,
+                                       .allocate = profiled_allocate,
+                                       .release = profiled_release,
+#define PROFILED_MEMBER(constant, member, name) .member = profiled_##member,
+                                       PROFILED_LIST(PROFILED_MEMBER)
+#undef PROFILED_MEMBER
     };
     *device = &profiled->device;
     return WEFT_OK;

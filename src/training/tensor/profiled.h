@@ -1,69 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A device that measures: it passes every kernel on to another device, and counts how often each was called, how long
- * it took, and how much it computed and moved. Results are the other device's, bit for bit.
+ * A device that measures: it passes every kernel on to another device, and counts its calls, time, operations and bytes.
+ * Results are the other device's, bit for bit.
  *
- * Each kernel is waited for before its time is taken, so that on a device which computes behind the caller's back
- * kernels no longer overlap. Costs two looks at the clock a kernel. Belongs to one thread at a time, as devices do.
+ * It waits for each kernel to finish, so kernels of an asynchronous device do not overlap. The cost is two clock readings
+ * per kernel. Belongs to one thread at a time, as devices do.
  */
 #ifndef WEFT_TRAINING_TENSOR_PROFILED_H
 #define WEFT_TRAINING_TENSOR_PROFILED_H
 
 #include "training/tensor/device.h"
 
-/** The functions of struct device that compute or move. */
+/** The functions of struct device that compute or move data: constant, member, name for users. */
+#define PROFILED_LIST(X)                                                                                               \
+    X(WRITE, write, "write")                                                                                           \
+    X(READ, read, "read")                                                                                              \
+    X(COPY, copy, "copy")                                                                                              \
+    X(FILL, fill, "fill")                                                                                              \
+    X(ADD, add, "add")                                                                                                 \
+    X(ADD_BRANCH, add_branch, "add branch")                                                                            \
+    X(DROPOUT, dropout, "dropout")                                                                                     \
+    X(DROPOUT_TO_ACTIVATIONS, dropout_to_activations, "dropout, cast")                                                 \
+    X(DROPOUT_ADD_BRANCH, dropout_add_branch, "dropout, add branch")                                                   \
+    X(TO_ACTIVATIONS, to_activations, "cast to activations")                                                           \
+    X(FROM_ACTIVATIONS, from_activations, "cast from activations")                                                     \
+    X(SCALE, scale, "scale")                                                                                           \
+    X(GELU_FORWARD, gelu_forward, "gelu, forward")                                                                     \
+    X(ADAMW, adamw, "adamw")                                                                                           \
+    X(ADAMW_DIRECTION, adamw_direction, "adamw direction")                                                             \
+    X(SGD, sgd, "sgd")                                                                                                 \
+    X(COMBINE, combine, "combine")                                                                                     \
+    X(SUM_OF_SQUARES, sum_of_squares, "sum of squares")                                                                \
+    X(COLUMN_SUMS, column_sums, "column sums")                                                                         \
+    X(MATMUL, matmul, "matrix product")                                                                                \
+    X(LAYER_NORM_FORWARD, layer_norm_forward, "layer norm, forward")                                                   \
+    X(LAYER_NORM_BACKWARD, layer_norm_backward, "layer norm, backward")                                                \
+    X(RMS_NORM_FORWARD, rms_norm_forward, "rms norm, forward")                                                         \
+    X(RMS_NORM_BACKWARD, rms_norm_backward, "rms norm, backward")                                                      \
+    X(GELU_BACKWARD, gelu_backward, "gelu, backward")                                                                  \
+    X(SWIGLU_FORWARD, swiglu_forward, "swiglu, forward")                                                               \
+    X(SWIGLU_BACKWARD, swiglu_backward, "swiglu, backward")                                                            \
+    X(ROTARY, rotary, "rotary")                                                                                        \
+    X(ATTENTION_FORWARD, attention_forward, "attention, forward")                                                      \
+    X(ATTENTION_BACKWARD, attention_backward, "attention, backward")                                                   \
+    X(EMBEDDING_FORWARD, embedding_forward, "embedding, forward")                                                      \
+    X(EMBEDDING_BACKWARD, embedding_backward, "embedding, backward")                                                   \
+    X(CROSS_ENTROPY, cross_entropy, "cross-entropy")
+
 enum profiled_kernel {
-    PROFILED_WRITE,
-    PROFILED_READ,
-    PROFILED_COPY,
-    PROFILED_FILL,
-    PROFILED_ADD,
-    PROFILED_ADD_BRANCH,
-    PROFILED_DROPOUT,
-    PROFILED_DROPOUT_NARROW,
-    PROFILED_DROPOUT_ADD_BRANCH,
-    PROFILED_NARROW,
-    PROFILED_WIDEN,
-    PROFILED_SCALE,
-    PROFILED_GELU_FORWARD,
-    PROFILED_ADAMW,
-    PROFILED_ADAMW_DIRECTION,
-    PROFILED_SGD,
-    PROFILED_COMBINE,
-    PROFILED_SUM_OF_SQUARES,
-    PROFILED_COLUMN_SUMS,
-    PROFILED_MATMUL,
-    PROFILED_LAYER_NORM_FORWARD,
-    PROFILED_LAYER_NORM_BACKWARD,
-    PROFILED_RMS_NORM_FORWARD,
-    PROFILED_RMS_NORM_BACKWARD,
-    PROFILED_GELU_BACKWARD,
-    PROFILED_SWIGLU_FORWARD,
-    PROFILED_SWIGLU_BACKWARD,
-    PROFILED_ROTARY,
-    PROFILED_ATTENTION_FORWARD,
-    PROFILED_ATTENTION_BACKWARD,
-    PROFILED_EMBEDDING_FORWARD,
-    PROFILED_EMBEDDING_BACKWARD,
-    PROFILED_CROSS_ENTROPY,
-    PROFILED_KERNELS,
+#define PROFILED_CONSTANT(constant, member, name) PROFILED_##constant,
+    PROFILED_LIST(PROFILED_CONSTANT)
+#undef PROFILED_CONSTANT
+        PROFILED_KERNELS
 };
 
 /** "layer norm, backward". */
 extern const char *const profiled_names[PROFILED_KERNELS];
 
-/** Of one kernel, since the device was opened. */
+/** The counts of one kernel since the device was opened. */
 struct profiled_count {
     uint64_t calls;
     double seconds;
-    double flops; /**< of matrix products and attention, as many as were computed: above a causal diagonal none are */
-    double bytes; /**< read and written, each array once: what a cache that holds nothing would have to move */
+    double flops; /**< of matrix products and attention; masked scores are not counted */
+    double bytes; /**< read and written, each array once: the traffic without a cache */
 };
 
-/** Put a measuring device around *device, which it owns from then on: closing it closes both. */
+/** Replace *device by a measuring device around it, which owns it: closing it closes both. */
 weft_status profiled_wrap(struct device **device, struct error *error);
 
-/** The counts of a device that profiled_wrap() has made: PROFILED_KERNELS of them, which grow. */
+/** The counts of a device from profiled_wrap(), PROFILED_KERNELS of them, updated by every call. */
 const struct profiled_count *profiled_counts(const struct device *device);
 
 #endif

@@ -68,7 +68,7 @@ static double of_half(uint64_t bits)
 {
     const uint16_t half = (uint16_t)bits;
     float value;
-    convert_widen(WEFT_F16, 1, &half, &value);
+    convert_to_f32(WEFT_F16, 1, &half, &value);
     return (double)value;
 }
 

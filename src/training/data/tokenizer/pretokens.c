@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unicode's White_Space. PCRE2's own \s has U+180E too, which is none since Unicode 6.3. */
+/* Unicode's White_Space. PCRE2's own \s includes U+180E, which Unicode dropped in 6.3. */
 #define SPACES "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define PATTERN                                                                                                        \
     "'(?:[stmd]|re|ve|ll)| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"

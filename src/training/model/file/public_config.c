@@ -57,7 +57,7 @@ static void may_get_bool(struct public_config_source *source, const char *key, b
         source->status = json_get_bool(source->object, key, source->where, value, source->error);
 }
 
-/* What must be `wanted`, if it is said at all. */
+/* An optional key whose value must be `wanted`. */
 static void expect_bool(struct public_config_source *source, const char *key, bool wanted)
 {
     bool value = wanted;

@@ -25,15 +25,15 @@ static size_t heads_width(const struct attention_layer *attention)
     return attention->heads * attention->head_width;
 }
 
-static void attention_plan(const struct attention_layer *attention, const struct layer_room *room, struct purse *own,
-                           struct purse *kept, struct attention_arrays *arrays)
+static void attention_plan(const struct attention_layer *attention, const struct layer_room *room, struct arena *own,
+                           struct arena *kept, struct attention_arrays *arrays)
 {
     const struct attention shape = attention_shape(attention);
     const size_t rows = room->batch * room->sequence, column = rows * room->activation;
     norm_plan(&attention->norm, room, kept, &arrays->norm);
-    arrays->qkv = purse_take(room->training ? kept : own, column * attention_row(&shape));
-    arrays->attended = purse_take(kept, column * heads_width(attention));
-    arrays->logsums = purse_take(kept, rows * attention->heads * room->element);
+    arrays->qkv = arena_take(room->training ? kept : own, column * attention_row(&shape));
+    arrays->attended = arena_take(kept, column * heads_width(attention));
+    arrays->logsums = arena_take(kept, rows * attention->heads * room->element);
 }
 
 /* What one call works on: forwards the branch alone; gradients backwards. */
@@ -43,16 +43,16 @@ struct attention_scratch {
 };
 
 static void attention_plan_scratch(const struct attention_layer *attention, const struct layer_room *room,
-                                   struct purse *purse, struct attention_scratch *scratch)
+                                   struct arena *arena, struct attention_scratch *scratch)
 {
     const struct attention shape = attention_shape(attention);
     const size_t column = room->batch * room->sequence * room->activation;
-    scratch->branch = purse_take(purse, column * attention->norm.width);
+    scratch->branch = arena_take(arena, column * attention->norm.width);
     if (!room->training)
         return;
-    scratch->to_norm = purse_take(purse, column * attention->norm.width);
-    scratch->to_attended = purse_take(purse, column * heads_width(attention));
-    scratch->to_qkv = purse_take(purse, column * attention_row(&shape));
+    scratch->to_norm = arena_take(arena, column * attention->norm.width);
+    scratch->to_attended = arena_take(arena, column * heads_width(attention));
+    scratch->to_qkv = arena_take(arena, column * attention_row(&shape));
 }
 
 static struct attention_scratch attention_scratch_of(const struct attention_layer *attention, const struct pass *pass,
@@ -60,7 +60,7 @@ static struct attention_scratch attention_scratch_of(const struct attention_laye
 {
     struct attention_scratch scratch = {0};
     const struct layer_room room = pass_room(pass);
-    attention_plan_scratch(attention, &room, &(struct purse){.base = places->scratch}, &scratch);
+    attention_plan_scratch(attention, &room, &(struct arena){.base = places->scratch}, &scratch);
     return scratch;
 }
 
@@ -69,7 +69,7 @@ static struct attention_arrays attention_arrays_of(const struct attention_layer 
 {
     struct attention_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    attention_plan(attention, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept},
+    attention_plan(attention, &room, &(struct arena){.base = places->own}, &(struct arena){.base = places->kept},
                    &arrays);
     return arrays;
 }
@@ -79,7 +79,7 @@ static struct layer_memory attention_memory(const struct layer *layer, const str
     const struct attention_layer *attention = layer->settings;
     struct attention_arrays arrays;
     struct attention_scratch places;
-    struct purse own = {0}, kept = {0}, scratch = {0};
+    struct arena own = {0}, kept = {0}, scratch = {0};
     attention_plan(attention, room, &own, &kept, &arrays);
     attention_plan_scratch(attention, room, &scratch, &places);
     return (struct layer_memory){own.used, kept.used, scratch.used};
@@ -93,7 +93,7 @@ static double attention_flops(const struct layer *layer, size_t sequence)
     return 2 * products + 4 * (double)(heads_width(attention) * sequence);
 }
 
-static void attention_turn(const struct attention_layer *attention, const struct pass *pass, bool back, void *qkv)
+static void attention_rotate(const struct attention_layer *attention, const struct pass *pass, bool back, void *qkv)
 {
     if (attention->rotary_base == 0)
         return;
@@ -146,7 +146,7 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_forward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, qkv, parts[i].first), row);
-    attention_turn(attention, pass, false, qkv);
+    attention_rotate(attention, pass, false, qkv);
     device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
@@ -169,7 +169,7 @@ static void attention_backward(const struct layer *layer, const struct pass *pas
     linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, scratch.to_attended);
     device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,
                                scratch.to_qkv);
-    attention_turn(attention, pass, true, scratch.to_qkv);
+    attention_rotate(attention, pass, true, scratch.to_qkv);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
         linear_backward(pass, parts[i].linear, arrays.norm.out,

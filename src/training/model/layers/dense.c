@@ -19,11 +19,11 @@ struct dense_arrays {
     void *hidden; /* before GELU */
 };
 
-static void dense_plan(const struct dense *dense, const struct layer_room *room, struct purse *own, struct purse *kept,
+static void dense_plan(const struct dense *dense, const struct layer_room *room, struct arena *own, struct arena *kept,
                        struct dense_arrays *arrays)
 {
     norm_plan(&dense->norm, room, room->training ? kept : own, &arrays->norm);
-    arrays->hidden = purse_take(kept, room->batch * room->sequence * dense->linear.outputs * room->activation);
+    arrays->hidden = arena_take(kept, room->batch * room->sequence * dense->linear.outputs * room->activation);
 }
 
 /* What one call works on. */
@@ -33,13 +33,13 @@ struct dense_scratch {
     void *to_norm;
 };
 
-static void dense_plan_scratch(const struct dense *dense, const struct layer_room *room, struct purse *purse,
+static void dense_plan_scratch(const struct dense *dense, const struct layer_room *room, struct arena *arena,
                                struct dense_scratch *scratch)
 {
     const size_t rows = room->batch * room->sequence;
-    scratch->active = purse_take(purse, rows * dense->linear.outputs * room->activation);
-    scratch->sum = purse_take(purse, rows * dense_larger(dense->linear.outputs, dense->norm.width) * room->element);
-    scratch->to_norm = room->training ? purse_take(purse, rows * dense->norm.width * room->activation) : NULL;
+    scratch->active = arena_take(arena, rows * dense->linear.outputs * room->activation);
+    scratch->sum = arena_take(arena, rows * dense_larger(dense->linear.outputs, dense->norm.width) * room->element);
+    scratch->to_norm = room->training ? arena_take(arena, rows * dense->norm.width * room->activation) : NULL;
 }
 
 static struct dense_arrays dense_arrays_of(const struct dense *dense, const struct pass *pass,
@@ -47,7 +47,7 @@ static struct dense_arrays dense_arrays_of(const struct dense *dense, const stru
 {
     struct dense_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    dense_plan(dense, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept}, &arrays);
+    dense_plan(dense, &room, &(struct arena){.base = places->own}, &(struct arena){.base = places->kept}, &arrays);
     return arrays;
 }
 
@@ -56,7 +56,7 @@ static struct dense_scratch dense_scratch_of(const struct dense *dense, const st
 {
     struct dense_scratch scratch;
     const struct layer_room room = pass_room(pass);
-    dense_plan_scratch(dense, &room, &(struct purse){.base = places->scratch}, &scratch);
+    dense_plan_scratch(dense, &room, &(struct arena){.base = places->scratch}, &scratch);
     return scratch;
 }
 
@@ -64,7 +64,7 @@ static struct layer_memory dense_memory(const struct layer *layer, const struct 
 {
     struct dense_arrays arrays;
     struct dense_scratch places;
-    struct purse own = {0}, kept = {0}, scratch = {0};
+    struct arena own = {0}, kept = {0}, scratch = {0};
     dense_plan(layer->settings, room, &own, &kept, &arrays);
     dense_plan_scratch(layer->settings, room, &scratch, &places);
     return (struct layer_memory){own.used, kept.used, scratch.used};
@@ -133,7 +133,7 @@ static void dense_forward(const struct layer *layer, const struct pass *pass, co
                                      .wide = true,
                                      .accumulate = back > 0});
         }
-    device->narrow(device, count, scratch.sum, arrays.hidden);
+    device->to_activations(device, count, scratch.sum, arrays.hidden);
     device->gelu_forward(device, count, arrays.hidden, scratch.active);
     device->fill(device, count, 0, y);
     device->add_branch(device, count, y, scratch.active, y);
@@ -148,7 +148,7 @@ static void dense_backward(const struct layer *layer, const struct pass *pass, c
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, rows = pass_rows(pass);
     void *to_hidden = scratch.active;
-    device->narrow(device, rows * out, gradient, to_hidden);
+    device->to_activations(device, rows * out, gradient, to_hidden);
     device->gelu_backward(device, rows, out, arrays.hidden, to_hidden,
                           pass_tensor(pass, pass->gradients, dense->linear.bias));
     for (size_t back = 0; back < dense->window; back++) {
@@ -179,7 +179,7 @@ static void dense_backward(const struct layer *layer, const struct pass *pass, c
                                                     .accumulate = back > 0});
         }
     }
-    device->narrow(device, rows * in, scratch.sum, scratch.to_norm);
+    device->to_activations(device, rows * in, scratch.sum, scratch.to_norm);
     norm_backward(pass, &dense->norm, &arrays.norm, x, scratch.to_norm, false, gradient);
 }
 

@@ -14,12 +14,12 @@ static size_t hidden_row(const struct feed_forward *feed_forward)
 }
 
 static void feed_forward_plan(const struct feed_forward *feed_forward, const struct layer_room *room,
-                              struct purse *kept, struct feed_forward_arrays *arrays)
+                              struct arena *kept, struct feed_forward_arrays *arrays)
 {
     const size_t column = room->batch * room->sequence * room->activation;
     norm_plan(&feed_forward->norm, room, kept, &arrays->norm);
-    arrays->hidden = purse_take(kept, column * hidden_row(feed_forward));
-    arrays->active = purse_take(kept, column * feed_forward->hidden);
+    arrays->hidden = arena_take(kept, column * hidden_row(feed_forward));
+    arrays->active = arena_take(kept, column * feed_forward->hidden);
 }
 
 /* What one call works on: forwards the branch alone; gradients backwards. */
@@ -29,16 +29,16 @@ struct feed_forward_scratch {
 };
 
 static void feed_forward_plan_scratch(const struct feed_forward *feed_forward, const struct layer_room *room,
-                                      struct purse *purse, struct feed_forward_scratch *scratch)
+                                      struct arena *arena, struct feed_forward_scratch *scratch)
 {
     const size_t column = room->batch * room->sequence * room->activation;
-    scratch->branch = purse_take(purse, column * feed_forward->norm.width);
+    scratch->branch = arena_take(arena, column * feed_forward->norm.width);
     if (!room->training)
         return;
-    scratch->to_norm = purse_take(purse, column * feed_forward->norm.width);
-    scratch->to_active = purse_take(purse, column * feed_forward->hidden);
+    scratch->to_norm = arena_take(arena, column * feed_forward->norm.width);
+    scratch->to_active = arena_take(arena, column * feed_forward->hidden);
     scratch->to_hidden =
-        feed_forward->gated ? purse_take(purse, column * hidden_row(feed_forward)) : scratch->to_active;
+        feed_forward->gated ? arena_take(arena, column * hidden_row(feed_forward)) : scratch->to_active;
 }
 
 static struct feed_forward_scratch feed_forward_scratch_of(const struct feed_forward *feed_forward,
@@ -46,7 +46,7 @@ static struct feed_forward_scratch feed_forward_scratch_of(const struct feed_for
 {
     struct feed_forward_scratch scratch = {0};
     const struct layer_room room = pass_room(pass);
-    feed_forward_plan_scratch(feed_forward, &room, &(struct purse){.base = places->scratch}, &scratch);
+    feed_forward_plan_scratch(feed_forward, &room, &(struct arena){.base = places->scratch}, &scratch);
     return scratch;
 }
 
@@ -55,7 +55,7 @@ static struct feed_forward_arrays feed_forward_arrays_of(const struct feed_forwa
 {
     struct feed_forward_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    feed_forward_plan(feed_forward, &room, &(struct purse){.base = places->kept}, &arrays);
+    feed_forward_plan(feed_forward, &room, &(struct arena){.base = places->kept}, &arrays);
     return arrays;
 }
 
@@ -64,7 +64,7 @@ static struct layer_memory feed_forward_memory(const struct layer *layer, const 
     const struct feed_forward *feed_forward = layer->settings;
     struct feed_forward_arrays arrays;
     struct feed_forward_scratch places;
-    struct purse kept = {0}, scratch = {0};
+    struct arena kept = {0}, scratch = {0};
     feed_forward_plan(feed_forward, room, &kept, &arrays);
     feed_forward_plan_scratch(feed_forward, room, &scratch, &places);
     return (struct layer_memory){0, kept.used, scratch.used};

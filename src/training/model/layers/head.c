@@ -13,7 +13,7 @@ struct head_arrays {
     size_t logit_rows, logit_stride;
 };
 
-static void head_plan(const struct head *head, const struct layer_room *room, struct purse *kept,
+static void head_plan(const struct head *head, const struct layer_room *room, struct arena *kept,
                       struct head_arrays *arrays)
 {
     const size_t rows = room->batch * room->sequence;
@@ -22,7 +22,7 @@ static void head_plan(const struct head *head, const struct layer_room *room, st
     arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / arrays->logit_stride + 1;
     if (room->training || arrays->logit_rows > rows)
         arrays->logit_rows = rows;
-    arrays->logits = purse_take(kept, arrays->logit_rows * arrays->logit_stride * room->activation);
+    arrays->logits = arena_take(kept, arrays->logit_rows * arrays->logit_stride * room->activation);
 }
 
 static struct head_arrays head_arrays_of(const struct head *head, const struct pass *pass,
@@ -30,7 +30,7 @@ static struct head_arrays head_arrays_of(const struct head *head, const struct p
 {
     struct head_arrays arrays;
     const struct layer_room room = pass_room(pass);
-    head_plan(head, &room, &(struct purse){.base = places->kept}, &arrays);
+    head_plan(head, &room, &(struct arena){.base = places->kept}, &arrays);
     return arrays;
 }
 
@@ -38,7 +38,7 @@ static struct layer_memory head_memory(const struct layer *layer, const struct l
 {
     const struct head *head = layer->settings;
     struct head_arrays arrays;
-    struct purse kept = {0};
+    struct arena kept = {0};
     head_plan(head, room, &kept, &arrays);
     return (struct layer_memory){
         0, kept.used, room->training ? room->batch * room->sequence * head->norm.width * room->activation : 0};

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The layers there are, and how a network appends them to its description. For networks only.
+ * The layers, and how a network appends them to its description. For networks only.
  *
- * Names are those of the public safetensors, after a prefix such as "h.3."; what has no name is not there. Deviations
- * are those of the initial values.
+ * Names are those of the public safetensors, after a prefix such as "h.3."; a NULL name means that there is no such
+ * parameter. Deviations are those of the initial values.
  */
 #ifndef WEFT_TRAINING_MODEL_LAYERS_LAYERS_H
 #define WEFT_TRAINING_MODEL_LAYERS_LAYERS_H
 
-#include "training/model/layers/internal/branch.h"
-#include "training/model/layers/internal/linear.h"
-#include "training/model/layers/internal/norm.h"
+#include "training/model/layers/internal/common.h"
 
 /** Rows of a table by token, plus rows of another by position. The first layer of a network. */
 struct embedding {
     size_t vocabulary;
     size_t context;
     size_t width;
-    bool tied;        /**< the head uses the table, too, and leaves its gradient there */
-    size_t table;     /**< numbers of the parameters */
+    bool tied;        /**< the head uses the table too, and has stored its gradient there */
+    size_t table;     /**< indices of the parameters */
     size_t positions; /**< NO_PARAMETER: none */
 };
 
@@ -67,8 +65,8 @@ weft_status feed_forward_add(struct model_description *description, const struct
                              const struct feed_forward_names *names, bool outputs_first, double deviation,
                              double down_deviation, struct error *error);
 
-/** gelu(linear(the norms of the last `window` rows, one after another)); rows before the first of a sequence are 0. It
- * is no branch: its rows may be wider or narrower than those that enter it. */
+/** gelu(linear(the concatenated norms of the last `window` rows)); rows before the first of a sequence are 0. It is not a
+ * branch: its rows may have another width than those that enter it. */
 struct dense {
     struct norm norm; /**< of the rows that enter */
     size_t window;    /**< 1: each row by itself */
@@ -78,7 +76,7 @@ struct dense {
 weft_status dense_add(struct model_description *description, const struct dense *dense, size_t width,
                       const char *prefix, double deviation, struct error *error);
 
-/** Cross entropy of the tokens to come, from norm(x) and a matrix of vocabulary x width. The last layer of a network.
+/** Cross entropy of the next tokens, from norm(x) and a matrix of vocabulary x width. The last layer of a network.
  */
 struct head {
     struct norm norm;

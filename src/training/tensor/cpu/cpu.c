@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor as a device: its life and memory. */
+/* The processor as a device: choosing kernels, opening, memory. */
 #include "training/tensor/cpu/cpu.h"
 
 #include "base/clock.h"
@@ -14,10 +14,42 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define STACK_USUAL ((uint64_t)8 << 20) /* of a thread, where no limit says it */
+#define STACK_USUAL ((uint64_t)8 << 20) /* of a thread, where there is no limit */
 #define STACK_GUARD ((uint64_t)1 << 20) /* its guard page, and what OpenMP keeps for it */
 
-/* ---- life and memory ---- */
+/* ---- choosing kernels ---- */
+
+#if defined(__x86_64__)
+
+static const struct kernels *const f32_kernels[] = {&kernels_baseline, &kernels_avx2, &kernels_avx512};
+static const struct kernels *const bf16_kernels[] = {&kernels_baseline_bf16, &kernels_avx2_bf16, &kernels_avx512_bf16};
+
+#else
+
+static const struct kernels *const f32_kernels[] = {&kernels_baseline};
+static const struct kernels *const bf16_kernels[] = {&kernels_baseline_bf16};
+
+#endif
+
+/* The index of a set's table; a set without its own uses the one below. */
+static size_t table_of(weft_type activations, enum kernel_set set)
+{
+    const enum kernel_set third = activations == WEFT_BF16 ? KERNEL_SET_AVX512BF16 : KERNEL_SET_AVX512;
+    return set >= third ? 2 : set >= KERNEL_SET_AVX2 ? 1 : 0;
+}
+
+const struct kernels *const *kernels_supported(weft_type activations, size_t *count)
+{
+    *count = table_of(activations, kernel_set_best(activations)) + 1;
+    return activations == WEFT_BF16 ? bf16_kernels : f32_kernels;
+}
+
+const struct kernels *kernels_of(weft_type activations, enum kernel_set set)
+{
+    return (activations == WEFT_BF16 ? bf16_kernels : f32_kernels)[table_of(activations, set)];
+}
+
+/* ---- opening, closing, memory ---- */
 
 static void cpu_close(struct device *device)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Inside the processor's device: what its files share. cpu.c opens it and has its memory, training/tensor/cpu/vectors.c and
- * training/tensor/cpu/layers.c divide the work of each kernel among its threads and put their parts together.
+ * The processor's device, for its own files. cpu.c opens it and owns its memory; training/tensor/cpu/vectors.c and
+ * training/tensor/cpu/layers.c divide the work of each kernel among the threads and combine the parts.
  *
- * A kernel's work is cut into one part for each thread, by the numbers alone. Where parts end in a sum over rows, they
- * are a number of rows each instead, and are added in their order: the bits do not depend on how many threads there
- * are.
+ * A kernel's work is cut into one part per thread. Where parts are summed over rows, each part is a fixed number of rows
+ * instead, and parts are added in order, so the bits do not depend on the number of threads.
  */
 #ifndef WEFT_TRAINING_TENSOR_CPU_CPU_H
 #define WEFT_TRAINING_TENSOR_CPU_CPU_H
@@ -17,12 +16,12 @@ struct cpu {
     struct device device;
     const struct kernels *kernels;
     struct cpu_matmuls *matmuls;
-    float *scratch; /**< of all threads; grows beyond what a kernel once needed */
+    float *scratch; /**< of all threads; as much as any kernel needed so far */
     size_t scratch_floats;
-    struct turns {
+    struct rotary_table {
         double base;
         size_t head_width, positions;
-        float *table;     /**< a row a position: head_width / 2 cosines, then as many sines */
+        float *table;     /**< one row per position: head_width / 2 cosines, then as many sines */
     } turns;              /**< of the last rotary positions */
     struct error failure; /**< the first since finish() */
 };
@@ -38,15 +37,14 @@ static inline void *activation_at(const struct cpu *cpu, const void *array, size
     return (char *)array + index * weft_type_size(cpu->kernels->activations);
 }
 
-/** `floats` of scratch for each of `parts`, on cache lines of its own; NULL, with the failure noted, if memory is out.
- */
+/** `floats` of scratch for each of `parts`, on separate cache lines; NULL, with the failure noted, without memory. */
 float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride);
 
 struct range {
     size_t first, count;
 };
 
-/** Part `number` of `parts` of `count` things, cut at multiples of `grain`. */
+/** Part `number` of `parts` of `count` items, cut at multiples of `grain`. */
 static inline struct range part_of(size_t count, size_t grain, int number, int parts)
 {
     size_t grains = (count + grain - 1) / grain;
@@ -57,7 +55,7 @@ static inline struct range part_of(size_t count, size_t grain, int number, int p
     return (struct range){first, last - first};
 }
 
-/** Put these files' kernels into the device's table. */
+/** Set the members of the device's table that these files implement. */
 void cpu_vectors_put(struct device *device);
 void cpu_layers_put(struct device *device);
 

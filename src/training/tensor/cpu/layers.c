@@ -156,9 +156,9 @@ static void cpu_swiglu_backward(struct device *device, size_t rows, size_t width
 }
 
 /* The table of turns for `positions` positions; NULL, with the failure noted, if memory is out. */
-static const float *turns_find(struct cpu *cpu, const struct rotary *shape)
+static const float *rotary_table_find(struct cpu *cpu, const struct rotary *shape)
 {
-    struct turns *turns = &cpu->turns;
+    struct rotary_table *turns = &cpu->turns;
     const size_t half = shape->head_width / 2, positions = shape->first + shape->sequence;
     if (turns->base == shape->base && turns->head_width == shape->head_width && turns->positions >= positions)
         return turns->table;
@@ -174,14 +174,14 @@ static const float *turns_find(struct cpu *cpu, const struct rotary *shape)
             table[t * shape->head_width + half + i] = (float)sin(angle);
         }
     free(turns->table);
-    *turns = (struct turns){shape->base, shape->head_width, positions, table};
+    *turns = (struct rotary_table){shape->base, shape->head_width, positions, table};
     return table;
 }
 
 static void cpu_rotary(struct device *device, const struct rotary *shape, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-    const float *table = turns_find(cpu, shape);
+    const float *table = rotary_table_find(cpu, shape);
     if (!table)
         return;
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)

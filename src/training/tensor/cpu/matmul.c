@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a primitive is made for; compared byte by byte, so it has no padding. */
+/* The parameters of a primitive; compared byte by byte, so there is no padding. */
 struct matmul_key {
     uint64_t rows, columns, inner;
     uint64_t stride_a, stride_b, stride_c;
@@ -24,7 +24,7 @@ enum { A, B, BIAS, C, SCRATCHPAD, MEMORIES };
 struct matmul_entry {
     struct matmul_key key;
     dnnl_primitive_t primitive; /* NULL: an empty place in the table, unless `divided` */
-    bool divided;               /* the library's way to compute it is not ours: see library_divides() */
+    bool divided;               /* the library must not divide it: see library_divides() */
     dnnl_memory_t *memories;    /* MEMORIES for each thread; NULL: not used */
 };
 
@@ -117,7 +117,7 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
 
 #if defined(__x86_64__)
 
-/* What oneDNN uses in this process; what f32 makes no use of does not count. */
+/* The set that oneDNN uses in this process, ignoring sets that f32 does not use. */
 static enum kernel_set set_of_library(weft_type activations)
 {
     const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
@@ -125,19 +125,19 @@ static enum kernel_set set_of_library(weft_type activations)
                              [KERNEL_SET_AVX512] = dnnl_cpu_isa_avx512_core,
                              [KERNEL_SET_AVX512BF16] = dnnl_cpu_isa_avx512_core_bf16,
                              [KERNEL_SET_AMX] = dnnl_cpu_isa_avx512_core_amx};
-    enum kernel_set set = kernel_set_highest(activations); /* of two sets the lower one's bits are among the higher's */
+    enum kernel_set set = kernel_set_highest(activations); /* a set's bits include those of lower sets */
     while (set > KERNEL_SET_BASELINE && (isa & isas[set]) != isas[set])
         set--;
     return set;
 }
 
-/* Before the first product: oneDNN listens once in a process, and only before it has looked at the processor. */
+/* Before the first product: oneDNN accepts a limit once per process, and only before it has detected the processor. */
 static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
 {
     static const dnnl_cpu_isa_t isas[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
                                           dnnl_cpu_isa_avx512_core_bf16};
     if (set < kernel_set_highest(activations))
-        (void)dnnl_set_max_cpu_isa(isas[set]); /* where it is too late, the next line sees it */
+        (void)dnnl_set_max_cpu_isa(isas[set]); /* if it is too late, the next line detects it */
     const enum kernel_set used = set_of_library(activations);
     if (used == set)
         return WEFT_OK;
@@ -306,7 +306,7 @@ static dnnl_status_t matmul_describe(const struct cpu_matmuls *matmuls, const st
     return status;
 }
 
-/* A description is made for as many threads as OpenMP has then. */
+/* oneDNN makes a description for OpenMP's current number of threads. */
 static dnnl_status_t describe_for(struct cpu_matmuls *matmuls, int threads, const struct matmul_key *key,
                                   const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
                                   dnnl_primitive_desc_t *description)
@@ -318,8 +318,8 @@ static dnnl_status_t describe_for(struct cpu_matmuls *matmuls, int threads, cons
     return status;
 }
 
-/* How one thread would compute it tells whether the library may; if so, how all of them do, unless that is another way.
- */
+/* The kernel for one thread decides whether the library may divide the product. If so, describe it for all threads,
+ * unless that is another kernel. */
 static dnnl_status_t matmul_plan(struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                  const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
                                  dnnl_primitive_desc_t *description, bool *divided)
@@ -473,8 +473,8 @@ static dnnl_status_t matmul_run(const struct cpu_matmuls *matmuls, const struct 
 /* ---- tiles ------------------------------------------------------------------------------------------------------
  *
  * A product that the library must not divide is cut into tiles of c, by its shape alone, and each is computed by one
- * thread: the bits do not depend on how many there are. Tiles are large enough that copying operands anew for each is
- * lost in the noise, and several, so that threads find work; scratch for a tile is small, too.
+ * thread, so the bits do not depend on the number of threads. Tiles are so large that copying the operands of each takes
+ * negligible time, and so many that all threads have work; their scratch is small.
  */
 
 #define TILE_LEAST 384                 /* elements of an edge that is cut */

@@ -3,7 +3,7 @@
 #include "training/tensor/cpu/cpu.h"
 
 #define GRAIN           1024 /* elements; parts do not share cache lines */
-#define UPDATED_AT_ONCE 1024 /* elements: they are in the first cache when their narrowed copy is made */
+#define UPDATED_AT_ONCE 1024 /* elements: they are in the L1 cache when they are cast */
 
 static void cpu_fill(struct device *device, size_t count, double value, void *x)
 {
@@ -47,16 +47,16 @@ static void cpu_dropout(struct device *device, const struct dropout *dropout, si
     }
 }
 
-static void cpu_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
-                               const void *x, void *out)
+static void cpu_dropout_to_activations(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                                       const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
-        cpu->kernels->dropout_narrow(dropout, part.first, part.count, width, (const float *)x + skip,
-                                     activation_at(cpu, out, skip));
+        cpu->kernels->dropout_to_activations(dropout, part.first, part.count, width, (const float *)x + skip,
+                                             activation_at(cpu, out, skip));
     }
 }
 
@@ -73,23 +73,23 @@ static void cpu_dropout_add_branch(struct device *device, const struct dropout *
     }
 }
 
-static void cpu_narrow(struct device *device, size_t count, const void *x, void *out)
+static void cpu_to_activations(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(count, GRAIN, i, device->threads);
-        cpu->kernels->narrow(part.count, (const float *)x + part.first, activation_at(cpu, out, part.first));
+        cpu->kernels->to_activations(part.count, (const float *)x + part.first, activation_at(cpu, out, part.first));
     }
 }
 
-static void cpu_widen(struct device *device, size_t count, const void *x, void *out)
+static void cpu_from_activations(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(count, GRAIN, i, device->threads);
-        cpu->kernels->widen(part.count, activation_at(cpu, x, part.first), (float *)out + part.first);
+        cpu->kernels->from_activations(part.count, activation_at(cpu, x, part.first), (float *)out + part.first);
     }
 }
 
@@ -114,7 +114,7 @@ static void cpu_gelu_forward(struct device *device, size_t count, const void *x,
 }
 
 static void cpu_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
-                      const void *gradients, void *first_moments, void *second_moments, void *narrowed)
+                      const void *gradients, void *first_moments, void *second_moments, void *as_activations)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
@@ -125,8 +125,9 @@ static void cpu_adamw(struct device *device, const struct adamw *step, size_t co
             size_t block = end - first < UPDATED_AT_ONCE ? end - first : UPDATED_AT_ONCE;
             cpu->kernels->adamw(step, block, (float *)parameters + first, (const float *)gradients + first,
                                 (float *)first_moments + first, (float *)second_moments + first);
-            if (narrowed)
-                cpu->kernels->narrow(block, (const float *)parameters + first, activation_at(cpu, narrowed, first));
+            if (as_activations)
+                cpu->kernels->to_activations(block, (const float *)parameters + first,
+                                             activation_at(cpu, as_activations, first));
         }
     }
 }
@@ -200,10 +201,10 @@ void cpu_vectors_put(struct device *device)
     device->add = cpu_add;
     device->add_branch = cpu_add_branch;
     device->dropout = cpu_dropout;
-    device->dropout_narrow = cpu_dropout_narrow;
+    device->dropout_to_activations = cpu_dropout_to_activations;
     device->dropout_add_branch = cpu_dropout_add_branch;
-    device->narrow = cpu_narrow;
-    device->widen = cpu_widen;
+    device->to_activations = cpu_to_activations;
+    device->from_activations = cpu_from_activations;
     device->scale = cpu_scale;
     device->gelu_forward = cpu_gelu_forward;
     device->adamw = cpu_adamw;

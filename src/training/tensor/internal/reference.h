@@ -85,8 +85,8 @@ static REAL dropped(const struct dropout *dropout, size_t row, size_t column, RE
     return dropout_keeps(dropout, row, column) ? x * (REAL)dropout_factor(dropout) : 0;
 }
 
-static void reference_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
-                                     const void *x_, void *out_)
+static void reference_dropout_to_activations(struct device *device, const struct dropout *dropout, size_t rows,
+                                             size_t width, const void *x_, void *out_)
 {
     const REAL *x = x_;
     REAL *out = out_;
@@ -97,7 +97,7 @@ static void reference_dropout_narrow(struct device *device, const struct dropout
 
 static void reference_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
 {
-    reference_dropout_narrow(device, dropout, rows, width, x, x);
+    reference_dropout_to_activations(device, dropout, rows, width, x, x);
 }
 
 static void reference_dropout_add_branch(struct device *device, const struct dropout *dropout, size_t rows,
@@ -110,12 +110,12 @@ static void reference_dropout_add_branch(struct device *device, const struct dro
             y[i * width + j] = x[i * width + j] + dropped(dropout, i, j, branch[i * width + j]);
 }
 
-static void reference_narrow(struct device *device, size_t count, const void *x, void *out)
+static void reference_to_activations(struct device *device, size_t count, const void *x, void *out)
 {
     memcpy(out, x, count * sizeof(REAL));
 }
 
-static void reference_widen(struct device *device, size_t count, const void *x, void *out)
+static void reference_from_activations(struct device *device, size_t count, const void *x, void *out)
 {
     memcpy(out, x, count * sizeof(REAL));
 }
@@ -138,7 +138,7 @@ static void reference_gelu_forward(struct device *device, size_t count, const vo
 }
 
 static void reference_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters_,
-                            const void *gradients_, void *first_moments_, void *second_moments_, void *narrowed)
+                            const void *gradients_, void *first_moments_, void *second_moments_, void *as_activations)
 {
     REAL *p = parameters_, *m = first_moments_, *v = second_moments_;
     const REAL *gradients = gradients_;
@@ -149,8 +149,8 @@ static void reference_adamw(struct device *device, const struct adamw *step, siz
         double direction = m[i] * step->correction1 / (sqrt(v[i] * step->correction2) + step->epsilon);
         p[i] = (REAL)(p[i] - step->rate * step->weight_decay * p[i] - step->rate * direction);
     }
-    if (narrowed)
-        memcpy(narrowed, p, count * sizeof *p);
+    if (as_activations)
+        memcpy(as_activations, p, count * sizeof *p);
 }
 
 static void reference_adamw_direction(struct device *device, const struct adamw *step, size_t count,
@@ -258,7 +258,7 @@ static void reference_layer_norm_forward(struct device *device, size_t rows, siz
 }
 
 /*
- * With n = (x - mean) r the normalised row and g = gradient_out gain, the gradient of x is
+ * With n = (x - mean) r the normalized row and g = gradient_out gain, the gradient of x is
  * r (g - mean(g) - n mean(g n)), as the mean and the variance depend on x too.
  */
 static void reference_layer_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out_,
@@ -559,10 +559,10 @@ weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **dev
         .add = reference_add,
         .add_branch = reference_add_branch,
         .dropout = reference_dropout,
-        .dropout_narrow = reference_dropout_narrow,
+        .dropout_to_activations = reference_dropout_to_activations,
         .dropout_add_branch = reference_dropout_add_branch,
-        .narrow = reference_narrow,
-        .widen = reference_widen,
+        .to_activations = reference_to_activations,
+        .from_activations = reference_from_activations,
         .scale = reference_scale,
         .gelu_forward = reference_gelu_forward,
         .adamw = reference_adamw,

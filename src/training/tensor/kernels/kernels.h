@@ -3,10 +3,10 @@
  * The fast kernels of the processor, one table for each instruction set and type of activations, which are the arrays
  * of void: floats, or bf16. All arithmetic is in floats.
  *
- * kernels.c is compiled once for each, with the flags of that set, and kernels_supported() tells which can run here. A
- * kernel here runs on the calling thread over the range it is given; tensor/cpu_*.c divide the work among threads. What
- * a kernel computes is told in training/tensor/device.h; this table only adds how a range is cut. All are free of state and safe
- * from any thread.
+ * kernels.c is compiled once for each, with the flags of that set, and kernels_supported() returns those that can run
+ * here. A kernel runs on the calling thread over the range it is given; the files of training/tensor/cpu/ divide the work
+ * among threads. training/tensor/device.h defines what a kernel computes; this table only adds how a range is cut. All
+ * are stateless and thread-safe.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNELS_KERNELS_H
 #define WEFT_TRAINING_TENSOR_KERNELS_KERNELS_H
@@ -18,8 +18,8 @@ struct kernels {
     const char *name;      /**< "avx512" */
     weft_type activations; /**< WEFT_F32 or WEFT_BF16 */
 
-    /** So many rounds of multiply-adds of activations in registers, with sums in floats; returns how many
-     * floating-point operations that were. */
+    /** `rounds` rounds of multiply-adds of activations in registers, with sums in floats; returns the number of
+     * floating-point operations. */
     double (*multiply_adds)(size_t rounds);
 
     void (*fill)(size_t count, float value, float *x);
@@ -27,12 +27,12 @@ struct kernels {
     void (*add_branch)(size_t count, const float *x, const void *branch, float *y);
     /** Rows `first` to first + rows - 1 of the micro-batch; the arrays begin with row `first`. */
     void (*dropout)(const struct dropout *dropout, size_t first, size_t rows, size_t width, float *x);
-    void (*dropout_narrow)(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
-                           void *out);
+    void (*dropout_to_activations)(const struct dropout *dropout, size_t first, size_t rows, size_t width,
+                                   const float *x, void *out);
     void (*dropout_add_branch)(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
                                const void *branch, float *y);
-    void (*narrow)(size_t count, const float *x, void *out);
-    void (*widen)(size_t count, const void *x, float *out);
+    void (*to_activations)(size_t count, const float *x, void *out);
+    void (*from_activations)(size_t count, const void *x, float *out);
     void (*scale)(size_t count, float factor, float *x);
     void (*gelu_forward)(size_t count, const void *x, void *out);
     void (*adamw)(const struct adamw *step, size_t count, float *parameters, const float *gradients,

@@ -63,51 +63,54 @@ static uint64_t loop_memory_checkpoint_of(const struct train_config *config, uin
     return whole / ranks;
 }
 
-struct memory_plan memory_plan_of(const struct train_config *config, const struct model_description *description,
-                                  uint32_t rank, uint32_t ranks, uint32_t nodes)
+struct memory_estimate memory_estimate_of(const struct train_config *config,
+                                          const struct model_description *description, uint32_t rank, uint32_t ranks,
+                                          uint32_t nodes)
 {
     const uint64_t elements = description->elements, array = elements * sizeof(float);
     const uint64_t arrays = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
     const bool sharded = config->zero > 0 && ranks > 1;
     const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
     const struct model_options options = training_options(config);
-    const uint64_t narrowed = config->mixed ? elements * weft_type_size(activations) : 0;
+    const uint64_t bf16_copy = config->mixed ? elements * weft_type_size(activations) : 0;
     const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
-    struct memory_plan plan = {
+    struct memory_estimate estimate = {
         .weights = array,
         .gradients = array + (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
         .optimizer = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
         .partial_sums = loop_memory_levels_of(config, rank, ranks) * array,
-        .narrowed = narrowed,
-        .activations = model > narrowed ? model - narrowed : 0,
+        .bf16_copy = bf16_copy,
+        .activations = model > bf16_copy ? model - bf16_copy : 0,
         .rest = MEMORY_OF_PROCESS + (nodes > 1 ? MEMORY_OF_NETWORK : 0),
     };
     if (config->checkpoint_dir)
-        plan.checkpoint = loop_memory_checkpoint_of(config, array, arrays * array, rank, ranks);
+        estimate.checkpoint = loop_memory_checkpoint_of(config, array, arrays * array, rank, ranks);
     if (rank == 0)
-        plan.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
-    return plan;
+        estimate.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
+    return estimate;
 }
 
-uint64_t memory_plan_total(const struct memory_plan *plan)
+uint64_t memory_estimate_total(const struct memory_estimate *estimate)
 {
-    return plan->weights + plan->gradients + plan->optimizer + plan->partial_sums + plan->narrowed + plan->activations +
-           plan->checkpoint + plan->rest + plan->first_rank;
+    return estimate->weights + estimate->gradients + estimate->optimizer + estimate->partial_sums +
+           estimate->bf16_copy + estimate->activations + estimate->checkpoint + estimate->rest + estimate->first_rank;
 }
 
-const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMORY_TEXT_BYTES])
+const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES])
 {
     const struct {
         const char *name;
         uint64_t bytes;
     } parts[] = {
-        {"weights", plan->weights},           {"gradients", plan->gradients},        {"optimizer", plan->optimizer},
-        {"partial sums", plan->partial_sums}, {"bf16 copy", plan->narrowed},         {"activations", plan->activations},
-        {"checkpoints", plan->checkpoint},    {"rank 0 at times", plan->first_rank}, {"the rest", plan->rest},
+        {"weights", estimate->weights},        {"gradients", estimate->gradients},
+        {"optimizer", estimate->optimizer},    {"partial sums", estimate->partial_sums},
+        {"bf16 copy", estimate->bf16_copy},    {"activations", estimate->activations},
+        {"checkpoints", estimate->checkpoint}, {"rank 0 at times", estimate->first_rank},
+        {"the rest", estimate->rest},
     };
     char bytes[32];
     int used = snprintf(text, MEMORY_TEXT_BYTES, "%s a rank",
-                        text_bytes(memory_plan_total(plan) - plan->first_rank, bytes, sizeof bytes));
+                        text_bytes(memory_estimate_total(estimate) - estimate->first_rank, bytes, sizeof bytes));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].bytes)
             used += snprintf(text + used, MEMORY_TEXT_BYTES - (size_t)used, "%s%s %s", i ? ", " : ": ", parts[i].name,
@@ -122,11 +125,11 @@ static uint64_t need_of_node(const struct train_config *config, const struct mod
     const uint32_t ranks = (uint32_t)weft_comm_size(comm), nodes = (uint32_t)weft_comm_nodes(comm);
     const uint64_t local = (uint64_t)weft_comm_local_size(comm);
     /* All but rank 0 need the same. */
-    const struct memory_plan first = memory_plan_of(config, description, 0, ranks, nodes),
-                             other = memory_plan_of(config, description, 1, ranks, nodes);
+    const struct memory_estimate first = memory_estimate_of(config, description, 0, ranks, nodes),
+                                 other = memory_estimate_of(config, description, 1, ranks, nodes);
     if (weft_comm_node_of(comm, 0) != weft_comm_node(comm))
-        return local * memory_plan_total(&other);
-    return memory_plan_total(&first) + (local - 1) * memory_plan_total(&other);
+        return local * memory_estimate_total(&other);
+    return memory_estimate_total(&first) + (local - 1) * memory_estimate_total(&other);
 }
 
 #define REMEDIES_BYTES 256
@@ -162,13 +165,13 @@ weft_status memory_check(const struct train_config *config, const struct model_d
     if (need <= available)
         return WEFT_OK;
     const int local = weft_comm_local_size(comm);
-    const struct memory_plan plan =
-        memory_plan_of(config, description, 0, (uint32_t)weft_comm_size(comm), (uint32_t)weft_comm_nodes(comm));
+    const struct memory_estimate estimate =
+        memory_estimate_of(config, description, 0, (uint32_t)weft_comm_size(comm), (uint32_t)weft_comm_nodes(comm));
     char parts[MEMORY_TEXT_BYTES], remedies[REMEDIES_BYTES];
     tell_remedies(config, description, comm, need, remedies);
     return error_set(error, WEFT_ERROR_MEMORY,
                      "training needs %.0f MiB of memory for the %d rank%s of this machine (%s), but only %.0f MiB are "
                      "available; try %smore machines or a smaller model",
-                     ceil((double)need / MIB), local, local == 1 ? "" : "s", memory_plan_describe(&plan, parts),
+                     ceil((double)need / MIB), local, local == 1 ? "" : "s", memory_estimate_describe(&estimate, parts),
                      floor((double)available / MIB), remedies);
 }

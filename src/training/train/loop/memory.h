@@ -9,7 +9,7 @@
  *     gradients       4 E, and 2 E more where they are summed in bf16
  *     optimizer       8 E for adamw and lamb, 4 E for sgd and lars; with --zero 1 divided by R
  *     partial sums    4 E (floor(log2(n - 1)) + 1), none for n = 1: training/parallel/internal/gradient_sum.h
- *     narrowed        2 E with activations in bf16: a copy of the weights
+ *     bf16_copy        2 E with activations in bf16: a copy of the weights
  *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward (of frozen
  *                     layers that no trained one precedes, nothing is kept)
  *     rest            MEMORY_OF_PROCESS, and MEMORY_OF_NETWORK where there is more than one node
@@ -27,12 +27,12 @@
 
 #include "training/train/state/config.h"
 
-struct memory_plan {
+struct memory_estimate {
     uint64_t weights;
     uint64_t gradients;
     uint64_t optimizer;
     uint64_t partial_sums;
-    uint64_t narrowed;
+    uint64_t bf16_copy;
     uint64_t activations;
     uint64_t checkpoint;
     uint64_t rest;
@@ -43,17 +43,18 @@ struct memory_plan {
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
 #define MEMORY_OF_NETWORK ((uint64_t)20 << 20) /**< a fabric's buffers, and staging of messages that are under way */
 
-/** The plan of `rank` of `ranks` on `nodes`. `config` has all its numbers, `sequence` among them, and they are possible
+/** The estimate of `rank` of `ranks` on `nodes`. `config` has all its numbers, `sequence` among them, and they are possible
  * ones. */
-struct memory_plan memory_plan_of(const struct train_config *config, const struct model_description *description,
-                                  uint32_t rank, uint32_t ranks, uint32_t nodes);
+struct memory_estimate memory_estimate_of(const struct train_config *config,
+                                          const struct model_description *description, uint32_t rank, uint32_t ranks,
+                                          uint32_t nodes);
 
-uint64_t memory_plan_total(const struct memory_plan *plan);
+uint64_t memory_estimate_total(const struct memory_estimate *estimate);
 
 #define MEMORY_TEXT_BYTES 320
 
 /** Write "1.9 GiB a rank: weights 474.7 MiB, gradients ..." of what is not 0; returns `text`. */
-const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMORY_TEXT_BYTES]);
+const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES]);
 
 /**
  * Whether the ranks of this node together find what they need among `available` bytes (limits_touchable() of

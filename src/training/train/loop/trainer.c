@@ -337,9 +337,9 @@ const struct model_description *trainer_description(const struct trainer *traine
 
 uint64_t trainer_predicted_memory(const struct trainer *trainer)
 {
-    const struct memory_plan plan = memory_plan_of(&trainer->config, trainer->description, trainer->rank,
-                                                   trainer->ranks, (uint32_t)weft_comm_nodes(trainer->comm));
-    return memory_plan_total(&plan);
+    const struct memory_estimate plan = memory_estimate_of(&trainer->config, trainer->description, trainer->rank,
+                                                           trainer->ranks, (uint32_t)weft_comm_nodes(trainer->comm));
+    return memory_estimate_total(&plan);
 }
 
 int trainer_stopped_by(const struct trainer *trainer)

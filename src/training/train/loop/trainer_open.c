@@ -260,7 +260,7 @@ static weft_status begin_state(struct trainer *trainer, bool *speaks, struct err
         trainer->config.resume ? trainer_open_resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
     if (status != WEFT_OK)
         return status;
-    status = weft_training_keep_bf16(trainer->training, model_narrowed_weights(trainer->model));
+    status = weft_training_keep_bf16(trainer->training, model_weights_as_activations(trainer->model));
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
@@ -306,9 +306,9 @@ static void trainer_open_describe(const struct trainer *trainer)
     if (*kernel_choice_describe(&trainer->kernels, trainer->comm, why))
         fprintf(trainer->out, "kernels %s\n", why);
     char parts[MEMORY_TEXT_BYTES];
-    const struct memory_plan memory =
-        memory_plan_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
-    fprintf(trainer->out, "memory %s\n", memory_plan_describe(&memory, parts));
+    const struct memory_estimate memory =
+        memory_estimate_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
+    fprintf(trainer->out, "memory %s\n", memory_estimate_describe(&memory, parts));
     if (trainer->description->frozen_weights)
         fprintf(trainer->out, "frozen %.2fM of the parameters\n", (double)trainer->description->frozen_weights * 1e-6);
     if (config->pretrained && !trainer->state.step)

@@ -294,7 +294,7 @@ static weft_status read_files(const struct pretrained *pretrained, const struct 
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
         const struct named_tensor *found = find_parameter(pretrained->files, parameter->name);
-        convert_widen(found->type, parameter->count, found->data, parameters + parameter->offset);
+        convert_to_f32(found->type, parameter->count, found->data, parameters + parameter->offset);
         file_map_let_go(found->data, parameter->count * weft_type_size(found->type));
     }
     return status;

@@ -61,7 +61,7 @@ static void weights_convert(struct weights *weights, weft_type type)
 {
     for (size_t i = 0; i < weights->description->parameter_count; i++) {
         struct named_tensor *tensor = &weights->tensors[i];
-        convert_narrow(type, tensor->count, tensor->data, tensor->data);
+        convert_from_f32(type, tensor->count, tensor->data, tensor->data);
         tensor->type = type;
     }
 }

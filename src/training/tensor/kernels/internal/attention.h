@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One head of attention, a block of queries at a time, so that a block's scores stay in the second cache and no array
- * of sequence x sequence is ever kept: the backward pass makes the probabilities anew from the scores and their kept
+ * One head of attention, a block of queries at a time, so that a block's scores stay in the L2 cache and no array
+ * of sequence x sequence is ever kept: the backward pass recomputes the probabilities from the scores and the stored
  * log sums (Dao et al. 2022, "FlashAttention"). Within a block, causal products go by tiles of PRODUCT_ROWS rows and
- * leave out what no row of the tile sees. The formulas are told in training/tensor/internal/reference.h.
+ * skip columns that no row of the tile sees. training/tensor/internal/reference.h has the formulas.
  *
  * The head's matrices are first copied out of the interleaved rows into scratch, rows padded with zeros to whole
  * registers. A row of scores or of a transposed matrix has `span` elements: the sequence padded likewise, and one

@@ -130,8 +130,8 @@ static void dropout_in_place(const struct dropout *dropout, size_t first, size_t
     }
 }
 
-static void dropout_narrow(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
-                           void *out_)
+static void dropout_to_activations(const struct dropout *dropout, size_t first, size_t rows, size_t width,
+                                   const float *x, void *out_)
 {
     const vector factor = vector_of((float)dropout_factor(dropout));
     activation *out = out_;

@@ -57,14 +57,14 @@ static void add_branch(size_t count, const float *x, const void *branch_, float 
     }
 }
 
-static void narrow(size_t count, const float *x, void *out_)
+static void to_activations(size_t count, const float *x, void *out_)
 {
     activation *out = out_;
     for (size_t i = 0; i < count; i += LANES)
         activation_store_part(out + i, vector_load_part(x + i, count - i, 0), count - i);
 }
 
-static void widen(size_t count, const void *x_, float *out)
+static void from_activations(size_t count, const void *x_, float *out)
 {
     const activation *x = x_;
     for (size_t i = 0; i < count; i += LANES)

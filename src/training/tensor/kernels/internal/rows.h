@@ -96,7 +96,7 @@ static void layer_norm_forward(size_t rows, size_t width, float epsilon, const f
     }
 }
 
-/* The formula is told in training/tensor/internal/reference.h. */
+/* training/tensor/internal/reference.h has the formula. */
 static void layer_norm_backward(size_t rows, size_t width, const void *gradient_out_, const float *x, const float *gain,
                                 const float *means, const float *reciprocals, bool accumulate, float *gradient_x,
                                 float *gradient_gain, float *gradient_bias)
@@ -270,7 +270,7 @@ static void cross_entropy(size_t rows, size_t classes, size_t stride, const int3
             continue;
         const float factor = gradient_scale / sum, less = gradient_scale * smoothing / (float)classes;
         logits_to_gradient(row, most, factor, less, classes);
-        /* Anew, as the difference would be lost in what has been rounded. */
+        /* Recomputed, because the difference would be lost in the rounded value. */
         vector term = vector_exponential(vector_of(at_target - most));
         term = vector_multiply_add(term, vector_of(factor), vector_of(-less - gradient_scale * (1 - smoothing)));
         activation_store_part(target, term, 1);
