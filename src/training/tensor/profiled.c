@@ -151,7 +151,7 @@ static void profiled_attention_backward(struct device *device, const struct atte
 
 /* ---- kernels that are limited by memory ---- */
 
-/* profiled_MEMBER() with these parameters: pass the arguments on, and count the bytes. */
+/* The wrapper of a member with these parameters: pass the arguments on, and count the bytes. */
 #define PROFILE_MOVE(constant, member, parameters, arguments, bytes)                                                   \
     static void profiled_##member parameters                                                                           \
     {                                                                                                                  \

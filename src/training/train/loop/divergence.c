@@ -13,7 +13,7 @@
     "; the step was not taken: lower --learning-rate, lengthen --warmup or lower --clip, and go on from a checkpoint " \
     "(--resume-change)"
 
-/* "the loss of step 13 is nan", of what is wrong first. */
+/* "the loss of step 13 is nan", of the first of the two that is not finite. */
 static void tell_figure(const struct divergence *divergence, char figure[FIGURE_BYTES])
 {
     const bool loss = !isfinite(divergence->loss);

@@ -3,13 +3,69 @@
 
 #include "base/clock.h"
 #include "training/parallel/agreement.h"
-#include "training/train/loop/internal/evaluation.h"
 #include "training/train/text/text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- evaluation ---- */
+
+/* Whether some rank was asked to stop; the same on all ranks. */
+static weft_status agree_to_stop(const struct evaluation *evaluation, bool *stopped, struct error *error)
+{
+    int32_t asked = evaluation->stop && *evaluation->stop;
+    weft_status status = WEFT_OK;
+    if (evaluation->stop && weft_comm_size(evaluation->comm) > 1)
+        status = weft_allreduce(&asked, &asked, 1, WEFT_I32, WEFT_MAX, evaluation->comm);
+    *stopped = asked;
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(evaluation->context));
+}
+
+weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss, bool *stopped,
+                           struct error *error)
+{
+    bool asked = false;
+    uint32_t rank = (uint32_t)weft_comm_rank(evaluation->comm), ranks = (uint32_t)weft_comm_size(evaluation->comm);
+    uint32_t share = (evaluation->micro_batches + ranks - 1) / ranks;
+    uint64_t batch = model_get_batch(evaluation->model);
+    double *mine = calloc((size_t)share * (ranks + 1), sizeof *mine), *all = mine + share;
+    if (!mine)
+        return error_memory(error, (size_t)share * (ranks + 1) * sizeof *mine, "the losses of an evaluation");
+
+    /* Micro-batch i is computed on rank i mod ranks, so ranks differ by at most one micro-batch. */
+    weft_status status = WEFT_OK;
+    for (uint32_t n = 0; n < share && status == WEFT_OK; n++) {
+        const uint32_t i = n * ranks + rank;
+        struct model_batch input = {.tokens = evaluation->tokens, .targets = evaluation->targets};
+        if ((status = agree_to_stop(evaluation, &asked, error)) != WEFT_OK || asked)
+            break;
+        if (i >= evaluation->micro_batches)
+            continue;
+        status = dataset_batch(evaluation->dataset, DATASET_HELD_OUT, evaluation->first + i * batch, batch,
+                               evaluation->tokens, evaluation->targets, error);
+        if (status == WEFT_OK)
+            status = model_evaluate(evaluation->model, parameters, &input, &mine[n], error);
+    }
+    if (stopped)
+        *stopped = asked;
+    if (status == WEFT_OK && !asked) {
+        status = weft_allgather(mine, all, share, WEFT_F64, evaluation->comm);
+        if (status != WEFT_OK)
+            error_set(error, status, "%s", weft_message(evaluation->context));
+    }
+    if (status == WEFT_OK && !asked) {
+        double sum = 0;
+        for (uint32_t i = 0; i < evaluation->micro_batches; i++)
+            sum += all[(size_t)(i % ranks) * share + i / ranks];
+        *loss = sum / evaluation->micro_batches;
+    }
+    free(mine);
+    return status;
+}
+
+/* ---- weft eval ---- */
 
 struct evaluator {
     const struct evaluator_config *config;
@@ -79,7 +135,7 @@ static weft_status evaluator_open_model(struct evaluator *evaluator, uint64_t ba
                       &(struct model_options){.batch = batch, .sequence = evaluator->sequence}, model, error);
 }
 
-/* Everything that this rank can prepare by itself. */
+/* Local preparation. */
 static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *error)
 {
     const struct evaluator_config *config = evaluator->config;
@@ -123,7 +179,7 @@ static weft_status give_weights(struct evaluator *evaluator, struct error *error
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(evaluator->context));
 }
 
-/* Whole micro-batches, then what remains, weighted by their sequences. */
+/* Whole micro-batches, then the remainder, weighted by their sequences. */
 static weft_status evaluator_evaluate(const struct evaluator *evaluator, double *loss, struct error *error)
 {
     const uint64_t batch = (uint64_t)evaluator->config->micro_batch, rest = evaluator->sequences % batch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Weights on a device, and the text that their tokens stand for: what `weft generate` needs besides a prompt. */
+/** Weights on a device with their tokenizer, for `weft generate`. */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_LANGUAGE_MODEL_H
 #define WEFT_TRAINING_TRAIN_LOOP_LANGUAGE_MODEL_H
 
@@ -23,9 +23,8 @@ struct language_model {
 };
 
 /**
- * Read weights and tokenizer. Errors: ARGUMENT where nothing says what text the tokens stand for, and for a
- * tokenizer of more tokens than the model has; MEMORY, before
- * anything is read, where the machine has too little; those of device_open(), pretrained_read() and tokenizer_open().
+ * Read weights and tokenizer. Errors: ARGUMENT without a known tokenizer, and for a tokenizer of more tokens than
+ * the model has; MEMORY, before anything is read, if the machine has too little; those of device_open(), pretrained_read() and tokenizer_open().
  * Close with language_model_close(), after an error, too.
  */
 weft_status language_model_open(const struct language_model_config *config, struct language_model *model,

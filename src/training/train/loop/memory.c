@@ -10,7 +10,7 @@
 
 #define MIB 1048576.0
 
-/* Micro-batches that no model is opened for: model_open() says so. Below it all sizes are within 64 bits. */
+/* model_open() refuses larger micro-batches. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
 static struct model_options training_options(const struct train_config *config)
@@ -42,7 +42,7 @@ static uint64_t shard_of(uint64_t elements, uint32_t ranks)
     return shard < elements ? shard : elements;
 }
 
-/* What rank 0 has only for a while: the whole state, or the model that samples. */
+/* Transient memory of rank 0: the whole optimizer state, or the model that samples. */
 static uint64_t first_rank_of(const struct train_config *config, const struct model_description *description,
                               weft_type activations, uint64_t moments, bool sharded)
 {
@@ -105,7 +105,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
         {"weights", estimate->weights},        {"gradients", estimate->gradients},
         {"optimizer", estimate->optimizer},    {"partial sums", estimate->partial_sums},
         {"bf16 copy", estimate->bf16_copy},    {"activations", estimate->activations},
-        {"checkpoints", estimate->checkpoint}, {"rank 0 at times", estimate->first_rank},
+        {"checkpoints", estimate->checkpoint}, {"rank 0 (transient)", estimate->first_rank},
         {"the rest", estimate->rest},
     };
     char bytes[32];
@@ -118,7 +118,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
     return text;
 }
 
-/* What all ranks of this rank's node take. */
+/* The sum over the ranks of this rank's node. */
 static uint64_t need_of_node(const struct train_config *config, const struct model_description *description,
                              const weft_comm *comm)
 {
@@ -134,7 +134,7 @@ static uint64_t need_of_node(const struct train_config *config, const struct mod
 
 #define REMEDIES_BYTES 256
 
-/* Those of the options which would lessen the need, with what it would be then. */
+/* The options that would need less memory, and how much. */
 static void tell_remedies(const struct train_config *config, const struct model_description *description,
                           const weft_comm *comm, uint64_t need, char text[REMEDIES_BYTES])
 {

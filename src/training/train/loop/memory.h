@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How much memory a run will take, known from its configuration before any of it is had.
+ * An estimate of a run's memory from its configuration, before any of it is allocated.
  *
  * With E elements in the flat array of weights (the model's parameters and the gaps between tensors), R ranks, and n
  * micro-batches a rank, a rank takes, in bytes:
@@ -9,18 +9,18 @@
  *     gradients       4 E, and 2 E more where they are summed in bf16
  *     optimizer       8 E for adamw and lamb, 4 E for sgd and lars; with --zero 1 divided by R
  *     partial sums    4 E (floor(log2(n - 1)) + 1), none for n = 1: training/parallel/internal/gradient_sum.h
- *     bf16_copy        2 E with activations in bf16: a copy of the weights
- *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward (of frozen
- *                     layers that no trained one precedes, nothing is kept)
+ *     bf16 copy       2 E with activations in bf16: a copy of the weights
+ *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward (frozen layers
+ *                     before the first trained one keep nothing)
  *     rest            MEMORY_OF_PROCESS, and MEMORY_OF_NETWORK where there is more than one node
  *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
  *                     optimizer state divided by R, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
- *     first rank      the larger of what rank 0 has for a while: the whole optimizer state when a checkpoint
+ *     rank 0          the larger of two transient needs of rank 0: the whole optimizer state when a checkpoint
  *                     is read with --zero 1 (8 E, or 4 E), and the model that samples
  *
  * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is read from its
- * files when it is needed: what the system caches of it is not counted.
+ * files when it is needed; the system's page cache is not counted.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_MEMORY_H
 #define WEFT_TRAINING_TRAIN_LOOP_MEMORY_H
@@ -41,10 +41,9 @@ struct memory_estimate {
 
 /* Measured: they hardly change with the model. */
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
-#define MEMORY_OF_NETWORK ((uint64_t)20 << 20) /**< a fabric's buffers, and staging of messages that are under way */
+#define MEMORY_OF_NETWORK ((uint64_t)20 << 20) /**< a fabric's buffers, and staging of messages in flight */
 
-/** The estimate of `rank` of `ranks` on `nodes`. `config` has all its numbers, `sequence` among them, and they are possible
- * ones. */
+/** The estimate of `rank` of `ranks` on `nodes`. `config` is complete and valid, `sequence` included. */
 struct memory_estimate memory_estimate_of(const struct train_config *config,
                                           const struct model_description *description, uint32_t rank, uint32_t ranks,
                                           uint32_t nodes);
@@ -57,9 +56,9 @@ uint64_t memory_estimate_total(const struct memory_estimate *estimate);
 const char *memory_estimate_describe(const struct memory_estimate *estimate, char text[MEMORY_TEXT_BYTES]);
 
 /**
- * Whether the ranks of this node together find what they need among `available` bytes (limits_touchable() of
- * core/topology/limits.h, read before any rank takes any of it). WEFT_ERROR_MEMORY with a message: what is needed, what
- * there is, and what would need less.
+ * Check that the ranks of this node together fit into `available` bytes (limits_touchable() of
+ * core/topology/limits.h, read before any rank takes any of it). Errors: MEMORY; the message says how much is
+ * needed and available, and which options would need less.
  */
 weft_status memory_check(const struct train_config *config, const struct model_description *description,
                          const weft_comm *comm, uint64_t available, struct error *error);

@@ -2,8 +2,8 @@
 /* The training loop: steps, evaluations, checkpoints, the end. */
 #include "base/clock.h"
 #include "training/parallel/training.h"
+#include "training/train/loop/evaluator.h"
 #include "training/train/loop/internal/divergence.h"
-#include "training/train/loop/internal/evaluation.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/loop/memory.h"
 #include "training/train/report/profile.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What travels with the gradients: see weft_training_note(). */
+/* Numbers that are averaged with the gradients: see weft_training_note(). */
 enum note {
     NOTE_LOSS,
     NOTE_STOP,
@@ -50,7 +50,7 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
                           trainer, error);
 }
 
-/* A step that was not taken, as its numbers are not finite. All ranks are here. */
+/* A step that was not taken because its numbers are not finite. All ranks are here. */
 static weft_status explain_divergence(struct trainer *trainer, const weft_training_result *result, bool *speaks,
                                       struct error *error)
 {
@@ -73,7 +73,7 @@ static weft_status explain_divergence(struct trainer *trainer, const weft_traini
     return divergence_explain(&divergence, speaks, error);
 }
 
-/* One step; *stopping tells whether some rank wants to end. */
+/* One step; *stopping is set if some rank wants to stop. */
 static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -85,7 +85,7 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bo
         if (status != WEFT_OK)
             return status;
         if (i + 1 == micro_batches)
-            checkpoint_writer_release(trainer->writer); /* the step changes what is being written */
+            checkpoint_writer_release(trainer->writer); /* the step changes weights that are being written */
         status = i + 1 < micro_batches
                      ? weft_training_accumulate(trainer->training)
                      : weft_training_step(trainer->training, learning_rate_at(&trainer->schedule, trainer->state.step),
@@ -113,12 +113,12 @@ static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bo
     return WEFT_OK;
 }
 
-/* How far a run has come, besides its state. */
+/* Progress of a run, besides its state. */
 struct trainer_course {
-    uint64_t begin, end;       /* steps taken when it began or went on; step after which it ends this time */
+    uint64_t begin, end;       /* steps taken when it began or resumed; step after which it ends this time */
     uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
-    bool stopping;             /* some rank was told to stop, and all know */
-    bool is_best;              /* under --patience: the last evaluation was the best, which no checkpoint says yet */
+    bool stopping;             /* some rank was asked to stop; the same on all ranks */
+    bool is_best;              /* under --patience: the last evaluation was the best, and no checkpoint has it yet */
 };
 
 /* Whether the run evaluates after `step` steps, wherever it is interrupted. */
@@ -128,7 +128,7 @@ static bool is_scheduled(const struct train_config *config, uint64_t step)
            (config->evaluate_every && step && step % (uint64_t)config->evaluate_every == 0);
 }
 
-/* An evaluation that a stop cuts short leaves no trace: the run that goes on makes it again. */
+/* An evaluation that is interrupted leaves no trace: the resumed run repeats it. */
 static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_course *course, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -153,7 +153,7 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
         return status;
     course->evaluated = step;
     report_evaluation(&trainer->report, step, loss);
-    /* A run that ends at --stop-at evaluates there, too, but the whole run would not have. */
+    /* A run that ends at --stop-at evaluates there too, but an uninterrupted run would not. */
     if (!is_scheduled(config, step))
         return WEFT_OK;
     if (config->patience)
@@ -162,14 +162,14 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
     return WEFT_OK;
 }
 
-/* All ranks hear of what failed in a checkpoint. */
-static weft_status heard(struct trainer *trainer, weft_status status)
+/* A failed checkpoint fails on all ranks. */
+static weft_status note_agreed(struct trainer *trainer, weft_status status)
 {
     trainer->agreed = trainer->agreed || status != WEFT_OK;
     return status;
 }
 
-/* The prompt and what the model writes after it. */
+/* Print the prompt and the text that the model generates after it. */
 static weft_status trainer_sample(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -196,8 +196,8 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
     return status;
 }
 
-/* Some rank was told to stop: all learn by which signal. */
-static weft_status tell_stopped(struct trainer *trainer, struct error *error)
+/* Some rank was asked to stop: share the signal's number. */
+static weft_status report_stopped(struct trainer *trainer, struct error *error)
 {
     int32_t number = trainer->stop ? (int32_t)*trainer->stop : 0;
     weft_status status = weft_allreduce(&number, &number, 1, WEFT_I32, WEFT_MAX, trainer->comm);
@@ -209,8 +209,8 @@ static weft_status tell_stopped(struct trainer *trainer, struct error *error)
     return WEFT_OK;
 }
 
-/* What early stop has come to. */
-static void tell_best(struct trainer *trainer)
+/* Report the best evaluation. */
+static void report_best(struct trainer *trainer)
 {
     const struct early_stopping *stopping = &trainer->state.early_stopping;
     const char *directory = trainer->config.checkpoint_dir;
@@ -236,10 +236,10 @@ static weft_status save(struct trainer *trainer, struct trainer_course *course, 
 {
     course->saved = trainer->state.step;
     course->is_best = false;
-    return heard(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error));
+    return note_agreed(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error));
 }
 
-/* What is due before the next step. A run that was stopped in an evaluation goes on with it. */
+/* Evaluate and checkpoint if due. A run that was stopped in an evaluation repeats it. */
 static weft_status pause_between_steps(struct trainer *trainer, struct trainer_course *course, bool *speaks,
                                        struct error *error)
 {
@@ -255,7 +255,7 @@ static weft_status pause_between_steps(struct trainer *trainer, struct trainer_c
     return due || course->is_best ? save(trainer, course, should_stop_early(trainer), speaks, error) : WEFT_OK;
 }
 
-/* The last checkpoint is whole before the last evaluation begins, which may take long. */
+/* The last checkpoint is complete before the last evaluation, which may take long. */
 static weft_status save_and_evaluate(struct trainer *trainer, struct trainer_course *course, bool *speaks,
                                      struct error *error)
 {
@@ -265,13 +265,13 @@ static weft_status save_and_evaluate(struct trainer *trainer, struct trainer_cou
     if (trainer->writer && (course->saved != state->step || course->is_best))
         status = save(trainer, course, true, speaks, error);
     if (status == WEFT_OK)
-        status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
+        status = note_agreed(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
     if (status == WEFT_OK && !course->stopping && course->evaluated != state->step)
         status = trainer_evaluate(trainer, course, error);
     if (status != WEFT_OK)
         return status;
     if (trainer->writer && state->early_stopping.last_step != before)
-        status = heard(trainer, checkpoint_writer_amend(trainer->writer, speaks, error));
+        status = note_agreed(trainer, checkpoint_writer_amend(trainer->writer, speaks, error));
     return status;
 }
 
@@ -293,15 +293,15 @@ static weft_status loop_trainer_run(struct trainer *trainer, bool *speaks, struc
             break;
         if ((status = trainer_take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
             return status;
-        if ((status = heard(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
+        if ((status = note_agreed(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
             return status;
     }
     if ((status = save_and_evaluate(trainer, &course, speaks, error)) != WEFT_OK)
         return status;
     if (config->patience && trainer->out)
-        tell_best(trainer);
+        report_best(trainer);
     if (course.stopping)
-        status = tell_stopped(trainer, error);
+        status = report_stopped(trainer, error);
     report_end(&trainer->report,
                course.stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
     if (!course.stopping)
@@ -315,13 +315,13 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
     weft_status status = loop_trainer_run(trainer, speaks, error);
     if (status != WEFT_OK)
         report_end(&trainer->report, REPORT_FAILED);
-    /* What failed here alone ends the job: the others would wait for this rank. */
+    /* A failure on this rank alone aborts the job, because the others would wait for this rank. */
     if (status != WEFT_OK && !trainer->agreed)
         weft_abort(trainer->context, error->text);
     return status;
 }
 
-/* ---- what others may know ---- */
+/* ---- accessors ---- */
 
 double trainer_step_flops(const struct trainer *trainer)
 {

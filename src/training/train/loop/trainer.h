@@ -18,16 +18,16 @@
 struct trainer;
 
 /**
- * Prepare: data, model, weights (initial, or from a checkpoint), all given to every rank. `out` gets what people read,
+ * Prepare: data, model, weights (initial, or from a checkpoint), distributed to every rank. `out` receives output for users,
  * on rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank (the number of a signal), ends the run after
- * the step or the evaluation's micro-batch under way, with a checkpoint. An evaluation that is cut short leaves no
- * record; the run that goes on makes it again.
+ * the current step, or the current micro-batch of an evaluation, with a checkpoint. An interrupted evaluation leaves no
+ * record; the resumed run repeats it.
  */
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
                          const atomic_int *stop, struct trainer **trainer, bool *speaks, struct error *error);
 
-/** Take all steps that remain, evaluate, write checkpoints, sample. The last checkpoint is whole before the last
- * evaluation begins. */
+/** Take all steps that remain, evaluate, write checkpoints, sample. The last checkpoint is complete before the
+ * last evaluation begins. */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);
 
 /** The greatest `*stop` of all ranks, where it ended the run; 0 on all ranks otherwise. */
@@ -36,13 +36,13 @@ int trainer_stopped_by(const struct trainer *trainer);
 /** Floating-point operations of one step, on all ranks together (model_flops_per_token()). */
 double trainer_step_flops(const struct trainer *trainer);
 
-/** Bytes of memory that this rank was expected to take: training/train/loop/memory.h. */
+/** The estimate of this rank's memory, in bytes: training/train/loop/memory.h. */
 uint64_t trainer_predicted_memory(const struct trainer *trainer);
 
-/** The device that this rank computes on; the trainer's. */
+/** The device that this rank computes on; owned by the trainer. */
 struct device *trainer_device(const struct trainer *trainer);
 
-/** What it trains. */
+/** The network that is trained. */
 const struct model_description *trainer_description(const struct trainer *trainer);
 
 void trainer_close(struct trainer *trainer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trainer before its first step: what a run needs is checked, opened, read and told. */
+/* The trainer before its first step: check the configuration, open, read, report. */
 #include "core/topology/limits.h"
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
@@ -42,7 +42,7 @@ static weft_status trainer_open_check_config(const struct train_config *config, 
     return settings_check_names(config->resume_change, error);
 }
 
-/* Whether this node has the memory that its ranks will want. */
+/* Check that this node has enough memory for its ranks. */
 static weft_status trainer_open_check_memory(const struct trainer *trainer, struct error *error)
 {
     struct limits limits;
@@ -83,7 +83,7 @@ static weft_status choose_kernels(struct trainer *trainer, bool *speaks, struct 
     return status;
 }
 
-/* What this rank can find out by itself, before it takes memory. */
+/* Local preparation, before memory is allocated. */
 static weft_status trainer_open_prepare(struct trainer *trainer, struct error *error)
 {
     struct train_config *config = &trainer->config;
@@ -125,7 +125,7 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     return status == WEFT_OK ? trainer_open_check_memory(trainer, error) : status;
 }
 
-/* The memory that this rank works in by itself. */
+/* Allocate this rank's own memory. */
 static weft_status trainer_open_take_memory(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -150,7 +150,7 @@ static weft_status trainer_open_take_memory(struct trainer *trainer, struct erro
     return report_open(&trainer->report, trainer->rank == 0 ? &reports : &(struct report_options){0}, error);
 }
 
-/* Weights, gradients and moments: the training's, laid out as the model wants them. Collective. */
+/* Open the training, which owns weights, gradients and moments in the model's layout. Collective. */
 static weft_status open_training(struct trainer *trainer, struct error *error)
 {
     static const weft_optimizer optimizers[] = {[OPTIMIZER_ADAMW] = WEFT_OPTIMIZER_ADAMW,
@@ -205,7 +205,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     return WEFT_OK;
 }
 
-/* The state that the run goes on from, on rank 0. */
+/* Read the state to resume from, on rank 0. */
 static weft_status trainer_open_read_state(struct trainer *trainer, struct training_state *state, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -217,7 +217,7 @@ static weft_status trainer_open_read_state(struct trainer *trainer, struct train
     return status;
 }
 
-/* Rank 0 reads it, and all get theirs of it. */
+/* Rank 0 reads the checkpoint and distributes it. */
 static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct shards *shards = training_shards(trainer->training);
@@ -238,7 +238,7 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
     return status;
 }
 
-/* Rank 0 makes or reads the first weights; the moments are 0 everywhere. */
+/* Rank 0 initializes or reads the weights; the moments are 0 everywhere. */
 static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -320,13 +320,13 @@ static void trainer_open_describe(const struct trainer *trainer)
     fflush(trainer->out);
 }
 
-/* Which processors a rank computes on. */
+/* The processors that a rank computes on. */
 struct processors {
     uint64_t set; /* a hash: ranks of one machine with equal sets share them */
     uint64_t count;
 };
 
-/* The part of a processor that each compute thread of this rank has when all ranks compute. */
+/* The fraction of a processor that each compute thread of this rank gets when all ranks compute. */
 static weft_status share_processors(const struct trainer *trainer, double *share, struct error *error)
 {
     const weft_comm *comm = trainer->comm;
@@ -349,7 +349,7 @@ static weft_status share_processors(const struct trainer *trainer, double *share
     return WEFT_OK;
 }
 
-/* What all ranks can do together; they may be on machines of different kinds. */
+/* The peak of all ranks together, which may be on machines of different kinds. */
 static weft_status measure_peak(struct trainer *trainer, double *peak, struct error *error)
 {
     double share = 1;
@@ -361,7 +361,7 @@ static weft_status measure_peak(struct trainer *trainer, double *peak, struct er
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
-/* Tell the report what this run is. */
+/* Begin the report. */
 static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -444,7 +444,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     if ((status = begin_report(trainer, report_wants_peak(&wanted), error)) != WEFT_OK)
         goto fail;
     trainer_open_describe(trainer);
-    trainer->config.pretrained = NULL; /* what is needed of it has been read */
+    trainer->config.pretrained = NULL; /* it has been read */
     *result = trainer;
     return WEFT_OK;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For whoever collects metrics, as the platform does: the curves that TensorBoard gets, by weft/report.h, which never
- * waits for a reader, and how far the run is. They are optional, so a failure here is reported once, and no
- * run ends by it.
+ * For collectors of metrics such as the platform: the same curves as for TensorBoard, through weft/report.h, which never
+ * waits for a reader, and the run's progress. They are optional, so a failure is reported once and does not end a run.
  */
 #include "training/train/report/internal/sink.h"
 #include "training/train/report/names.h"
@@ -19,7 +18,7 @@ struct collected {
     weft_reporter *reporter;
     bool only_progress;    /* the curves are collected anyway */
     double progress_after; /* the next one is due: seconds since 1970 */
-    FILE *warnings;        /* NULL: none, or told already */
+    FILE *warnings;        /* NULL: none, or reported already */
 };
 
 /* Whether the file of metrics that was asked for is collected anyway: it is the same file, or what is printed. */
@@ -106,7 +105,7 @@ static weft_status collected_step(void *state, const struct report_figures *figu
     collected_put(state, report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], step->step, figures->speed.tokens);
     collected_put(state, REPORT_NAME_WAIT_SHARE, step->step, figures->speed.wait);
     if (isfinite(figures->speed.share))
-        collected_put(state, report_name_curves[REPORT_NAME_UTILISATION], step->step, figures->speed.share);
+        collected_put(state, report_name_curves[REPORT_NAME_UTILIZATION], step->step, figures->speed.share);
     put_progress_in_time(state, figures);
     return WEFT_OK;
 }

@@ -47,7 +47,7 @@ static weft_status json_open(const struct report_options *options, void **state,
     return WEFT_OK;
 }
 
-/* Print the object and go to the disk with it: who reads along sees every step. */
+/* Print and flush the object, so that readers see every step. */
 static weft_status report_json_put(const struct json_file *json, struct json_writer *writer, struct error *error)
 {
     json_close(writer);
@@ -60,7 +60,7 @@ static weft_status report_json_put(const struct json_file *json, struct json_wri
     return status;
 }
 
-/* Nine digits tell every float apart; more of them would be noise. Time is kept to the millisecond. */
+/* Nine digits represent every float exactly. Time has milliseconds. */
 static void put_figure(struct json_writer *writer, const char *key, double value)
 {
     char digits[40];
@@ -122,7 +122,7 @@ static weft_status json_step(void *state, const struct report_figures *figures, 
     put_figure(&writer, report_name_keys[REPORT_NAME_WAIT_SECONDS], step->wait_seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_DATA_SECONDS], step->data_seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens);
-    put_figure(&writer, report_name_keys[REPORT_NAME_UTILISATION], figures->speed.share);
+    put_figure(&writer, report_name_keys[REPORT_NAME_UTILIZATION], figures->speed.share);
     return report_json_put(state, &writer, error);
 }
 

@@ -3,7 +3,7 @@
  * Lines for people: one now and then that stays, and, where the stream is a terminal that can go back to the beginning
  * of a line, or goes to one through weft run, one in between that is written over.
  *
- * The live line is never wider than the terminal, uses no colour, and is taken away before anything else is printed:
+ * The live line is never wider than the terminal, uses no color, and is erased before anything else is printed:
  * what remains on the screen and in its scroll-back is what a file would have got.
  */
 #include "training/train/report/internal/sink.h"
@@ -92,7 +92,7 @@ static void report_line_print_line(struct report_line_line *line, const struct r
 
 /* ---- the live line ---- */
 
-/* What the live line can say, in the order of the line; those of the highest number go first where there is no room. */
+/* The fields of the live line in order; those with the highest number are dropped first if there is no room. */
 enum live_field {
     LIVE_STEP,
     LIVE_BAR,

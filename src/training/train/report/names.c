@@ -9,7 +9,7 @@ const char *const report_name_keys[REPORT_NAMES] = {
     [REPORT_NAME_WAIT_SECONDS] = "wait_seconds",
     [REPORT_NAME_DATA_SECONDS] = "data_seconds",
     [REPORT_NAME_TOKENS_PER_SECOND] = "tokens_per_second",
-    [REPORT_NAME_UTILISATION] = "model_flops_utilisation",
+    [REPORT_NAME_UTILIZATION] = "model_flops_utilisation",
 };
 
 const char *const report_name_curves[REPORT_NAMES] = {
@@ -20,5 +20,5 @@ const char *const report_name_curves[REPORT_NAMES] = {
     [REPORT_NAME_WAIT_SECONDS] = "speed/wait_seconds",
     [REPORT_NAME_DATA_SECONDS] = "speed/data_seconds",
     [REPORT_NAME_TOKENS_PER_SECOND] = "speed/tokens_per_second",
-    [REPORT_NAME_UTILISATION] = "speed/model_flops_utilisation",
+    [REPORT_NAME_UTILIZATION] = "speed/model_flops_utilisation",
 };

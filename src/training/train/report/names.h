@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the figures of a training run are called: as keys of the JSON lines, and as curves wherever one looks at them.
- */
+/** The names of a training run's metrics: keys of the JSON lines, and names of curves. */
 #ifndef WEFT_TRAINING_TRAIN_REPORT_NAMES_H
 #define WEFT_TRAINING_TRAIN_REPORT_NAMES_H
 
@@ -12,7 +11,7 @@ enum report_name {
     REPORT_NAME_WAIT_SECONDS,
     REPORT_NAME_DATA_SECONDS,
     REPORT_NAME_TOKENS_PER_SECOND,
-    REPORT_NAME_UTILISATION,
+    REPORT_NAME_UTILIZATION,
     REPORT_NAMES,
 };
 
@@ -22,13 +21,13 @@ extern const char *const report_name_keys[REPORT_NAMES];
 /** "train/gradient_norm". */
 extern const char *const report_name_curves[REPORT_NAMES];
 
-/** The share of a step in which communication was waited for, as a curve. */
+/** The curve of the fraction of a step spent waiting for communication. */
 #define REPORT_NAME_WAIT_SHARE "speed/wait_share"
 
-/** Of an evaluation: the group that its figures are put into ("held-out" of "held-out/loss"). */
+/** The group of an evaluation's metrics ("held-out" of "held-out/loss"). */
 #define REPORT_NAME_HELD_OUT "held-out"
 
-/** What the name of an event file ends in whose curves are collected without it, lest they be taken twice. */
+/** The suffix of event files whose curves are also collected in another way, so that they are not read twice. */
 #define REPORT_NAME_COLLECTED ".collected"
 
 #endif

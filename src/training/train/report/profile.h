@@ -3,8 +3,8 @@
  * Where the time of training steps goes on this rank: by layer, and by kernel.
  *
  * A profile is given to a run in its configuration (train_config.profile). The trainer then computes on a device that
- * measures (training/tensor/profiled.h), tells the profile of layers and steps, and computes what it would have computed. Of the
- * steps one is shown, the median one by wall time: so its parts add up to its whole.
+ * measures (training/tensor/profiled.h) and notifies the profile of layers and steps; results are the same. The profile
+ * is that of one step, the median by wall time, so its parts add up to the total.
  *
  *     struct profile *profile;
  *     profile_open(3, 10, &profile, error);
@@ -18,9 +18,9 @@
 #include "training/model/model.h"
 #include "training/tensor/profiled.h"
 
-/** Of one layer, one way. */
+/** One layer in one direction. */
 struct profile_turn {
-    double seconds; /**< from the beginning of its turn to the end, what is between its kernels included */
+    double seconds; /**< from its beginning to its end, with the time between kernels */
     double flops;   /**< as struct profiled_count has them */
 };
 
@@ -41,14 +41,14 @@ struct profile_step {
 
 struct profile;
 
-/** Room for `count` (1 at least) steps, after `warm` that are not looked at. */
+/** Room for `count` (at least 1) steps, after `warm` steps that are ignored. */
 weft_status profile_open(size_t warm, size_t count, struct profile **profile, struct error *error);
 void profile_close(struct profile *profile);
 
 /** For the trainer: make room for the layers of a model. */
 weft_status profile_describe(struct profile *profile, const struct model_description *description, struct error *error);
-/** For the trainer: measure *device from now on, one of PROFILE_DEVICES at most: the model's, and the one that sums
- * gradients and takes the optimizer's steps. */
+/** For the trainer: measure *device from now on. At most PROFILE_DEVICES: the model's, and the one that sums gradients
+ * and takes the optimizer's steps. */
 weft_status profile_measure(struct profile *profile, struct device **device, struct error *error);
 /** For the trainer: a model_watcher; a step has ended. */
 void profile_watch(void *profile, const struct model_turn *turn);

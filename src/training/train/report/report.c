@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures from what the trainer says, and their way to the sinks. */
+/* Computes metrics from the trainer's results and passes them to the sinks. */
 #include "training/train/report/report.h"
 
 #include "base/clock.h"
@@ -11,11 +11,11 @@
 #include <stdarg.h>
 #include <time.h>
 
-#define FADING 0.9 /* what a step counts less than the next one among the recent ones */
+#define FADING 0.9 /* decay of the weight of recent steps */
 
 static const struct report_sink *const kinds[REPORT_SINKS] = {
     &report_sink_line, &report_sink_json, &report_sink_prometheus, &report_sink_tensorboard, &report_sink_collected};
-#define LINE 0 /* place of the one for people */
+#define LINE 0 /* index of the one for users */
 
 const char *const report_ending_names[] = {"finished", "stopped", "failed"};
 
@@ -58,7 +58,7 @@ static void report_warn(struct report *report, const char *text)
     fflush(report->options.warnings);
 }
 
-/* Nobody loses a run because of a figure that could not be written. */
+/* A metric that could not be written does not end a run. */
 static void report_give_up(struct report *report, size_t i, const struct error *error)
 {
     char text[ERROR_TEXT_BYTES + 64];
@@ -194,7 +194,7 @@ void report_clear(struct report *report)
         report_line_clear(report->sinks[LINE]);
 }
 
-/* For people, in a line of its own. */
+/* For users, on its own line. */
 static void say_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
 {
     char bytes[32];

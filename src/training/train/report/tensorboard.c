@@ -38,7 +38,7 @@ static weft_status tensorboard_step(void *state, const struct report_figures *fi
         {report_name_curves[REPORT_NAME_SECONDS], figures->step.seconds},
         {report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens},
         {REPORT_NAME_WAIT_SHARE, figures->speed.wait},
-        {report_name_curves[REPORT_NAME_UTILISATION], figures->speed.share}, /* the last: it may be unknown */
+        {report_name_curves[REPORT_NAME_UTILIZATION], figures->speed.share}, /* the last: it may be unknown */
     };
     const size_t count = sizeof values / sizeof *values - !isfinite(figures->speed.share);
     return event_file_put(state, figures->time, figures->step.step, values, count, error);

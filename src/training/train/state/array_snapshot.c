@@ -12,8 +12,8 @@
 struct array {
     const char *bytes;
     uint64_t size;
-    uint64_t read;    /* bytes from its beginning that the reader has given back */
-    const char *copy; /* of the bytes from `copied` on, once withdrawn */
+    uint64_t read;    /* bytes from its beginning that the reader has released */
+    const char *copy; /* of the bytes from `copied` on, once detached */
     uint64_t copied;
 };
 
@@ -24,7 +24,7 @@ struct array_snapshot {
     size_t count;
     bool sorted;
     bool taken; /* the reader is in an array */
-    bool withdrawn, given_up, ended;
+    bool detached, canceled, ended;
     char *memory; /* for copies; NULL: there is none */
     uint64_t memory_size, copied;
 };
@@ -73,7 +73,7 @@ void array_snapshot_touch(struct array_snapshot *snapshot, const atomic_bool *st
 void array_snapshot_begin(struct array_snapshot *snapshot)
 {
     snapshot->count = snapshot->copied = 0;
-    snapshot->sorted = snapshot->taken = snapshot->withdrawn = snapshot->given_up = snapshot->ended = false;
+    snapshot->sorted = snapshot->taken = snapshot->detached = snapshot->canceled = snapshot->ended = false;
 }
 
 void array_snapshot_add(struct array_snapshot *snapshot, const void *bytes, uint64_t size)
@@ -97,7 +97,7 @@ static int in_array(const void *key, const void *element)
     return bytes < array->bytes ? -1 : bytes >= array->bytes + array->size;
 }
 
-/* The array that holds `bytes`; NULL: none that was lent. */
+/* The array that holds `bytes`, or NULL. */
 static struct array *array_snapshot_find(struct array_snapshot *snapshot, const void *bytes)
 {
     if (!snapshot->sorted && snapshot->count)
@@ -112,9 +112,9 @@ static const void *array_snapshot_acquire(void *owner, const void *bytes, uint64
     const void *place = bytes;
     pthread_mutex_lock(&snapshot->lock);
     struct array *array = array_snapshot_find(snapshot, bytes);
-    if (snapshot->given_up)
+    if (snapshot->canceled)
         place = NULL;
-    else if (array && snapshot->withdrawn)
+    else if (array && snapshot->detached)
         place = array->copy + ((const char *)bytes - array->bytes - (ptrdiff_t)array->copied);
     else if (array)
         snapshot->taken = true;
@@ -158,7 +158,7 @@ static uint64_t unread(const struct array_snapshot *snapshot)
     return bytes;
 }
 
-/* Copy what the reader has not read. False: there is no memory for that. */
+/* Copy what the reader has not read; false without memory. */
 static bool copy_the_rest(struct array_snapshot *snapshot)
 {
     uint64_t bytes = unread(snapshot), used = 0;
@@ -181,19 +181,19 @@ static bool copy_the_rest(struct array_snapshot *snapshot)
 void array_snapshot_detach(struct array_snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->lock);
-    while (snapshot->taken && !snapshot->withdrawn)
+    while (snapshot->taken && !snapshot->detached)
         pthread_cond_wait(&snapshot->changed, &snapshot->lock);
-    if (!snapshot->withdrawn && !snapshot->ended && !snapshot->given_up && !copy_the_rest(snapshot))
+    if (!snapshot->detached && !snapshot->ended && !snapshot->canceled && !copy_the_rest(snapshot))
         while (!snapshot->ended && !(unread(snapshot) == 0 && !snapshot->taken))
             pthread_cond_wait(&snapshot->changed, &snapshot->lock);
-    snapshot->withdrawn = true;
+    snapshot->detached = true;
     pthread_mutex_unlock(&snapshot->lock);
 }
 
 void array_snapshot_cancel(struct array_snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->lock);
-    snapshot->given_up = true;
+    snapshot->canceled = true;
     pthread_mutex_unlock(&snapshot->lock);
 }
 

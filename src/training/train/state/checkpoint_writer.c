@@ -17,7 +17,7 @@
 #define NICENESS 5 /* of the thread: about a quarter of a core that computes */
 
 enum stage {
-    STAGE_NONE,   /* nothing is under way; at the start the thread touches memory */
+    STAGE_NONE,   /* idle; at the start the thread touches memory */
     STAGE_PARTS,  /* all ranks write */
     STAGE_COMMIT, /* rank 0 completes it */
 };
@@ -30,7 +30,7 @@ struct checkpoint_writer {
     size_t record_count;               /* of the newest checkpoint, once it is complete */
     struct array_snapshot *snapshot;
 
-    /* Of the checkpoint under way. */
+    /* Of the current checkpoint. */
     enum stage stage;
     bool last;
     struct training_state state;    /* as it is written, on rank 0 with gathered moments where shards are gathered */
@@ -40,7 +40,7 @@ struct checkpoint_writer {
     uint64_t began;
     double pause; /* seconds */
 
-    /* What the thread does; `finished` tells that the rest can be read. */
+    /* The thread's; may be read once `finished` is set. */
     pthread_t thread;
     bool joinable;
     atomic_bool finished, stop_warming;
@@ -134,7 +134,7 @@ static void *checkpoint_writer_work(void *argument)
     return NULL;
 }
 
-/* Signals are the other threads'. Where no thread can be had, the work is done here and now. */
+/* The thread blocks all signals. If no thread can be created, the work is done synchronously. */
 static void checkpoint_writer_start_thread(struct checkpoint_writer *writer)
 {
     sigset_t all, before;
@@ -146,7 +146,7 @@ static void checkpoint_writer_start_thread(struct checkpoint_writer *writer)
     if (writer->joinable)
         return;
     const bool last = writer->last;
-    writer->last = true; /* whoever calls keeps its priority */
+    writer->last = true; /* the caller keeps its priority */
     checkpoint_writer_work(writer);
     writer->last = last;
 }
@@ -158,7 +158,7 @@ static void join_thread(struct checkpoint_writer *writer)
     writer->joinable = false;
 }
 
-/* ---- the end of one ---- */
+/* ---- ending a checkpoint ---- */
 
 static void free_checkpoint(struct checkpoint_writer *writer)
 {
@@ -170,12 +170,12 @@ static void free_checkpoint(struct checkpoint_writer *writer)
     writer->stage = STAGE_NONE;
 }
 
-/* Tell of the checkpoint that has ended with `status`, on which all ranks agree. */
-static void checkpoint_writer_tell(struct checkpoint_writer *writer, weft_status status, const struct error *error)
+/* Report the checkpoint that has ended with `status`, on which all ranks agree. */
+static void report_ended(struct checkpoint_writer *writer, weft_status status, const struct error *error)
 {
     if (writer->rank != 0)
         return;
-    struct report_checkpoint told = {
+    struct report_checkpoint result = {
         .step = writer->state.step,
         .bytes = writer->parts.bytes,
         .files = writer->parts.parts[PART_MODEL] + writer->parts.parts[PART_OPTIMIZER],
@@ -183,11 +183,11 @@ static void checkpoint_writer_tell(struct checkpoint_writer *writer, weft_status
         .pause_seconds = writer->pause,
         .problem = status == WEFT_OK ? NULL : error->text,
     };
-    directory_of_step(writer->setup.config->checkpoint_dir, told.step, told.path, NULL);
-    report_checkpoint(writer->setup.report, &told);
+    directory_of_step(writer->setup.config->checkpoint_dir, result.step, result.path, NULL);
+    report_checkpoint(writer->setup.report, &result);
 }
 
-/* All ranks: the checkpoint under way ends with `status`. Whether training goes on without it is the user's choice. */
+/* All ranks: the current checkpoint ends with `status`. The user chooses whether training continues without it. */
 static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, weft_status status, bool forgive,
                                             bool *speaks, struct error *error)
 {
@@ -197,7 +197,7 @@ static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, we
         checkpoint_abandon(config->checkpoint_dir, writer->state.step);
     const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
     if (status == WEFT_OK || forgiven)
-        checkpoint_writer_tell(writer, status, error);
+        report_ended(writer, status, error);
     free_checkpoint(writer);
     if (!forgiven)
         return status;
@@ -212,7 +212,7 @@ static weft_status checkpoint_writer_agree(struct checkpoint_writer *writer, wef
     return agreement_reach(writer->setup.context, writer->setup.comm, status, error, speaks);
 }
 
-/* All ranks: what the threads did. */
+/* All ranks: agree on the status of the threads. */
 static weft_status agree_on_work(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
     if (writer->status != WEFT_OK)
@@ -275,16 +275,16 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
     return state_checkpoint_writer_finish(writer, false, speaks, error);
 }
 
-/* ---- the beginning of one ---- */
+/* ---- beginning a checkpoint ---- */
 
-/* Whether this rank's moments are copies that nobody changes. */
+/* Whether this rank writes gathered copies of moments, which do not change. */
 static bool has_own_moments(const struct checkpoint_writer *writer)
 {
     return writer->gathered.memory != NULL;
 }
 
-/* Lend what this rank writes and the next update would change. */
-static void lend(struct checkpoint_writer *writer)
+/* Add what this rank writes and the next update would change to the snapshot. */
+static void add_to_snapshot(struct checkpoint_writer *writer)
 {
     for (int kind = 0; kind < PART_KINDS; kind++) {
         const struct tensor_list *list = &writer->parts.mine[kind];
@@ -294,7 +294,7 @@ static void lend(struct checkpoint_writer *writer)
     }
 }
 
-/* What this rank prepares by itself, once the state is where it is written from. */
+/* Local preparation, once the state is where it is written from. */
 static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, struct error *error)
 {
     const struct train_config *config = writer->setup.config;
@@ -303,7 +303,7 @@ static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, s
         checkpoint_parts_open(&writer->parts, &writer->state, shards, writer->sees, config->checkpoint_part, error);
     array_snapshot_begin(writer->snapshot);
     if (status == WEFT_OK)
-        lend(writer);
+        add_to_snapshot(writer);
     if (status == WEFT_OK && writer->rank == 0) {
         training_state_describe(&writer->state, config, &writer->described);
         status = checkpoint_begin(config->checkpoint_dir, writer->described.step, error);
@@ -311,7 +311,7 @@ static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, s
     return status;
 }
 
-/* All ranks: the state where it is written from, which is its own place unless shards must be gathered. */
+/* All ranks: set the state that is written: the run's own, or gathered shards. */
 static weft_status take_state(struct checkpoint_writer *writer, bool *speaks, struct error *error)
 {
     const struct checkpoint_writer_setup *setup = &writer->setup;
@@ -357,7 +357,7 @@ void checkpoint_writer_release(struct checkpoint_writer *writer)
     writer->pause += (double)(clock_now() - called) * 1e-9;
 }
 
-/* ---- after the end of one ---- */
+/* ---- amending ---- */
 
 static weft_status amend(struct checkpoint_writer *writer, struct error *error)
 {
@@ -376,7 +376,7 @@ weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *spea
 
 /* ---- opening and closing ---- */
 
-/* Which ranks see the directory: those that read there what rank 0 has written into its claim. */
+/* Which ranks see the directory: those that read the same claim there as rank 0. */
 static weft_status probe_directory(struct checkpoint_writer *writer, struct error *error)
 {
     const struct checkpoint_writer_setup *setup = &writer->setup;
@@ -391,7 +391,7 @@ static weft_status probe_directory(struct checkpoint_writer *writer, struct erro
 }
 
 /* Memory for copies of what this rank will write. */
-static weft_status open_lending(struct checkpoint_writer *writer, struct error *error)
+static weft_status open_snapshot(struct checkpoint_writer *writer, struct error *error)
 {
     const struct checkpoint_writer_setup *setup = &writer->setup;
     const uint64_t least = setup->config->checkpoint_part;
@@ -426,7 +426,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     if (status == WEFT_OK)
         status = probe_directory(writer, error);
     if (status == WEFT_OK)
-        status = checkpoint_writer_agree(writer, open_lending(writer, error), speaks, error);
+        status = checkpoint_writer_agree(writer, open_snapshot(writer, error), speaks, error);
     if (status != WEFT_OK) {
         checkpoint_writer_close(writer);
         return status;
@@ -446,7 +446,7 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
         array_snapshot_cancel(writer->snapshot);
     join_thread(writer);
     if (writer->stage != STAGE_NONE) {
-        /* What rank 0's thread has completed just now is whole, and has its name already. */
+        /* A checkpoint that rank 0's thread has just committed has its final name, and is not removed. */
         if (writer->rank == 0)
             checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->state.step);
         free_checkpoint(writer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What a training run is told. The same on every rank. Strings are borrowed for the life of the run. */
+/** The configuration of a training run. The same on every rank. Strings are borrowed for the life of the run. */
 #ifndef WEFT_TRAINING_TRAIN_STATE_CONFIG_H
 #define WEFT_TRAINING_TRAIN_STATE_CONFIG_H
 
@@ -16,10 +16,9 @@ struct profile;
 
 struct train_config {
     struct model_shape shape;
-    bool
-        vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise that of the data's tokenizer goes before it */
-    const char *model;     /**< the shape's name, for people */
-    const char *data;      /**< a text, a token shard, a directory of shards, or "random" */
+    bool vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise the data's tokenizer decides */
+    const char *model;      /**< the shape's name, for messages */
+    const char *data;       /**< a text, a token shard, a directory of shards, or "random" */
 
     const char *tokenizer; /**< directory of the tokenizer that a text is encoded with; NULL: the weights', or none */
     const char *from;      /**< path of `pretrained`; NULL: none */
@@ -50,9 +49,9 @@ struct train_config {
     const char *checkpoint_dir; /**< NULL: no checkpoints */
     int64_t checkpoint_every;   /**< steps; 0: at the end only */
     int64_t checkpoint_keep;    /**< newest ones that are kept; 0: all */
-    uint64_t checkpoint_part;   /**< bytes that a file has at least; ranks divide what is larger */
-    bool checkpoint_go_on;      /**< train on without a checkpoint that could not be written */
-    const char *resume;         /**< directory of checkpoints to go on from; NULL: start afresh */
+    uint64_t checkpoint_part;   /**< minimum bytes of a file; ranks divide larger checkpoints */
+    bool checkpoint_go_on;      /**< continue if a checkpoint cannot be written */
+    const char *resume;         /**< directory of checkpoints to resume from; NULL: start a new run */
     const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
     int64_t sample; /**< tokens to sample at the end; 0: none */
@@ -63,21 +62,21 @@ struct train_config {
     int64_t threads;       /**< compute threads a rank */
     weft_type gradients;   /**< as they are summed: WEFT_F32 or WEFT_BF16 */
     bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
-    int kernels;           /**< how the instruction set is chosen: see enum kernel_rule */
+    int kernels;           /**< how the instruction set is chosen: enum kernel_rule */
     enum model_recompute recompute;
     double label_smoothing;
     double dropout;                       /**< share of elements, in training */
     int64_t log_every;                    /**< steps between progress lines */
     const char *metrics;                  /**< file of JSON lines, written by rank 0; NULL: none; so are the next two */
     const char *prometheus, *tensorboard; /**< see report_options */
-    const char *collected;                /**< likewise, from WEFT_METRICS; NULL: nobody collects */
-    const char *run_name;                 /**< what these call the run */
-    FILE *warnings;                       /**< where it is said that they cannot be written; NULL: nowhere */
+    const char *collected;                /**< likewise, from WEFT_METRICS; NULL: none */
+    const char *run_name;                 /**< the run's name there */
+    FILE *warnings;                       /**< for failures to write these; NULL: silent */
 
-    /** Called on every rank after each step; NULL: nobody listens. */
+    /** Called on every rank after each step; NULL: no callback. */
     void (*observe)(void *observer, const struct report_step *step);
     void *observer;
-    struct profile *profile; /**< measures where the time goes (training/train/report/profile.h); NULL: nobody does */
+    struct profile *profile; /**< measures where the time goes (training/train/report/profile.h); NULL: no profile */
 };
 
 #endif

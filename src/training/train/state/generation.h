@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Text that a model writes after a prompt, printed as it comes.
+ * Text generation: a model continues a prompt, and the text is printed as it is produced.
  *
  * Several samples may follow one prompt; sample n draws its token i with number n x 2^32 + i of the seed's stream, so
- * it is the same text whichever others are written. Belongs to one thread at a time, as the device does.
+ * its text does not depend on other samples. Belongs to one thread at a time, as the device does.
  */
 #ifndef WEFT_TRAINING_TRAIN_STATE_GENERATION_H
 #define WEFT_TRAINING_TRAIN_STATE_GENERATION_H
@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 struct generation_options {
-    const char *prompt; /**< what it points at, and `stops`, must outlive the generation */
+    const char *prompt; /**< it and `stops` must outlive the generation */
     size_t prompt_size; /**< bytes; 0: begin with the vocabulary's end-of-text token */
     size_t tokens;      /**< of a sample, at most; below 2^32 */
     size_t window; /**< tokens that the model looks back to; 0: all, up to its context (training/model/decoder.h) */
@@ -24,14 +24,14 @@ struct generation_options {
     const char *const *stops; /**< a sample ends before the first of these strings; none is empty */
     size_t stop_count;
     bool echo;                                /**< print the prompt before each sample */
-    const volatile sig_atomic_t *interrupted; /**< ends a sample once it is not 0; NULL: nothing does */
+    const volatile sig_atomic_t *interrupted; /**< ends a sample once it is not 0; may be NULL */
 };
 
 /** Why a sample ended. */
 enum generation_end {
-    GENERATION_TOKENS,      /**< it has as many as were asked for */
-    GENERATION_STOP,        /**< a stop string came */
-    GENERATION_END_OF_TEXT, /**< the token that stands between documents came */
+    GENERATION_TOKENS,      /**< it has the requested number */
+    GENERATION_STOP,        /**< a stop string was generated */
+    GENERATION_END_OF_TEXT, /**< the end-of-text token was generated */
     GENERATION_INTERRUPTED,
 };
 #define GENERATION_ENDS 4

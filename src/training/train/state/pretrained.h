@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Weights that a run or an evaluation begins with: of a checkpoint of Weft's own, or public ones as people download
- * them (training/checkpoint/tensor_files.h), with the shape that the config.json beside them says (training/model/file/public_config.h).
+ * Weights that a run or an evaluation begins with: a checkpoint of Weft, or downloaded public weights
+ * (training/checkpoint/tensor_files.h) with the shape in their config.json (training/model/file/public_config.h).
  *
- * Public names may stand behind "transformer."; f16 and bf16 become f32. What a file may hold besides the model's
- * tensors: masks and frequencies that are no weights ("h.0.attn.bias", "h.0.attn.masked_bias", "rotary_emb.inv_freq"),
- * which are passed over, and the "lm_head.weight" of a model whose head is the embedding table, which must then have
+ * Public names may have the prefix "transformer."; f16 and bf16 are converted to f32. Besides the model's tensors a file
+ * may contain masks and frequencies that are not weights ("h.0.attn.bias", "h.0.attn.masked_bias", "rotary_emb.inv_freq"),
+ * which are ignored, and the "lm_head.weight" of a model whose head is the embedding table, which must then have
  * that table's bits. Anything else belongs to another network, and is refused.
  *
  * Files are mapped and converted tensor by tensor, so reading takes no memory besides the flat array.
@@ -25,7 +25,7 @@ void pretrained_close(struct pretrained *pretrained);
 /** The shape of the weights; NULL where nothing says it. */
 const struct model_shape *pretrained_shape(const struct pretrained *pretrained);
 
-/** A line for people: where from, which types. Lives as long as `pretrained`. */
+/** One line of text: the source and the element types. Lives as long as `pretrained`. */
 const char *pretrained_describe(const struct pretrained *pretrained);
 
 /** Steps that the run had taken which wrote the weights; 0 for public ones. */
@@ -33,7 +33,7 @@ uint64_t pretrained_step(const struct pretrained *pretrained);
 
 /**
  * Fill the flat array of f32 `parameters`, gaps included. Errors: DATA, with the first tensor that is missing, of
- * another shape (expected and found), of a type that is no f32, f16 or bf16, or not the model's; all this is compared
+ * another shape (expected and found), of a type other than f32, f16 or bf16, or not the model's; all this is checked
  * before anything is written. DATA, too, with tensor and file, for an element that is infinite or NaN; `parameters` are
  * then undefined.
  */
@@ -41,8 +41,8 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
                             float *parameters, struct error *error);
 
 /**
- * Rank 0 opens `path`, all learn the shape. Collective; *pretrained is NULL on the other ranks, and *known says whether
- * the weights told their shape. Fails on all ranks or on none; *speaks as in training/parallel/agreement.h.
+ * Rank 0 opens `path` and broadcasts the shape. Collective; *pretrained is NULL on the other ranks, and *known says
+ * whether the shape is known. Fails on all ranks or on none; *speaks as in training/parallel/agreement.h.
  */
 weft_status pretrained_open_together(const char *path, weft_context *context, weft_comm *comm,
                                      struct pretrained **pretrained, struct model_shape *shape, bool *known,

@@ -7,10 +7,9 @@
 #include "training/checkpoint/checkpoint.h"
 
 /**
- * Write the weights of `checkpoint` as `type` (f32, or rounded to f16 or bf16) to a new directory; what is there already
- * is left alone, but for an empty directory. Whole or not at all: the directory appears by rename. Takes memory for the
- * weights in f32 once. Errors: ARGUMENT if something is at `directory`; DATA if the checkpoint's model is none that Weft
- * knows.
+ * Write the weights of `checkpoint` as `type` (f32, or rounded to f16 or bf16) to a new directory; only an empty
+ * directory may exist there already. The directory appears atomically. Needs memory for the weights in f32.
+ * Errors: ARGUMENT if `directory` exists already; DATA if Weft does not know the checkpoint's model.
  */
 weft_status public_export(const struct checkpoint *checkpoint, const char *directory, weft_type type,
                           struct error *error);

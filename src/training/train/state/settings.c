@@ -7,7 +7,7 @@
 
 #define OF(kind) (1u << OPTIMIZER_##kind)
 
-/* Settings that are compared, in the order in which differences are told. */
+/* The settings that are compared, in the order of messages. */
 static const struct setting {
     const char *key;     /* in a checkpoint */
     const char *option;  /* of weft train */
@@ -46,7 +46,7 @@ static const struct setting {
 
 /* ---- describing ---- */
 
-/* Which parameters are trained, and how: as they were said. */
+/* The rules for parameters, as the user gave them. */
 static void add_rules(cJSON *object, const struct parameter_rules *rules)
 {
     if (rules->freeze)
@@ -155,7 +155,7 @@ static bool differs(const struct setting *setting, const cJSON *there, const cJS
     return !cJSON_Compare(there, here, true);
 }
 
-/* One more difference in a list. What does not fit is left out. */
+/* Append a difference to a list. What does not fit is left out. */
 static void state_settings_add(char list[SETTINGS_TEXT_BYTES], const char *text)
 {
     const size_t length = strlen(list), room = SETTINGS_TEXT_BYTES - length;

@@ -43,7 +43,7 @@ void training_state_describe(const struct training_state *state, const struct tr
     };
 }
 
-/* A run that goes on must read the data in the order in which it began. */
+/* A resumed run must read the data in the same order. */
 static weft_status match_run(const struct checkpoint *checkpoint, const struct train_config *config,
                              struct error *error)
 {
@@ -67,7 +67,7 @@ static weft_status match_run(const struct checkpoint *checkpoint, const struct t
     return WEFT_OK;
 }
 
-/* Other kernels go on as well, but not to the same bits. */
+/* A run may be resumed with other kernels, but then its bits differ. */
 static void warn_of_kernels(const struct checkpoint *checkpoint, const struct training_state *state,
                             const struct train_config *config)
 {

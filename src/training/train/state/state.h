@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What a run is at one moment: weights, the optimizer's moments and the number of steps taken. The data's position
- * follows from the steps. This is what a checkpoint holds.
+ * The state of a run, as checkpoints store it: weights, the optimizer's moments and the number of steps taken. The data's
+ * position follows from the steps.
  */
 #ifndef WEFT_TRAINING_TRAIN_STATE_STATE_H
 #define WEFT_TRAINING_TRAIN_STATE_STATE_H
@@ -17,9 +17,9 @@
 struct training_state {
     struct state_arrays arrays;          /**< the training's: all weights, and the moments of this rank's shard */
     uint64_t step;                       /**< steps taken */
-    const struct text *text;             /**< that the tokens stand for; borrowed */
-    const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: nobody knows */
-    const struct dataset_identity *data; /**< of what is trained on; borrowed; NULL: not known */
+    const struct text *text;             /**< of the tokens; borrowed */
+    const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: unknown */
+    const struct dataset_identity *data; /**< of the training data; borrowed; NULL: not known */
     struct early_stopping early_stopping;
 };
 
@@ -27,7 +27,7 @@ struct training_state {
 weft_status training_state_broadcast(struct training_state *state, const struct shards *shards, struct error *error);
 
 /**
- * What a checkpoint of `state` says besides its tensors. Both trees of `written` are the caller's to delete. Without
+ * The contents of a checkpoint of `state` besides its tensors. Both trees of `written` are the caller's to delete. Without
  * memory for them they are incomplete, or NULL, which checkpoint_commit() refuses.
  */
 void training_state_describe(const struct training_state *state, const struct train_config *config,
@@ -36,7 +36,7 @@ void training_state_describe(const struct training_state *state, const struct tr
 /**
  * Read the newest whole checkpoint below `directory` (or `directory` itself, if it is one). One rank calls this.
  * WEFT_ERROR_DATA when it is damaged, of another model or optimizer, or of a run with other settings; `state` is then
- * unchanged. A checkpoint that other kernels than state->kernels computed is taken, but config->warnings says that the
+ * unchanged. A checkpoint of other kernels than state->kernels is accepted, with a warning on config->warnings that the
  * bits will differ. `changes` as of settings_match().
  */
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,

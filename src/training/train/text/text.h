@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The text that tokens stand for: which vocabulary a run's data has, what a prompt is, how a sample is printed.
+ * The text of tokens: the vocabulary of a run's data, encoding prompts, printing samples.
  *
  * Tokens are those of a tokenizer (training/data/tokenizer/tokenizer.h), or bytes, or their text is not known. A checkpoint carries the
  * tokenizer that its weights were trained with: vocab.json and merges.txt lie beside the weights, as in public
@@ -29,16 +29,16 @@ struct text {
     uint64_t vocabulary;                     /**< tokens of the tokenizer; 0: not known */
 };
 
-/** Where a run can learn what its tokens stand for. The same on all ranks. */
+/** Where the tokenizer of a run can come from. The same on all ranks. */
 struct text_sources {
-    const char *resume;    /**< the checkpoint that it goes on from; NULL: none */
+    const char *resume;    /**< the checkpoint that is resumed; NULL: none */
     const char *from;      /**< the weights that it begins with, or evaluates; NULL: none */
     const char *tokenizer; /**< the directory that the user names; NULL: none */
     const char *data;
     size_t vocabulary; /**< of the weights */
 };
 
-/** Look what lies beside the data of a run. Errors: those of tokenizer_open() and packed_read(). */
+/** Look for a tokenizer next to the data of a run. Errors: those of tokenizer_open() and packed_read(). */
 weft_status text_open(const char *data, struct text *text, struct error *error);
 
 /**

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** Zeroed but for the first four, it is a text that begins. */
+/** To begin, set the first four members; the others are 0. */
 struct text_stream {
     FILE *output;
     const char *const *stops; /**< none is empty; they outlive the stream */
@@ -28,7 +28,7 @@ struct text_stream {
     size_t count, room;
 };
 
-/** Add bytes, and print and flush what is certain now. Errors: MEMORY; SYSTEM where `output` takes nothing more. */
+/** Add bytes, and print and flush what is certain now. Errors: MEMORY; SYSTEM if `output` cannot be written. */
 weft_status text_stream_put(struct text_stream *stream, const void *bytes, size_t size, struct error *error);
 
 /** Print what was held back, and free it: the next text may begin. */

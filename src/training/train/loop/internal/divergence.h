@@ -10,7 +10,7 @@
 #include "training/model/model.h"
 #include "training/parallel/partition.h"
 
-/** A step that was computed and not taken: all is as it was before it. Nothing is owned. */
+/** A step that was computed but not taken. Everything is borrowed. */
 struct divergence {
     weft_context *context;
     weft_comm *comm;
@@ -22,12 +22,12 @@ struct divergence {
     int32_t *tokens, *targets; /**< room for a micro-batch */
     uint64_t seed;             /**< of the run */
     uint64_t step;             /**< steps taken before */
-    double loss, norm;         /**< what the step found; not both are finite */
+    double loss, norm;         /**< of the step; at least one is not finite */
 };
 
 /**
- * Every rank computes its micro-batches again, and the first rank that finds a number that is not finite tells.
- * Collective. Never WEFT_OK: WEFT_ERROR_DATA with the message on every rank, or what went wrong here. *speaks as in
+ * Every rank computes its micro-batches again; the message is that of the first rank with a number that is not finite.
+ * Collective. Never WEFT_OK: WEFT_ERROR_DATA with the message on every rank, or another failure. *speaks as in
  * training/parallel/agreement.h.
  */
 weft_status divergence_explain(const struct divergence *divergence, bool *speaks, struct error *error);

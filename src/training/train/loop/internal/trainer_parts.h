@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What a trainer is made of. For trainer.c, which is the loop, and trainer_open.c, which prepares it. */
+/** The trainer's members, shared by trainer.c (the loop) and trainer_open.c (preparation). */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
 
@@ -19,16 +19,16 @@ struct trainer {
     uint32_t rank, ranks;
     FILE *out;
     const atomic_int *stop;
-    int stopped_by; /* the greatest *stop of all ranks, when they have ended for it */
+    int stopped_by; /* the greatest *stop of all ranks, if it ended the run */
 
     struct checkpoint_claim *claim; /* rank 0's on the directory of checkpoints */
     struct kernel_choice kernels;   /* of all ranks */
     struct device *device;
     struct model_description *description;
-    struct text text; /* that the data's tokens stand for */
+    struct text text; /* of the data's tokens */
     struct dataset *dataset;
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
-    char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that the run goes on from, on rank 0 */
+    char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
     struct model *model;
     weft_training *training; /* weights, gradients, moments, and steps of them */
     float *gradients;        /* the training's */
@@ -37,11 +37,11 @@ struct trainer {
     struct report report;
     struct learning_rate schedule;
     int32_t *tokens, *targets; /* of one micro-batch */
-    uint64_t read_time;        /* nanoseconds that reading the data took so far */
-    bool agreed;               /* all ranks know of the failure */
+    uint64_t read_time;        /* total nanoseconds of reading data */
+    bool agreed;               /* all ranks have the same failure */
 };
 
-/** Fail everywhere or nowhere: see training/parallel/agreement.h. */
+/** Fail on all ranks or on none: see training/parallel/agreement.h. */
 static inline weft_status trainer_agree(struct trainer *trainer, weft_status status, bool *speaks, struct error *error)
 {
     status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);

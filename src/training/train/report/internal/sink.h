@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A sink: one form in which a run is told. For report.c and the report_*.c of this module only.
+ * A sink: one output format of reports. For the files of this module only.
  *
- * A sink is a table of functions and a state of its own. What it returns as an error makes report.c give it up.
+ * A sink is a table of functions with its own state. If one returns an error, report.c drops the sink.
  */
 #ifndef WEFT_TRAINING_TRAIN_REPORT_INTERNAL_SINK_H
 #define WEFT_TRAINING_TRAIN_REPORT_INTERNAL_SINK_H
 
 #include "training/train/report/report.h"
 
-/** Speeds and shares; of one step, or of the recent ones. */
+/** Speeds and fractions of one step, or of recent ones. */
 struct report_speed {
     double tokens; /**< a second */
     double flops;  /**< a second, of all ranks together: those of the model's formula */
-    double share;  /**< of the peak that `flops` is: model flops utilisation; not a number where the peak is unknown */
-    double wait;   /**< share of the time in which communication was waited for */
+    double share;  /**< `flops` as a fraction of the peak: model FLOPs utilization; NaN if the peak is unknown */
+    double wait;   /**< fraction of the time spent waiting for communication */
 };
 
-/** All that is known after a step. */
+/** Everything that is known after a step. */
 struct report_figures {
     const struct report_run *run;
     struct report_step step;
@@ -26,7 +26,7 @@ struct report_figures {
     struct report_speed recent; /**< of some ten steps, the last ones most */
     double left;                /**< seconds to the end, at the recent speed; with evaluations and checkpoints, as far
                                    as there were any */
-    uint64_t taken;             /**< steps since the run began or went on; so are the sums below */
+    uint64_t taken;             /**< steps since the run began or resumed; so are the sums below */
     double seconds, wait_seconds;
 };
 
@@ -38,7 +38,7 @@ struct report_held_out {
     double time;
 };
 
-/** The last word on a run: totals since it began or went on. */
+/** The end of a run: totals since it began or resumed. */
 struct report_last {
     const struct report_run *run;
     uint64_t step, taken;
@@ -50,12 +50,12 @@ struct report_last {
 struct report_sink {
     const char *name; /**< for messages: "the metrics file" */
 
-    /** *state stays NULL where the options do not ask for this one. */
+    /** *state stays NULL if the options do not request this sink. */
     weft_status (*open)(const struct report_options *options, void **state, struct error *error);
     weft_status (*begin)(void *state, const struct report_run *run, double time, struct error *error);
     weft_status (*step)(void *state, const struct report_figures *figures, struct error *error);
     weft_status (*evaluation)(void *state, const struct report_held_out *held_out, struct error *error);
-    /** NULL: checkpoints are not told here. */
+    /** NULL: does not report checkpoints. */
     weft_status (*checkpoint)(void *state, const struct report_checkpoint *checkpoint, double time,
                               struct error *error);
     weft_status (*end)(void *state, const struct report_last *last, struct error *error);
@@ -68,7 +68,7 @@ extern const struct report_sink report_sink_line, report_sink_json, report_sink_
 /** "finished", "stopped", "failed". */
 extern const char *const report_ending_names[];
 
-/** Of the line's state: take the live line away. */
+/** Erase the live line. */
 void report_line_clear(void *state);
 
 #endif

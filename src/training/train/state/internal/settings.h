@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The settings of a run that decide its bits, besides model, seed, batch and optimizer: checkpoints say them, and a run
- * that is resumed has the same ones unless the user names what changes.
+ * The settings of a run that decide its bits, besides model, seed, batch and optimizer. Checkpoints store them, and a
+ * resumed run must have the same ones, unless the user names what changes.
  *
- * Not compared, as they change no bit: ranks, threads, --zero, --bucket, --recompute, and what is said of the run.
+ * Not compared, as they change no bit: ranks, threads, --zero, --bucket, --recompute, and all options of reports.
  */
 #ifndef WEFT_TRAINING_TRAIN_STATE_INTERNAL_SETTINGS_H
 #define WEFT_TRAINING_TRAIN_STATE_INTERNAL_SETTINGS_H
