@@ -83,12 +83,13 @@ static uint64_t predict(const struct train_config *config, const struct world *w
     struct model_description *description;
     const uint32_t ranks = (uint32_t)world->ranks, on_each = (uint32_t)world->ranks_per_node;
     uint64_t sum = 0;
-    if (model_describe(&config->shape, &description, NULL) != WEFT_OK)
+    if (model_describe(&config->shape, &description, NULL) != WEFT_OK ||
+        parameter_rules_apply(&config->rules, description, NULL) != WEFT_OK)
         return 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        const struct memory_estimate plan =
+        const struct memory_estimate estimate =
             memory_estimate_of(config, description, rank, ranks, on_each ? ranks / on_each : 1);
-        sum += memory_estimate_total(&plan) - (rank ? MEMORY_OF_PROCESS : 0);
+        sum += memory_estimate_total(&estimate) - (rank ? MEMORY_OF_PROCESS : 0);
     }
     model_description_free(description);
     return sum;

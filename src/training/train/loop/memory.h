@@ -43,7 +43,8 @@ struct memory_estimate {
 #define MEMORY_OF_PROCESS ((uint64_t)12 << 20) /**< code, oneDNN's primitives, the scratch of kernels */
 #define MEMORY_OF_NETWORK ((uint64_t)20 << 20) /**< a fabric's buffers, and staging of messages in flight */
 
-/** The estimate of `rank` of `ranks` on `nodes`. `config` is complete and valid, `sequence` included. */
+/** The estimate of `rank` of `ranks` on `nodes`. `config` is complete and valid, `sequence` included.
+ * Its rules have been applied to `description`. */
 struct memory_estimate memory_estimate_of(const struct train_config *config,
                                           const struct model_description *description, uint32_t rank, uint32_t ranks,
                                           uint32_t nodes);
