@@ -60,22 +60,19 @@ static weft_status list_steps(const char *run, const char *ending, uint64_t **st
         return error_system(error, "cannot read the directory '%s'", run);
     uint64_t *found = NULL, step;
     size_t used = 0, room = 0;
+    weft_status status = WEFT_OK;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         if (!is_step_name(entry->d_name, ending, &step))
             continue;
-        if (used == room) {
-            room = room ? 2 * room : 64;
-            uint64_t *larger = realloc(found, room * sizeof *found);
-            if (!larger) {
-                free(found);
-                closedir(directory);
-                return error_memory(error, room * sizeof *found, "a list of checkpoints");
-            }
-            found = larger;
-        }
+        if ((status = ARRAY_RESERVE(found, room, used + 1, "a list of checkpoints", error)) != WEFT_OK)
+            break;
         found[used++] = step;
     }
     closedir(directory);
+    if (status != WEFT_OK) {
+        free(found);
+        return status;
+    }
     if (used)
         qsort(found, used, sizeof *found, checkpoint_directory_by_step);
     *steps = found;

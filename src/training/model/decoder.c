@@ -39,14 +39,10 @@ void decoder_close(struct decoder *decoder)
 
 weft_status decoder_append(struct decoder *decoder, const int32_t *tokens, size_t count, struct error *error)
 {
-    if (count > decoder->room - decoder->length) {
-        const size_t room = 2 * (decoder->length + count);
-        int32_t *grown = realloc(decoder->tokens, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "a sequence of tokens");
-        decoder->tokens = grown;
-        decoder->room = room;
-    }
+    weft_status status =
+        ARRAY_RESERVE(decoder->tokens, decoder->room, decoder->length + count, "a sequence of tokens", error);
+    if (status != WEFT_OK)
+        return status;
     memcpy(decoder->tokens + decoder->length, tokens, count * sizeof *tokens);
     decoder->length += count;
     return WEFT_OK;

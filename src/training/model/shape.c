@@ -25,7 +25,7 @@ const struct shape_number shape_numbers[] = {
            .may_be_usual = true),
     NUMBER(untied, SHAPE_FLAG, 0, 1, "the head has a matrix of its own, not the embedding table", ),
 };
-const size_t shape_number_count = sizeof shape_numbers / sizeof *shape_numbers;
+const size_t shape_number_count = ARRAY_SIZE(shape_numbers);
 
 double shape_number_get(const struct model_shape *shape, const struct shape_number *number)
 {

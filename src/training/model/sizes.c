@@ -43,7 +43,7 @@ static const struct model_size sizes[] = {
     /* hidden layers, width of an embedding, window, width of hidden layers, context, vocabulary */
     {"mlp-micro", MLP(2, 48, 16, 512, 128, 256), "0.8M parameters, bytes: what a window of 16 can tell"},
 };
-#define SIZES (sizeof sizes / sizeof *sizes)
+#define SIZES ARRAY_SIZE(sizes)
 
 const struct model_size *model_sizes(size_t *count)
 {
@@ -56,7 +56,7 @@ static const char *const others[][2] = {
     {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"mlp", "mlp-micro"},      {"gpt2-124m", "gpt2"},
     {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
 };
-#define OTHERS (sizeof others / sizeof *others)
+#define OTHERS ARRAY_SIZE(others)
 
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error)
 {

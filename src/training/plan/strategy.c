@@ -76,16 +76,10 @@ static int strategy_compare(const void *first, const void *second)
 static weft_status strategy_append(struct strategy **list, size_t *count, size_t *room, const struct strategy *strategy,
                                    struct error *error)
 {
-    if (*count == *room) {
-        size_t more = *room ? 2 * *room : 64;
-        struct strategy *grown = realloc(*list, more * sizeof *grown);
-        if (!grown)
-            return error_memory(error, more * sizeof *grown, "the strategies");
-        *list = grown;
-        *room = more;
-    }
-    (*list)[(*count)++] = *strategy;
-    return WEFT_OK;
+    weft_status status = ARRAY_RESERVE(*list, *room, *count + 1, "the strategies", error);
+    if (status == WEFT_OK)
+        (*list)[(*count)++] = *strategy;
+    return status;
 }
 
 /* All strategies on `ranks` ranks with micro-batches of `sequences`. */
@@ -101,7 +95,7 @@ static weft_status add_strategies(const struct strategy_problem *problem, uint32
     if (micro_batches_lay_out(problem->batch / sequences, 0, ranks, &strategy.layout, NULL) != WEFT_OK)
         return WEFT_OK;
     uint64_t bytes = problem->description->elements * sizeof(float);
-    for (size_t i = 0; i < sizeof bucket_sizes / sizeof *bucket_sizes; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(bucket_sizes); i++) {
         /* One bucket that holds everything is enough, and with one rank there is nothing to bucket. */
         if (i > 0 && (bucket_sizes[i - 1] >= bytes || ranks == 1))
             break;

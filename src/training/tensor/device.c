@@ -18,7 +18,7 @@ static const struct {
     {"reference", reference_f64_open, WEFT_F64},
     {"reference-f32", reference_f32_open, WEFT_F32},
 };
-#define OPENERS (sizeof openers / sizeof *openers)
+#define OPENERS ARRAY_SIZE(openers)
 
 const char *const device_names[OPENERS + 1] = {"cpu", "cpu-bf16", "reference", "reference-f32", NULL};
 

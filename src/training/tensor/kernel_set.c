@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/tensor/kernel_set.h"
 
+#include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -31,7 +32,7 @@ static enum kernel_set limit_of_environment(void)
     const char *value = getenv("ONEDNN_MAX_CPU_ISA");
     if (!value || !*value)
         value = getenv("DNNL_MAX_CPU_ISA");
-    for (size_t i = 0; value && i < sizeof limits / sizeof *limits; i++)
+    for (size_t i = 0; value && i < ARRAY_SIZE(limits); i++)
         if (strcasecmp(value, limits[i].name) == 0)
             return limits[i].set;
     return KERNEL_SET_AMX;
@@ -80,3 +81,45 @@ enum kernel_set kernel_set_best(weft_type activations)
                           highest = kernel_set_highest(activations), best = processor < limit ? processor : limit;
     return best < highest ? best : highest;
 }
+
+/* ---- oneDNN ---- */
+
+#if defined(__x86_64__)
+
+/* The set that oneDNN uses in this process, ignoring sets that f32 does not use. */
+static enum kernel_set set_of_library(weft_type activations)
+{
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned isas[] = {[KERNEL_SET_AVX2] = dnnl_cpu_isa_avx2,
+                             [KERNEL_SET_AVX512] = dnnl_cpu_isa_avx512_core,
+                             [KERNEL_SET_AVX512BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                             [KERNEL_SET_AMX] = dnnl_cpu_isa_avx512_core_amx};
+    enum kernel_set set = kernel_set_highest(activations); /* a set's bits include those of lower sets */
+    while (set > KERNEL_SET_BASELINE && (isa & isas[set]) != isas[set])
+        set--;
+    return set;
+}
+
+weft_status kernel_set_limit_library(weft_type activations, enum kernel_set set, struct error *error)
+{
+    static const dnnl_cpu_isa_t isas[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
+                                          dnnl_cpu_isa_avx512_core_bf16};
+    if (set < kernel_set_highest(activations))
+        (void)dnnl_set_max_cpu_isa(isas[set]); /* if it is too late, the next line detects it */
+    const enum kernel_set used = set_of_library(activations);
+    if (used == set)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_STATE,
+                     "oneDNN uses the kernels %s in this process, but %s were chosen; start the process with "
+                     "ONEDNN_MAX_CPU_ISA unset, or choose these for all devices of the process",
+                     kernel_set_names[used], kernel_set_names[set]);
+}
+
+#else
+
+weft_status kernel_set_limit_library(weft_type activations, enum kernel_set set, struct error *error)
+{
+    return WEFT_OK;
+}
+
+#endif

@@ -9,7 +9,7 @@
 #ifndef WEFT_TRAINING_TENSOR_KERNEL_SET_H
 #define WEFT_TRAINING_TENSOR_KERNEL_SET_H
 
-#include <weft/weft.h>
+#include "base/error.h"
 
 enum kernel_set {
     KERNEL_SET_BASELINE,   /**< the compiler's default target; x86-64: SSE2, and SSE4.1 in oneDNN */
@@ -35,5 +35,11 @@ static inline enum kernel_set kernel_set_highest(weft_type activations)
  * processor behave like an older one.
  */
 enum kernel_set kernel_set_best(weft_type activations);
+
+/**
+ * Limit oneDNN to `set` for the rest of the process. It accepts a limit once, and only before its first product.
+ * Errors: STATE if it uses another set.
+ */
+weft_status kernel_set_limit_library(weft_type activations, enum kernel_set set, struct error *error);
 
 #endif

@@ -211,7 +211,7 @@ weft_status attention_add(struct model_description *description, const struct at
                    {&own->v, names->v, NULL, deviation},
                    {&own->out, names->out, names->out_bias, out_deviation}};
     status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
-    for (size_t i = 0; status == WEFT_OK && i < sizeof linears / sizeof *linears; i++)
+    for (size_t i = 0; status == WEFT_OK && i < ARRAY_SIZE(linears); i++)
         status = linear_add(description, linears[i].linear, linears[i].deviation, names->prefix, linears[i].weight,
                             linears[i].bias, error);
     return status;

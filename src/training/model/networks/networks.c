@@ -24,7 +24,7 @@ char *network_kinds(char *text, size_t size)
 
 const struct network *network_find(const char *kind, struct error *error)
 {
-    const char *kinds[sizeof networks / sizeof *networks];
+    const char *kinds[ARRAY_SIZE(networks)];
     size_t count = 0;
     for (; networks[count]; count++) {
         kinds[count] = networks[count]->kind;

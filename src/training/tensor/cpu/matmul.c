@@ -113,56 +113,13 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
     free(matmuls);
 }
 
-/* ---- the kernel set ---- */
-
-#if defined(__x86_64__)
-
-/* The set that oneDNN uses in this process, ignoring sets that f32 does not use. */
-static enum kernel_set set_of_library(weft_type activations)
-{
-    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
-    const unsigned isas[] = {[KERNEL_SET_AVX2] = dnnl_cpu_isa_avx2,
-                             [KERNEL_SET_AVX512] = dnnl_cpu_isa_avx512_core,
-                             [KERNEL_SET_AVX512BF16] = dnnl_cpu_isa_avx512_core_bf16,
-                             [KERNEL_SET_AMX] = dnnl_cpu_isa_avx512_core_amx};
-    enum kernel_set set = kernel_set_highest(activations); /* a set's bits include those of lower sets */
-    while (set > KERNEL_SET_BASELINE && (isa & isas[set]) != isas[set])
-        set--;
-    return set;
-}
-
-/* Before the first product: oneDNN accepts a limit once per process, and only before it has detected the processor. */
-static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
-{
-    static const dnnl_cpu_isa_t isas[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
-                                          dnnl_cpu_isa_avx512_core_bf16};
-    if (set < kernel_set_highest(activations))
-        (void)dnnl_set_max_cpu_isa(isas[set]); /* if it is too late, the next line detects it */
-    const enum kernel_set used = set_of_library(activations);
-    if (used == set)
-        return WEFT_OK;
-    return error_set(error, WEFT_ERROR_STATE,
-                     "oneDNN uses the kernels %s in this process, but %s were chosen; start the process with "
-                     "ONEDNN_MAX_CPU_ISA unset, or choose these for all devices of the process",
-                     kernel_set_names[used], kernel_set_names[set]);
-}
-
-#else
-
-static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
-{
-    return WEFT_OK;
-}
-
-#endif
-
 /* ---- the table ---- */
 
 static uint64_t key_hash(const struct matmul_key *key)
 {
     uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0xcbf29ce484222325u;
     memcpy(words, key, sizeof *key);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
     return hash;
 }
@@ -411,7 +368,7 @@ static struct matmul_entry *entry_find(struct cpu_matmuls *matmuls, const struct
         return entry;
     if (matmuls->set != KERNEL_SETS) {
         const weft_type activations = matmuls->operands == dnnl_bf16 ? WEFT_BF16 : WEFT_F32;
-        if (hold_library_to(activations, matmuls->set, error) != WEFT_OK)
+        if (kernel_set_limit_library(activations, matmuls->set, error) != WEFT_OK)
             return NULL;
         matmuls->set = KERNEL_SETS;
     }

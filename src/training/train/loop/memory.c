@@ -111,7 +111,7 @@ const char *memory_estimate_describe(const struct memory_estimate *estimate, cha
     char bytes[32];
     int used = snprintf(text, MEMORY_TEXT_BYTES, "%s a rank",
                         text_bytes(memory_estimate_total(estimate) - estimate->first_rank, bytes, sizeof bytes));
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         if (parts[i].bytes)
             used += snprintf(text + used, MEMORY_TEXT_BYTES - (size_t)used, "%s%s %s", i ? ", " : ": ", parts[i].name,
                              text_bytes(parts[i].bytes, bytes, sizeof bytes));
@@ -147,7 +147,7 @@ static void tell_remedies(const struct train_config *config, const struct model_
     remedies[3].mixed = true;
     int used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(remedies); i++) {
         const uint64_t lessened = need_of_node(&remedies[i], description, comm);
         char bytes[32];
         if (lessened < need - need / 100)

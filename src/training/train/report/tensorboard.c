@@ -40,7 +40,7 @@ static weft_status tensorboard_step(void *state, const struct report_figures *fi
         {REPORT_NAME_WAIT_SHARE, figures->speed.wait},
         {report_name_curves[REPORT_NAME_UTILIZATION], figures->speed.share}, /* the last: it may be unknown */
     };
-    const size_t count = sizeof values / sizeof *values - !isfinite(figures->speed.share);
+    const size_t count = ARRAY_SIZE(values) - !isfinite(figures->speed.share);
     return event_file_put(state, figures->time, figures->step.step, values, count, error);
 }
 

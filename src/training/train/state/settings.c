@@ -42,7 +42,7 @@ static const struct setting {
     {.key = "evaluate_sequences", .option = "evaluate-sequences"},
 };
 
-#define SETTINGS (sizeof settings / sizeof *settings)
+#define SETTINGS ARRAY_SIZE(settings)
 
 /* ---- describing ---- */
 

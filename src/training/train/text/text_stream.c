@@ -80,18 +80,13 @@ weft_status text_stream_put(struct text_stream *stream, const void *bytes, size_
 {
     if (stream->is_stopped || size == 0)
         return WEFT_OK;
-    if (size > stream->room - stream->count) {
-        const size_t room = 2 * (stream->count + size);
-        uint8_t *grown = realloc(stream->held, room);
-        if (!grown)
-            return error_memory(error, room, "generated text");
-        stream->held = grown;
-        stream->room = room;
-    }
+    weft_status status = ARRAY_RESERVE(stream->held, stream->room, stream->count + size, "generated text", error);
+    if (status != WEFT_OK)
+        return status;
     memcpy(stream->held + stream->count, bytes, size);
     stream->count += size;
     const size_t certain = find_certain(stream);
-    weft_status status = text_stream_print(stream, certain, stream->is_stopped, error);
+    status = text_stream_print(stream, certain, stream->is_stopped, error);
     if (stream->is_stopped)
         stream->count = 0;
     return status;
