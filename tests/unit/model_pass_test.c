@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract of forward, backward, evaluation and extension: what is told, overwritten, refused. */
+/* The contract of forward, backward, evaluation and extension: what is reported, overwritten, refused. */
 #include "training/model/model.h"
 #include "training/model/not_finite.h"
 #include "training/optimizer/optimizer.h"
@@ -183,7 +183,7 @@ static void backward_overwrites_and_clears_the_gaps(void **state)
     fixture->device->release(fixture->device, other);
 }
 
-/* What is made anew is made of the same numbers: not a bit differs. */
+/* Recomputation uses the same numbers: not a bit differs. */
 static void recomputation_gives_the_same_gradients(void **state)
 {
     struct fixture *fixture = *state;

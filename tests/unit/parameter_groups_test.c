@@ -199,7 +199,7 @@ static void every_group_takes_its_own_step(void **state)
             const struct optimizer without_decay = {
                 .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .momentum = 0.8, .trust = 0.01};
             fill(expected);
-            /* lamb and lars do not scale by norms where a tensor has no decay, so they are told by a rule alone. */
+            /* lamb and lars do not scale by norms where a tensor has no decay, so they get it by a rule alone. */
             const bool decay_taken_away = parameter->decay && !treated->decay && !treated->frozen;
             if (decay_taken_away && !elementwise)
                 continue;
