@@ -35,7 +35,7 @@ int main(int count, char **words)
     }
     error_clear(&error);
     if (file_join(path, words[1], "access.db", &error) == WEFT_OK &&
-        access_open(NULL, path, &access, &error) == WEFT_OK) {
+        access_open(path, &access, &error) == WEFT_OK) {
         if (database_check(access, &error) != WEFT_OK)
             wrong = say(&error);
         database_close(access);

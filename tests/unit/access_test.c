@@ -18,7 +18,7 @@ static struct database *open_again(struct database *database)
 {
     struct error error = {0};
     database_close(database);
-    if (access_open(NULL, temporary_path(directory, "access.db"), &database, &error) != WEFT_OK)
+    if (access_open(temporary_path(directory, "access.db"), &database, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return database;
 }

@@ -48,11 +48,11 @@ __attribute__((visibility("default"))) int fsync(int file)
     return (int)syscall(SYS_fsync, file);
 }
 
-static struct database *open_rows(struct page_cache *cache, const char *path, bool apart)
+static struct database *open_rows(const char *path, bool apart)
 {
     struct database *database = NULL;
     struct error error = {0};
-    if (database_open_cached(cache, path, &schema, DATABASE_WRITER, &database, &error) != WEFT_OK ||
+    if (database_open(path, &schema, DATABASE_WRITER, &database, &error) != WEFT_OK ||
         (apart && database_checkpoint_apart(database, &error) != WEFT_OK))
         fail_msg("%s", error.text);
     return database;
@@ -118,7 +118,7 @@ static void the_writer_waits_for_no_sync(void **state)
 {
     for (int apart = 0; apart < 2; apart++) {
         const char *path = temporary_path(*state, apart ? "apart.db" : "together.db");
-        struct database *database = open_rows(NULL, path, apart);
+        struct database *database = open_rows(path, apart);
         atomic_store(&own_syncs, 0);
         atomic_store(&other_syncs, 0);
         assert_int_equal(add(database, CYCLE, DATABASE_LAZY), WEFT_OK);
@@ -137,21 +137,20 @@ static void the_writer_waits_for_no_sync(void **state)
 static void the_log_begins_anew(void **state)
 {
     const char *path = temporary_path(*state, "rows.db");
-    struct database *database = open_rows(NULL, path, true);
+    struct database *database = open_rows(path, true);
     for (int i = 1; i <= 6; i++) {
         assert_int_equal(add(database, CYCLE, DATABASE_LAZY), WEFT_OK);
         wait_until_written_back(path, (int64_t)i * CYCLE);
     }
     assert_true(size_of_log(path) < (off_t)4 * CYCLE * ROW_BYTES);
     database_close(database);
-    database = open_rows(NULL, path, false);
+    database = open_rows(path, false);
     assert_int_equal(count(database), 6 * CYCLE);
     assert_int_equal(database_check(database, NULL), WEFT_OK);
     database_close(database);
 }
 
 struct reading {
-    struct page_cache *cache;
     const char *path;
     atomic_bool over;
     int64_t seen;
@@ -161,7 +160,7 @@ static void *read_on(void *context)
 {
     struct reading *reading = context;
     struct database *reader = NULL;
-    if (database_open_cached(reading->cache, reading->path, &schema, DATABASE_READER, &reader, NULL) != WEFT_OK)
+    if (database_open(reading->path, &schema, DATABASE_READER, &reader, NULL) != WEFT_OK)
         return NULL;
     while (!atomic_load(&reading->over)) {
         int64_t rows = count(reader);
@@ -177,12 +176,9 @@ static void *read_on(void *context)
 
 static void readers_see_whole_commits_meanwhile(void **state)
 {
-    struct page_cache *cache;
     struct reading reading = {.path = temporary_path(*state, "rows.db")};
     pthread_t thread;
-    assert_int_equal(page_cache_new(1 << 20, &cache, NULL), WEFT_OK);
-    struct database *database = open_rows(cache, reading.path, true);
-    reading.cache = cache;
+    struct database *database = open_rows(reading.path, true);
     assert_int_equal(pthread_create(&thread, NULL, read_on, &reading), 0);
     for (int i = 0; i < 6 * CYCLE / AT_ONCE; i++)
         assert_int_equal(add(database, AT_ONCE, DATABASE_LAZY), WEFT_OK);
@@ -191,17 +187,16 @@ static void readers_see_whole_commits_meanwhile(void **state)
     assert_true(reading.seen >= 0);
     assert_int_equal(count(database), 6 * CYCLE);
     database_close(database);
-    database = open_rows(cache, reading.path, false);
+    database = open_rows(reading.path, false);
     assert_int_equal(count(database), 6 * CYCLE);
     assert_int_equal(database_check(database, NULL), WEFT_OK);
     database_close(database);
-    page_cache_free(cache);
 }
 
 /* A process that writes until it is killed, and says after each commit that it is there. */
 static void write_for_ever(const char *path, int said)
 {
-    struct database *database = open_rows(NULL, path, true);
+    struct database *database = open_rows(path, true);
     while (add(database, AT_ONCE, DATABASE_DURABLE) == WEFT_OK && write(said, "x", 1) == 1)
         continue;
     _exit(1);
@@ -227,7 +222,7 @@ static void what_was_acknowledged_outlives_a_kill(void **state)
         for (ssize_t got; (got = read(ends[0], bytes, sizeof bytes)) > 0;)
             said += (int64_t)got * AT_ONCE;
         close(ends[0]);
-        struct database *database = open_rows(NULL, path, false);
+        struct database *database = open_rows(path, false);
         const int64_t rows = count(database);
         assert_true(rows == said || rows == said + AT_ONCE); /* it was killed before it could say so */
         assert_int_equal(database_check(database, NULL), WEFT_OK);
@@ -242,14 +237,14 @@ static void the_log_stays_where_it_is_to(void **state)
     const char *path = temporary_path(*state, "rows.db"), *log = temporary_path(*state, "rows.db-wal");
     const uint64_t spare = 1 << 20;
     struct stat found;
-    struct database *database = open_rows(NULL, path, true);
+    struct database *database = open_rows(path, true);
     assert_int_equal(add(database, 5, DATABASE_DURABLE), WEFT_OK);
     database_keep_spare(path, spare);
     database_keep_log(database);
     database_close(database);
     assert_int_equal(stat(log, &found), 0);
     assert_true((uint64_t)found.st_blocks * 512 >= spare);
-    database = open_rows(NULL, path, true);
+    database = open_rows(path, true);
     assert_int_equal(count(database), 5);
     assert_int_equal(stat(log, &found), 0);
     assert_true((uint64_t)found.st_blocks * 512 >= spare);
@@ -260,7 +255,7 @@ static void the_log_stays_where_it_is_to(void **state)
 static void mistakes_are_told(void **state)
 {
     const char *path = temporary_path(*state, "rows.db");
-    struct database *database = open_rows(NULL, path, true), *reader;
+    struct database *database = open_rows(path, true), *reader;
     struct error error = {0};
     assert_int_equal(database_checkpoint_apart(database, &error), WEFT_ERROR_STATE);
     assert_non_null(strstr(error.text, path));

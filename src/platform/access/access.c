@@ -27,13 +27,13 @@ static const char *const migrations[] = {
     "CREATE INDEX sessions_by_token ON sessions (token, ends);",
 };
 
-weft_status access_open(struct page_cache *cache, const char *path, struct database **database, struct error *error)
+weft_status access_open(const char *path, struct database **database, struct error *error)
 {
     static const struct database_schema schema = {.what = "tokens and the audit log",
                                                   .application = APPLICATION,
                                                   .migrations = migrations,
                                                   .version = sizeof migrations / sizeof *migrations};
-    return database_open_cached(cache, path, &schema, DATABASE_WRITER, database, error);
+    return database_open(path, &schema, DATABASE_WRITER, database, error);
 }
 
 /* ---- tokens ---- */

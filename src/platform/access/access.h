@@ -13,8 +13,8 @@
 #include "platform/http/route/route.h"
 #include "platform/store/database.h"
 
-/** Open the file at `path`, making it where there is none, through `cache` (NULL: none). database_close() closes it. */
-weft_status access_open(struct page_cache *cache, const char *path, struct database **database, struct error *error);
+/** Open the file at `path`, making it where there is none. database_close() closes it. */
+weft_status access_open(const char *path, struct database **database, struct error *error);
 
 /* ---- tokens ---- */
 

@@ -183,13 +183,7 @@ const struct database_schema registry_schema = {"the platform's state", 0x574546
 weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error)
 {
-    return registry_open_cached(NULL, directory, access, database, error);
-}
-
-weft_status registry_open_cached(struct page_cache *cache, const char *directory, enum database_access access,
-                                 struct database **database, struct error *error)
-{
     char path[FILE_PATH_BYTES];
     weft_status status = file_join(path, directory, REGISTRY_FILE, error);
-    return status == WEFT_OK ? database_open_cached(cache, path, &registry_schema, access, database, error) : status;
+    return status == WEFT_OK ? database_open(path, &registry_schema, access, database, error) : status;
 }

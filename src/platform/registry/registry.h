@@ -32,8 +32,4 @@ extern const struct database_schema registry_schema;
 weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error);
 
-/** database_open_cached() of it. */
-weft_status registry_open_cached(struct page_cache *cache, const char *directory, enum database_access access,
-                                 struct database **database, struct error *error);
-
 #endif

@@ -17,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CACHE_BYTES ((size_t)64 << 20) /* some 30,000 runs */
-
 static const struct route_table *const resources[] = {
     &server_routes, &run_routes,     &run_order_routes, &queue_routes,      &cluster_routes,  &project_routes,
     &budget_routes, &session_routes, &user_routes,      &snapshot_routes,   &run_file_routes, &log_routes,
@@ -206,7 +204,7 @@ static weft_status open_access(struct service *service, struct error *error)
     if (status != WEFT_OK)
         return status;
     do
-        status = access_open(service->cache, path, &service->access, error);
+        status = access_open(path, &service->access, error);
     while (disk_space_try_again(service->space, status, error));
     return status == WEFT_OK ? database_checkpoint_apart(service->access, error) : status;
 }
@@ -260,7 +258,7 @@ static weft_status service_open_writer(struct service *service, const struct ser
     struct engine *engine;
     weft_status status;
     do
-        status = registry_open_cached(service->cache, service->directory, DATABASE_WRITER, &registry, error);
+        status = registry_open(service->directory, DATABASE_WRITER, &registry, error);
     while (disk_space_try_again(service->space, status, error));
     if (status == WEFT_OK)
         status = exits_begin(&service->exits, service->directory, config->unclean_exits, service->started, error);
@@ -393,8 +391,6 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = disk_space_open(made->directory, config->policy->disk_reserve, &made->space, error);
     if (status == WEFT_OK)
-        status = page_cache_new(CACHE_BYTES, &made->cache, error);
-    if (status == WEFT_OK)
         status = open_access(made, error);
     if (status == WEFT_OK)
         status = service_open_writer(made, config, error);
@@ -403,7 +399,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = furnish(made, error);
     if (status == WEFT_OK)
-        status = registry_open_cached(made->cache, made->directory, DATABASE_READER, &made->reader, error);
+        status = registry_open(made->directory, DATABASE_READER, &made->reader, error);
     if (status == WEFT_OK)
         status = name_cookie(made, error);
     if (status == WEFT_OK)
@@ -470,7 +466,6 @@ void service_close(struct service *service)
     exits_end(&service->exits); /* while the registry keeps other servers out */
     writer_close(service->writer);
     disk_space_close(service->space);
-    page_cache_free(service->cache);
     if (service->events)
         events_free(service->events);
     free(service);

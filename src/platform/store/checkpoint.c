@@ -69,10 +69,9 @@ static int committed(void *context, sqlite3 *writer, const char *name, int pages
 
 static weft_status open_own(struct checkpointer *checkpointer, struct database *database, struct error *error)
 {
-    const char *way = database->cache ? page_cache_vfs_name(database->cache) : NULL;
     char path[FILE_PATH_BYTES + 2];
     snprintf(path, sizeof path, "%s%s", *database->path == '/' ? "" : "./", database->path);
-    int code = sqlite3_open_v2(path, &checkpointer->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, way);
+    int code = sqlite3_open_v2(path, &checkpointer->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) /* the last to close the database is its writer */
         code = sqlite3_db_config(checkpointer->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (code == SQLITE_OK) /* a handle that has read nothing yet does not know that there is a log */

@@ -69,7 +69,6 @@
 #define WEFT_PLATFORM_STORE_DATABASE_H
 
 #include "base/error.h"
-#include "platform/store/internal/page_cache.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,10 +108,6 @@ enum database_durability {
  */
 weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
                           struct database **database, struct error *error);
-
-/** The same, through a cache of pages, whose rule is to be kept (page_cache.h); NULL: through none. */
-weft_status database_open_cached(struct page_cache *cache, const char *path, const struct database_schema *schema,
-                                 enum database_access access, struct database **database, struct error *error);
 
 /**
  * Have a thread of its own write the log back from now on; commits go on meanwhile. Only where they come so fast that

@@ -75,8 +75,7 @@ static int store_open_compare_names(void *unused, int one_size, const void *one,
 }
 
 /* Open the file and say how SQLite is to treat it; nothing of this reads or changes it. */
-static weft_status open_handle(struct database *database, struct page_cache *cache, enum database_access access,
-                               struct error *error)
+static weft_status open_handle(struct database *database, enum database_access access, struct error *error)
 {
     static const struct {
         int option, value;
@@ -94,8 +93,7 @@ static weft_status open_handle(struct database *database, struct page_cache *cac
     char path[FILE_PATH_BYTES + 2];
     snprintf(path, sizeof path, "%s%s", *database->path == '/' ? "" : "./", database->path);
     int flags = access == DATABASE_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    int code = sqlite3_open_v2(path, &database->handle, flags | SQLITE_OPEN_NOMUTEX,
-                               cache ? page_cache_vfs_name(cache) : NULL);
+    int code = sqlite3_open_v2(path, &database->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK)
         return database_error(database, code, "cannot open", error);
     sqlite3_extended_result_codes(database->handle, 1);
@@ -106,8 +104,12 @@ static weft_status open_handle(struct database *database, struct page_cache *cac
     if (code != SQLITE_OK)
         return database_error(database, code, "cannot open", error);
     char nothing[ANSWER_BYTES];
-    return ask_text(database, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-4096", nothing,
-                    error);
+    /* Reads through a mapping keep pages in memory: the kernel reclaims those of read() sooner, and a reader that must
+     * read them again waits for a disk that may be busy with writes. */
+    return ask_text(database,
+                    "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-4096; "
+                    "PRAGMA mmap_size=268435456",
+                    nothing, error);
 }
 
 /* Refuse what is not ours or too new; the version found, 0 for an empty database. */
@@ -244,9 +246,8 @@ static weft_status lock_writers(struct database *database, struct error *error)
     return lock_take(path, 0600, use, &database->lock, error);
 }
 
-static weft_status store_open_open_all(struct database *database, struct page_cache *cache,
-                                       const struct database_schema *schema, enum database_access access, bool *made,
-                                       struct error *error)
+static weft_status store_open_open_all(struct database *database, const struct database_schema *schema,
+                                       enum database_access access, bool *made, struct error *error)
 {
     weft_status status = WEFT_OK;
     int64_t version = 0;
@@ -256,7 +257,7 @@ static weft_status store_open_open_all(struct database *database, struct page_ca
             (status = store_open_make_file(database, made, error)) != WEFT_OK)
             return status;
     }
-    if ((status = open_handle(database, cache, access, error)) != WEFT_OK ||
+    if ((status = open_handle(database, access, error)) != WEFT_OK ||
         (status = check_schema(database, schema, access, &version, error)) != WEFT_OK)
         return status;
     if (access == DATABASE_WRITER && !*made)
@@ -268,21 +269,20 @@ static weft_status store_open_open_all(struct database *database, struct page_ca
     return status;
 }
 
-weft_status database_open_cached(struct page_cache *cache, const char *path, const struct database_schema *schema,
-                                 enum database_access access, struct database **database, struct error *error)
+weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
+                          struct database **database, struct error *error)
 {
     struct database *opened = calloc(1, sizeof *opened);
     bool made = false;
     if (!opened)
         return error_memory(error, sizeof *opened, "a database");
     opened->lock = opened->synchronous = -1;
-    opened->cache = cache;
     weft_status status = WEFT_OK;
     /* With room for the endings of the files beside it. */
     if (snprintf(opened->path, sizeof opened->path, "%s", path) >= FILE_PATH_BYTES - 16)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "the path of a database is too long: '%.64s...'", path);
     if (status == WEFT_OK)
-        status = store_open_open_all(opened, cache, schema, access, &made, error);
+        status = store_open_open_all(opened, schema, access, &made, error);
     if (status == WEFT_OK) {
         opened->version = schema->version;
         *database = opened;
@@ -297,12 +297,6 @@ weft_status database_open_cached(struct page_cache *cache, const char *path, con
     }
     database_close(opened);
     return status;
-}
-
-weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
-                          struct database **database, struct error *error)
-{
-    return database_open_cached(NULL, path, schema, access, database, error);
 }
 
 void database_close(struct database *database)

@@ -20,7 +20,6 @@ struct service {
     char directory[FILE_PATH_BYTES];
     struct writer *writer;
     struct disk_space *space; /* of the disk of the state */
-    struct page_cache *cache; /* of these databases, so that who asks waits for no disk */
     struct database *reader;  /* the registry, as it has been committed */
     struct database *access;  /* tokens and the audit log */
     struct events_stream *events;

@@ -242,12 +242,6 @@ static void put_server(struct prometheus *text, struct service *service)
             (double)events.delivered);
     put_one(text, "weft_events_missed_total", "counter", "Events that were too fast for a subscriber.",
             (double)events.missed);
-    const struct page_cache_counts pages = page_cache_counts(service->cache);
-    put_one(text, "weft_database_cache_hits_total", "counter", "Reads of databases from the server's own memory.",
-            (double)pages.hits);
-    put_one(text, "weft_database_cache_misses_total", "counter", "Reads of databases from files.",
-            (double)pages.misses);
-    put_one(text, "weft_database_cache_bytes", "gauge", "Databases in the server's own memory.", (double)pages.bytes);
     put_one(text, "weft_start_time_seconds", "gauge", "When the server was started, since 1970.",
             (double)service->started * 1e-3);
 }

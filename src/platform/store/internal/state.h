@@ -5,7 +5,6 @@
 
 #include "base/file/file.h"
 #include "platform/store/database.h"
-#include "platform/store/internal/page_cache_internal.h"
 
 #include <sqlite3.h>
 
@@ -36,7 +35,6 @@ struct database {
     int64_t changes_waiting;       /**< and in it, by statements that can wait */
     struct statement **statements; /**< kept ones, an open hash table of 2 x STATEMENTS_MOST places */
     size_t statement_count;
-    struct page_cache *cache;          /**< that it was opened through, or NULL */
     struct checkpointer *checkpointer; /**< NULL: the log is written back by its writer */
     char path[FILE_PATH_BYTES];
 };
