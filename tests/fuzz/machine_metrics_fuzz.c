@@ -42,7 +42,7 @@ static void check(const struct measured_values *values)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct machine_node nodes[] = {{1, 100, 0, NULL}, {2, 0, 0, "/a"}, {3, 0, 100, "/b"}};
+    static const struct machine_node nodes[] = {{1, 100, NULL}, {2, 0, "/a"}, {3, 100, "/b"}};
     struct machine_metrics *metrics;
     struct cpu_power *power;
     struct measured_values powers = {0};

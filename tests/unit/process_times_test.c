@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor time of process groups whose processes come, go and hand their time on: in machines made of files. */
+/* The processor time of processes and their descendants, which come, go and hand their time on: in machines made of files. */
 #include "observe/proc/process_times.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +16,7 @@
 #include "base/random.h"
 #include "machine_tree.h"
 
-#define GROUP 100
+#define FIRST 100
 
 static const char *root;
 static int directory;
@@ -28,7 +27,7 @@ static int make_machine(void **state)
 {
     root = temporary_directory();
     directory = open(root, O_RDONLY | O_DIRECTORY);
-    use = (struct process_set){.group = GROUP};
+    use = (struct process_set){.ancestor = FIRST};
     return process_times_open(directory, &times, NULL);
 }
 
@@ -57,7 +56,7 @@ static void end(int number)
     tree_remove(root, path);
 }
 
-/* Ticks that the group has used since the reading before. */
+/* Ticks that the set has used since the reading before. */
 static uint64_t read_again(void)
 {
     const uint64_t before = use.ticks;
@@ -67,105 +66,116 @@ static uint64_t read_again(void)
 
 static void what_was_used_before_the_first_reading_does_not_count(void **state)
 {
-    put(100, 1, GROUP, 5000, 300);
+    put(100, 1, FIRST, 5000, 300);
     put(50, 1, 50, 70000, 0);
     assert_int_equal(read_again(), 0);
     assert_int_equal(use.processes, 1);
     assert_int_equal(use.resident, 1000);
-    put(100, 1, GROUP, 5025, 300);
-    put(50, 1, 50, 71000, 0); /* another group's */
+    put(100, 1, FIRST, 5025, 300);
+    put(50, 1, 50, 71000, 0); /* not below it */
     assert_int_equal(read_again(), 25);
     assert_int_equal(read_again(), 0);
 }
 
 static void a_process_that_was_born_since_counts_whole(void **state)
 {
-    put(100, 1, GROUP, 5000, 0);
+    put(100, 1, FIRST, 5000, 0);
     read_again();
-    put(101, 100, GROUP, 40, 7); /* 7: a child of its own that has come and gone */
+    put(101, 100, FIRST, 40, 7); /* 7: a child of its own that has come and gone */
     assert_int_equal(read_again(), 47);
     assert_int_equal(use.processes, 2);
 }
 
 static void a_number_that_was_given_again_is_another_process(void **state)
 {
-    put(100, 1, GROUP, 0, 0);
-    put(101, 100, GROUP, 5000, 0);
+    put(100, 1, FIRST, 0, 0);
+    put(101, 100, FIRST, 5000, 0);
     read_again();
     tree_put_process(root,
-                     &(struct tree_process){.number = 101, .parent = 100, .group = GROUP, .start = 999999, .own = 6});
+                     &(struct tree_process){.number = 101, .parent = 100, .group = FIRST, .start = 999999, .own = 6});
     assert_int_equal(read_again(), 6);
 }
 
 static void time_that_a_parent_is_handed_counts_once(void **state)
 {
-    put(100, 1, GROUP, 10, 0);
-    put(101, 100, GROUP, 200, 0);
+    put(100, 1, FIRST, 10, 0);
+    put(101, 100, FIRST, 200, 0);
     read_again();
     end(101);
-    put(100, 1, GROUP, 12, 230); /* the child used 30 more before its end, the parent 2 */
+    put(100, 1, FIRST, 12, 230); /* the child used 30 more before its end, the parent 2 */
     assert_int_equal(read_again(), 32);
 }
 
 static void a_whole_family_that_ends_counts_once(void **state)
 {
-    put(100, 1, GROUP, 10, 0);
-    put(101, 100, GROUP, 200, 50);
-    put(102, 101, GROUP, 400, 0);
-    put(103, 102, GROUP, 800, 0);
+    put(100, 1, FIRST, 10, 0);
+    put(101, 100, FIRST, 200, 50);
+    put(102, 101, FIRST, 400, 0);
+    put(103, 102, FIRST, 800, 0);
     read_again();
     for (int number = 101; number <= 103; number++)
         end(number);
-    put(100, 1, GROUP, 10, 1450 + 9);
+    put(100, 1, FIRST, 10, 1450 + 9);
     assert_int_equal(read_again(), 9);
 }
 
 static void a_child_that_nobody_waits_for_takes_nothing_from_others(void **state)
 {
-    put(100, 1, GROUP, 10, 0);
-    put(101, 100, GROUP, 900, 0);
-    put(102, 100, GROUP, 10, 0);
+    put(100, 1, FIRST, 10, 0);
+    put(101, 100, FIRST, 900, 0);
+    put(102, 100, FIRST, 10, 0);
     read_again();
     end(101);
-    put(102, 100, GROUP, 35, 0);
+    put(102, 100, FIRST, 35, 0);
     assert_int_equal(read_again(), 25);
 }
 
-static void the_time_of_a_child_in_another_group_comes_without_what_was_seen_of_it(void **state)
+static void the_time_of_a_child_in_a_session_of_its_own_comes_without_what_was_seen_of_it(void **state)
 {
-    put(100, 1, GROUP, 10, 0);
+    put(100, 1, FIRST, 10, 0);
     put(200, 100, 200, 7000, 0); /* a session of its own */
     read_again();
     end(200);
-    put(100, 1, GROUP, 10, 7004);
+    put(100, 1, FIRST, 10, 7004);
     assert_int_equal(read_again(), 4);
 }
 
-/* The machine's other processes are read by turns, and all the same none is missed that comes to the group. */
-static void processes_of_other_groups_cost_little_and_may_join(void **state)
+/* Where the kernel lists children, nothing else is read: 300 says that 100 is its parent, and 100 does not know it. */
+static void only_children_of_the_set_are_read(void **state)
 {
-    put(100, 1, GROUP, 10, 0);
-    put(201, 100, 200, 50, 0);
+    tree_put(root, "proc/thread-self/children", "%s", "");
+    tree_put(root, "proc/100/task/100/children", "%s", "101 ");
+    tree_put(root, "proc/100/task/109/children", "%s", "102 103 ");
+    tree_put(root, "proc/103/task/103/children", "%s", "104 ");
+    for (int number = 100; number <= 103; number++)
+        put(number, number > 100 ? 100 : 1, number, 10, 0);
+    put(104, 103, 104, 10, 0);
+    put(300, 100, 300, 10, 0);
     read_again();
-    put(201, 100, GROUP, 90, 0);
-    uint64_t found = 0;
-    for (int reading = 0; reading < 16; reading++)
-        found += read_again();
-    assert_int_equal(found, 40);
-    assert_int_equal(use.processes, 2);
+    assert_int_equal(use.processes, 5);
+    put(104, 103, 104, 13, 0);
+    assert_int_equal(read_again(), 3);
+    tree_put(root, "proc/103/task/103/children", "%s", ""); /* on its way to another parent when the list is read */
+    put(104, 103, 104, 17, 0);
+    assert_int_equal(read_again(), 4);
+    assert_int_equal(use.processes, 5);
 }
 
-static void a_group_that_is_asked_for_later_is_read_at_once(void **state)
+static void a_set_that_is_asked_for_later_counts_from_then_on(void **state)
 {
-    struct process_set both[] = {{.group = GROUP}, {.group = 200}};
-    put(100, 1, GROUP, 10, 0);
+    struct process_set both[] = {{.ancestor = FIRST}, {.ancestor = 201}};
+    tree_put(root, "proc/thread-self/children", "%s", "");
+    put(100, 1, FIRST, 10, 0);
     put(201, 1, 200, 50, 0);
     read_again();
     read_again();
     put(201, 1, 200, 57, 0);
     assert_int_equal(process_times_read(times, both, 2, false, NULL), WEFT_OK);
-    assert_int_equal(both[1].ticks, 7);
+    assert_int_equal(both[1].ticks, 0);
     assert_int_equal(both[1].processes, 1);
+    put(201, 1, 200, 59, 0);
+    assert_int_equal(process_times_read(times, both, 2, false, NULL), WEFT_OK);
+    assert_int_equal(both[1].ticks, 2);
 }
 
 /* Ranks have groups of their own: what is below the first process is one set all the same. */
@@ -195,59 +205,23 @@ static void all_below_a_process_are_a_set_whatever_their_groups(void **state)
 
 static void a_process_may_be_of_several_sets(void **state)
 {
-    struct process_set sets[] = {{.ancestor = 100}, {.ancestor = 101}, {.group = GROUP}, {.ancestor = 555}};
-    put(100, 1, GROUP, 10, 0);
-    put(101, 100, GROUP, 10, 0);
+    struct process_set sets[] = {{.ancestor = 100}, {.ancestor = 101}, {.ancestor = 102}, {.ancestor = 555}};
+    put(100, 1, FIRST, 10, 0);
+    put(101, 100, FIRST, 10, 0);
     put(102, 101, 102, 10, 0);
     process_times_read(times, sets, 4, false, NULL);
     put(102, 101, 102, 17, 0);
     process_times_read(times, sets, 4, false, NULL);
     assert_int_equal(sets[0].processes, 3);
     assert_int_equal(sets[1].processes, 2);
-    assert_int_equal(sets[2].processes, 2);
+    assert_int_equal(sets[2].processes, 1);
     assert_int_equal(sets[3].processes, 0);
     assert_int_equal(sets[0].ticks, 7);
     assert_int_equal(sets[1].ticks, 7);
-    assert_int_equal(sets[2].ticks, 0);
+    assert_int_equal(sets[2].ticks, 7);
 }
 
-static uint32_t open_files(void)
-{
-    uint32_t count = 0;
-    DIR *files = opendir("/proc/self/fd");
-    while (readdir(files))
-        count++;
-    closedir(files);
-    return count;
-}
-
-static void files_are_kept_open_for_as_long_as_they_are_of_use(void **state)
-{
-    const uint32_t none = open_files();
-    struct process_set other = {.group = 77};
-    for (int number = 100; number < 400; number++)
-        put(number, 1, GROUP, 10, 0);
-    read_again();
-    assert_int_equal(open_files(), none); /* whose they are is known from the second time on */
-    for (int turn = 0; turn < 3; turn++) {
-        read_again();
-        assert_int_equal(open_files(), none + 256);
-    }
-    for (int number = 100; number < 380; number++)
-        end(number);
-    put(399, 1, GROUP, 17, 0);
-    assert_int_equal(read_again(), 7);
-    assert_int_equal(read_again(), 0); /* now there is room for all */
-    assert_int_equal(open_files(), none + 20);
-    process_times_read(times, &other, 1, false, NULL); /* nobody asks for them any more */
-    assert_int_equal(open_files(), none);
-    read_again();
-    process_times_close(times);
-    assert_int_equal(open_files(), none);
-    process_times_open(directory, &times, NULL);
-}
-
-/* With their real files, which stay open after them. */
+/* With their real files. */
 static void processes_of_this_machine_come_and_go(void **state)
 {
     struct process_times *here;
@@ -275,11 +249,11 @@ static void processes_of_this_machine_come_and_go(void **state)
 
 static void time_never_falls(void **state)
 {
-    put(100, 1, GROUP, 1000, 1000);
+    put(100, 1, FIRST, 1000, 1000);
     read_again();
-    put(100, 1, GROUP, 10, 10);
+    put(100, 1, FIRST, 10, 10);
     assert_int_equal(read_again(), 0);
-    put(100, 1, GROUP, 15, 10);
+    put(100, 1, FIRST, 15, 10);
     assert_int_equal(read_again(), 5);
     end(100);
     assert_int_equal(read_again(), 0);
@@ -289,20 +263,20 @@ static void time_never_falls(void **state)
 
 static void parents_in_a_circle_end_the_search(void **state)
 {
-    put(100, 1, GROUP, 1, 0);
-    put(101, 102, GROUP, 1, 0);
-    put(102, 101, GROUP, 1, 0);
-    put(103, 103, GROUP, 1, 0);
+    put(100, 1, FIRST, 1, 0);
+    put(101, 102, FIRST, 1, 0);
+    put(102, 101, FIRST, 1, 0);
+    put(103, 103, FIRST, 1, 0);
     read_again();
     for (int number = 101; number <= 103; number++)
         end(number);
-    put(100, 1, GROUP, 2, 0);
+    put(100, 1, FIRST, 2, 0);
     assert_int_equal(read_again(), 1);
 }
 
 static void files_that_are_none_of_a_process_are_left_out(void **state)
 {
-    put(100, 1, GROUP, 1, 0);
+    put(100, 1, FIRST, 1, 0);
     tree_put(root, "proc/101/stat", "%s", "101 (cut off) S 1 100 1 0 -1");
     tree_put(root, "proc/102/stat", "%s", "");
     tree_put(root, "proc/103/stat", "%s", "7 (another number) S 1 100 1 0 -1 0 0 0 0 0 1 1 1 1 20 0 1 0 5 0 1 0");
@@ -315,8 +289,8 @@ static void files_that_are_none_of_a_process_are_left_out(void **state)
 
 static void shared_memory_is_divided_where_that_is_asked_for(void **state)
 {
-    put(100, 1, GROUP, 1, 0);
-    put(101, 100, GROUP, 1, 0);
+    put(100, 1, FIRST, 1, 0);
+    put(101, 100, FIRST, 1, 0);
     tree_put(root, "proc/100/smaps_rollup", "00400000-7ffc [rollup]\nRss:  9000 kB\nPss:  3000 kB\nPss_Anon: 5 kB\n");
     read_again();
     assert_int_equal(use.proportional, 0);
@@ -326,8 +300,8 @@ static void shared_memory_is_divided_where_that_is_asked_for(void **state)
 
 /*
  * A made-up machine in which processes are born, use time, and end, their parents waiting for them; each reading must
- * find what the group's processes have really used since the last one, those that were born and ended in between
- * included, but for the time between a reading and the end of a process whose parent is not of the group.
+ * find what the set's processes have really used since the last one, those that were born and ended in between
+ * included, but for the time between a reading and the end of a process whose parent is not of the set.
  */
 #define MOST 24
 static void whatever_happens_between_readings_is_counted_once(void **state)
@@ -341,7 +315,7 @@ static void whatever_happens_between_readings_is_counted_once(void **state)
         uint64_t draw = 0, truth = 0;
         process_times_close(times);
         process_times_open(directory, &times, NULL);
-        use = (struct process_set){.group = GROUP};
+        use = (struct process_set){.ancestor = FIRST};
         for (int reading = 0; reading < 12; reading++) {
             for (int event = 0; event < 10; event++) {
                 const uint64_t what = random_below(history, draw++, 4);
@@ -369,7 +343,7 @@ static void whatever_happens_between_readings_is_counted_once(void **state)
             for (int i = 0; i < MOST; i++) {
                 made[i].shown = made[i].alive;
                 if (made[i].alive)
-                    put(100 + i, made[i].parent < 0 ? 1 : 100 + made[i].parent, GROUP, made[i].own, made[i].children);
+                    put(100 + i, made[i].parent < 0 ? 1 : 100 + made[i].parent, FIRST, made[i].own, made[i].children);
             }
             const uint64_t counted = read_again();
             if (reading > 0)
@@ -391,12 +365,11 @@ int main(void)
         IN_MACHINE(time_that_a_parent_is_handed_counts_once),
         IN_MACHINE(a_whole_family_that_ends_counts_once),
         IN_MACHINE(a_child_that_nobody_waits_for_takes_nothing_from_others),
-        IN_MACHINE(the_time_of_a_child_in_another_group_comes_without_what_was_seen_of_it),
-        IN_MACHINE(processes_of_other_groups_cost_little_and_may_join),
-        IN_MACHINE(a_group_that_is_asked_for_later_is_read_at_once),
+        IN_MACHINE(the_time_of_a_child_in_a_session_of_its_own_comes_without_what_was_seen_of_it),
+        IN_MACHINE(only_children_of_the_set_are_read),
+        IN_MACHINE(a_set_that_is_asked_for_later_counts_from_then_on),
         IN_MACHINE(all_below_a_process_are_a_set_whatever_their_groups),
         IN_MACHINE(a_process_may_be_of_several_sets),
-        IN_MACHINE(files_are_kept_open_for_as_long_as_they_are_of_use),
         IN_MACHINE(processes_of_this_machine_come_and_go),
         IN_MACHINE(time_never_falls),
         IN_MACHINE(parents_in_a_circle_end_the_search),

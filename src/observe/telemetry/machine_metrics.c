@@ -79,12 +79,6 @@ weft_status machine_metrics_open(const char *root, struct machine_metrics **metr
     return WEFT_OK;
 }
 
-weft_status machine_metrics_share(struct machine_metrics *metrics, const char *path, double seconds,
-                                  struct error *error)
-{
-    return process_times_share(metrics->times, path, seconds, error);
-}
-
 static void node_free(struct machine_metrics_node *node)
 {
     free(node->control_group);
@@ -138,17 +132,14 @@ weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct 
 {
     if (machine_metrics_find_node(metrics, node->id))
         return error_set(error, WEFT_ERROR_ARGUMENT, "node %" PRIu64 " is looked at already", node->id);
-    const int32_t group = node->process_group > 0 ? node->process_group : 0;
     const int32_t ancestor = node->ancestor > 0 ? node->ancestor : 0;
-    if ((group && ancestor) || (!group && !ancestor && !node->control_group))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "node %" PRIu64 " is to be looked at by %s: give one of a process group and a first process, "
-                         "or a control group",
-                         node->id, group ? "its processes twice" : "nothing");
+    if (!ancestor && !node->control_group)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "node %" PRIu64 " has neither a first process nor a control group",
+                         node->id);
     weft_status status = machine_metrics_make_room(metrics, error);
     if (status != WEFT_OK)
         return status;
-    struct machine_metrics_node made = {.id = node->id, .processes = {.group = group, .ancestor = ancestor}};
+    struct machine_metrics_node made = {.id = node->id, .processes = {.ancestor = ancestor}};
     if (node->control_group && !(made.control_group = strdup(node->control_group)))
         return error_memory(error, strlen(node->control_group) + 1, "the path of a control group");
     metrics->nodes[metrics->node_count++] = made;
@@ -358,14 +349,14 @@ static weft_status tell_node(struct machine_metrics *metrics, struct machine_met
                                      "node/memory/resident");
     if (status == WEFT_OK && has_processes && proportional && node->processes.proportional)
         status = measured_values_add(values, (double)node->processes.proportional, error, "node/memory/proportional");
-    if (status == WEFT_OK && (node->processes.group || node->processes.ancestor))
+    if (status == WEFT_OK && node->processes.ancestor)
         status = measured_values_add(values, node->processes.processes, error, "node/processes");
     return status;
 }
 
 static bool has_set(const struct machine_metrics_node *node)
 {
-    return node->processes.group || node->processes.ancestor;
+    return node->processes.ancestor != 0;
 }
 
 static weft_status sample_nodes(struct machine_metrics *metrics, bool proportional, uint64_t now, struct error *error)

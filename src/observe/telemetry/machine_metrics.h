@@ -15,8 +15,8 @@
  *     machine/disk/NAME/read          bytes a second, for each whole disk that was ever used, no partitions, no disks
  *     machine/disk/NAME/written       made of files or memory; one that lies on others (dm, md) is told of beside them
  *
- * Values of a node, the part of a run's attempt on this machine: processes (a group, or all below a first one), a
- * control group, or both (the control group then tells of time and memory):
+ * Values of a node, the part of a run's attempt on this machine: a first process with its descendants, a control
+ * group, or both (time and memory are then the control group's):
  *
  *     node/cpu                        processors' worth of time: 2.5 is two and a half of them; not above what there
  * are node/memory/group               bytes of the control group, less file cache that can be taken back
@@ -44,15 +44,10 @@ struct machine_metrics;
 weft_status machine_metrics_open(const char *root, struct machine_metrics **metrics, struct error *error);
 void machine_metrics_close(struct machine_metrics *metrics);
 
-/** Share the listing of the machine's processes with others that look at nodes on it: process_times_share(). */
-weft_status machine_metrics_share(struct machine_metrics *metrics, const char *path, double seconds,
-                                  struct error *error);
-
 /** A node to be looked at. */
 struct machine_node {
-    uint64_t id;           /**< the caller's; no two nodes have the same */
-    int32_t process_group; /**< its processes are this group; or 0 */
-    int32_t ancestor;      /**< or its processes are this one and all below it (observe/proc/process_times.h); or 0 */
+    uint64_t id;               /**< the caller's; no two nodes have the same */
+    int32_t ancestor;          /**< its first process; all descendants count (observe/proc/process_times.h); or 0 */
     const char *control_group; /**< its path in the tree, as /proc/PID/cgroup tells it ("/weft/run-7"), or NULL */
 };
 

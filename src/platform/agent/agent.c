@@ -338,10 +338,7 @@ static void start_sampler(struct agent *agent)
 {
     const double beats = (double)agent->order.heartbeat * 1e-3;
     struct error error = {0};
-    char table[FILE_PATH_BYTES];
-    const bool shared = file_join(table, agent->root, ".processes", NULL) == WEFT_OK;
     const struct node_sampler_config config = {.order = &agent->order,
-                                               .table = shared ? table : NULL,
                                                .cgroup = cgroup_in_tree(&agent->cgroup),
                                                .ancestor = (int32_t)getpid(),
                                                .seconds = beats < SAMPLE_MOST ? beats : SAMPLE_MOST};

@@ -412,7 +412,7 @@ static weft_status open_events(struct node_sampler *sampler, struct error *error
 
 static weft_status sampler_watch(struct node_sampler *sampler, struct error *error)
 {
-    const struct machine_node node = {NODE, 0, sampler->config.ancestor, sampler->config.cgroup};
+    const struct machine_node node = {NODE, sampler->config.ancestor, sampler->config.cgroup};
     return machine_metrics_watch(sampler->machine, &node, error);
 }
 
@@ -435,7 +435,6 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
     if (!made)
         return error_memory(error, sizeof *made, "the sampler of a node");
     made->config = *config;
-    made->config.table = NULL;
     pthread_mutex_init(&made->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -448,8 +447,6 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
     weft_status status = made->bell < 0 ? error_system(error, "cannot make an event descriptor") : WEFT_OK;
     if (status == WEFT_OK)
         status = machine_metrics_open(root, &made->machine, error);
-    if (status == WEFT_OK && config->table)
-        status = machine_metrics_share(made->machine, config->table, config->seconds, error);
     if (status == WEFT_OK)
         status = sampler_watch(made, error);
     if (status == WEFT_OK)

@@ -38,8 +38,6 @@ struct node_sampler_config {
     const char *cgroup;             /**< of the node, as cgroup_in_tree() tells it; NULL: none */
     int32_t ancestor;               /**< the process that all of the node's are below: the agent */
     double seconds;                 /**< from one sample to the next */
-    const char *table;              /**< the file of the table of processes that all agents of this machine share
-                                         (observe/proc/internal/process_table.h), absolute; NULL: none; not kept */
     const char *root;               /**< NULL: "/"; for tests, see machine_metrics.h */
     const char *nvml;               /**< NULL: NVIDIA's; for tests, see gpu_metrics.h */
 };
