@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The states of a run: every pair of state and cause, every way an attempt can end, and where all paths lead. */
+#include "base/file/file.h"
 #include "platform/registry/run/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -128,6 +131,82 @@ static void names_are_found_again(void **state)
     assert_false(run_cause_find("died", &none_cause));
 }
 
+/* ---- lists that are made from the table, or compared with it ---- */
+
+static const char *const kinds[] = {"waiting", "active", "between attempts", "final"};
+
+/* The names of a kind (RUN_STATES: of all), each between `quote` and with `between` from one to the next. */
+static const char *names_of(int kind, const char *quote, const char *between)
+{
+    static char text[512];
+    size_t length = 0;
+    for (int s = 0; s < RUN_STATES; s++)
+        if (kind == RUN_STATES || (int)run_state_kind((enum run_state)s) == kind)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s%s%s", length ? between : "", quote,
+                                       run_state_name((enum run_state)s), quote);
+    return text;
+}
+
+static const char *list(const char *before, const char *names, const char *after)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "%s%s%s", before, names, after);
+    return text;
+}
+
+static void lists_are_those_of_the_table(void **state)
+{
+    assert_string_equal(RUN_STATES_WAITING_SQL, list("(", names_of(RUN_STATE_WAITING, "'", ", "), ")"));
+    assert_string_equal(RUN_STATES_ACTIVE_SQL, list("(", names_of(RUN_STATE_ACTIVE, "'", ", "), ")"));
+    assert_string_equal(RUN_STATES_FINAL_SQL, list("(", names_of(RUN_STATE_FINAL, "'", ", "), ")"));
+    assert_string_equal(RUN_STATE_NAMES_JSON, names_of(RUN_STATES, "\"", ", "));
+    for (int s = 0; s < RUN_STATES; s++)
+        assert_string_equal(run_state_choices[s], run_state_name((enum run_state)s));
+    assert_string_equal(run_state_choices[RUN_STATES], "live");
+    assert_string_equal(run_state_choices[RUN_STATES + 1], "over");
+    assert_null(run_state_choices[RUN_STATES + 2]);
+}
+
+static char *source_text(const char *path)
+{
+    char *text;
+    size_t size;
+    struct error error = {0};
+    if (file_read(path, 1 << 20, &text, &size, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return text;
+}
+
+static void the_documentation_lists_all_states(void **state)
+{
+    char table[4096] = "| state | kind | meaning |\n|---|---|---|\n", *text = source_text(SOURCE "/docs/platform.md");
+    for (int s = 0; s < RUN_STATES; s++)
+        snprintf(table + strlen(table), sizeof table - strlen(table), "| %s | %s | %s |\n",
+                 run_state_name((enum run_state)s), kinds[run_state_kind((enum run_state)s)],
+                 run_state_meaning((enum run_state)s));
+    strcat(table, "\n");
+    if (!strstr(text, table))
+        fail_msg("docs/platform.md lacks this table:\n%s", table);
+    free(text);
+}
+
+static void the_pages_know_all_states(void **state)
+{
+    char *text = source_text(SOURCE "/web/modules/states.js"), *at = strstr(text, "const states = {");
+    assert_non_null(at);
+    assert_non_null(strstr(text, list("finalStates = [", names_of(RUN_STATE_FINAL, "\"", ", "), "];")));
+    assert_non_null(strstr(text, list("waitingStates = [", names_of(RUN_STATE_WAITING, "\"", ", "), "];")));
+    at = strchr(at, '\n');
+    for (int s = 0; s < RUN_STATES; s++, at = strchr(at, '\n')) {
+        const char *name = run_state_name((enum run_state)s);
+        at += 1 + strspn(at + 1, " \"");
+        if (strncmp(at, name, strlen(name)) != 0 || !strchr("\":", at[strlen(name)]))
+            fail_msg("web/modules/states.js does not list %s in its place", name);
+    }
+    assert_int_equal(strncmp(at, "\n};", 3), 0);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +214,9 @@ int main(void)
         cmocka_unit_test(all_paths_lead_to_an_end),
         cmocka_unit_test(every_end),
         cmocka_unit_test(names_are_found_again),
+        cmocka_unit_test(lists_are_those_of_the_table),
+        cmocka_unit_test(the_documentation_lists_all_states),
+        cmocka_unit_test(the_pages_know_all_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

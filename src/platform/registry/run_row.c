@@ -116,7 +116,7 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
     static const char *const updates[] = {
         "UPDATE runs SET first_started = first_started + CASE WHEN first_started = started THEN ?1 ELSE 0 END, "
         "started = started + ?1, progress_at = progress_at + CASE WHEN progress_at THEN ?1 ELSE 0 END WHERE started != "
-        "0 AND state IN ('placed', 'starting', 'running', 'stopping')",
+        "0 AND state IN " RUN_STATES_ACTIVE_SQL,
         "UPDATE runs SET waiting_since = waiting_since + ?1 WHERE state IN ('queued', 'preempted', 're-queued')",
         "UPDATE nodes SET started = started + ?1 WHERE started != 0 AND ended = 0 AND (run, epoch) IN "
         "(SELECT run, epoch FROM attempts WHERE ended = 0)",
@@ -159,7 +159,7 @@ weft_status registry_run_duplicate(struct database *database, int64_t run, int64
  * run_heirs, so a query reads the dependents of one run, however many runs there are. */
 #define DEPENDENTS(parent)                                                                                             \
     "FROM run_specifications s CROSS JOIN runs dependent ON dependent.run = s.run WHERE s.heir_of != 0 AND s.heir_of " \
-    "= " parent " AND dependent.state NOT IN ('succeeded', 'failed', 'cancelled')"
+    "= " parent " AND dependent.state NOT IN " RUN_STATES_FINAL_SQL
 
 static weft_status run_dependent_find(struct database *database, int64_t run, int64_t *dependent, struct error *error)
 {
@@ -198,7 +198,7 @@ weft_status registry_runs_to_discard(struct database *database, int64_t before, 
 {
     struct registry_list list = {0};
     struct statement *select = database_prepare(
-        database, "SELECT run FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled') AND ended < ? "
+        database, "SELECT run FROM runs WHERE state IN " RUN_STATES_FINAL_SQL " AND ended < ? "
                   "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?");
     statement_bind_integer(select, before);
     statement_bind_integer(select, (int64_t)most);

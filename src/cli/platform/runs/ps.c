@@ -21,10 +21,6 @@
 #define FILTERED_SHOWN 20
 #define QUEUE_MOST     "10000" /* runs of the queue that are asked for */
 
-static const char *const states[] = {"queued",    "placed",    "starting",  "running", "stopping",
-                                     "preempted", "re-queued", "succeeded", "failed",  "cancelled",
-                                     "live",      "over",      NULL};
-
 static struct {
     const char *project, *owner, *state, *search;
     int64_t most;
@@ -35,7 +31,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("all", 'a', &chosen.all, "all runs and local jobs that you may see, not only yours"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
     CLI_TEXT("owner", 0, "USER", &chosen.owner, NULL, "only runs of this user", .default_text = "yourself"),
-    CLI_CHOICE("state", 0, "STATE", &chosen.state, NULL, states,
+    CLI_CHOICE("state", 0, "STATE", &chosen.state, NULL, run_state_choices,
                "only runs in this state; live: in any that is not final; over: in one that is"),
     CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL,
              "only runs with TEXT in their name, project or owner, or of that number"),

@@ -150,8 +150,8 @@ weft_status registry_placements(struct database *database, struct registry_place
     struct registry_list placements = {0};
     struct statement *select = database_prepare(
         database, "SELECT r.run, n.node, n.host, r.project, r.owner, n.slots, r.slots FROM runs r JOIN nodes n "
-                  "ON n.run = r.run AND n.epoch = r.epoch WHERE r.state IN ('placed', 'starting', 'running', "
-                  "'stopping') AND n.ended = 0 ORDER BY n.host COLLATE natural_order, r.run, n.node");
+                  "ON n.run = r.run AND n.epoch = r.epoch WHERE r.state IN " RUN_STATES_ACTIVE_SQL
+                  " AND n.ended = 0 ORDER BY n.host COLLATE natural_order, r.run, n.node");
     for (struct registry_placement *placement;
          statement_next(select) && (placement = registry_list_add(&placements, sizeof *placement));) {
         placement->run = statement_integer(select, 0);
@@ -231,7 +231,7 @@ weft_status registry_lengths(struct database *database, int64_t most, struct reg
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error)
 {
     struct statement *select = database_prepare(
-        database, "SELECT ifnull(sum(nodes * slots), 0) FROM runs WHERE state IN ('queued', 're-queued')");
+        database, "SELECT ifnull(sum(nodes * slots), 0) FROM runs WHERE state IN " RUN_STATES_WAITING_SQL);
     int64_t waiting = statement_next(select) ? statement_integer(select, 0) : 0;
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK)

@@ -7,12 +7,17 @@
 #define BIT(state) (1u << RUN_##state)
 #define ACTIVE     (BIT(PLACED) | BIT(STARTING) | BIT(RUNNING) | BIT(STOPPING))
 
-static const char *const state_names[RUN_STATES] = {
-    [RUN_QUEUED] = "queued",       [RUN_PLACED] = "placed",       [RUN_STARTING] = "starting",
-    [RUN_RUNNING] = "running",     [RUN_STOPPING] = "stopping",   [RUN_PREEMPTED] = "preempted",
-    [RUN_REQUEUED] = "re-queued",  [RUN_SUCCEEDED] = "succeeded", [RUN_FAILED] = "failed",
-    [RUN_CANCELLED] = "cancelled",
-};
+/* clang-format off */
+#define STATE_ROW(symbol, name, kind, meaning) [RUN_##symbol] = {name, meaning, RUN_STATE_##kind},
+#define STATE_NAME(symbol, name, kind, meaning) name,
+/* clang-format on */
+
+static const struct {
+    const char *name, *meaning;
+    enum run_state_kind kind;
+} states[RUN_STATES] = {RUN_STATE_TABLE(STATE_ROW, )};
+
+const char *const run_state_choices[] = {RUN_STATE_TABLE(STATE_NAME, ) "live", "over", NULL};
 
 static const struct {
     const char *name, *text;
@@ -90,19 +95,24 @@ bool run_state_next(enum run_state from, enum run_cause cause, enum run_state *t
     return false;
 }
 
+enum run_state_kind run_state_kind(enum run_state state)
+{
+    return states[state].kind;
+}
+
 bool run_state_is_final(enum run_state state)
 {
-    return state == RUN_SUCCEEDED || state == RUN_FAILED || state == RUN_CANCELLED;
+    return states[state].kind == RUN_STATE_FINAL;
 }
 
 bool run_state_is_active(enum run_state state)
 {
-    return ACTIVE >> state & 1;
+    return states[state].kind == RUN_STATE_ACTIVE;
 }
 
 bool run_state_is_waiting(enum run_state state)
 {
-    return state == RUN_QUEUED || state == RUN_REQUEUED;
+    return states[state].kind == RUN_STATE_WAITING;
 }
 
 bool run_cause_is_stop(enum run_cause cause)
@@ -142,7 +152,12 @@ enum run_cause run_cause_of_end(enum run_cause asked, enum run_exit exit, bool a
 
 const char *run_state_name(enum run_state state)
 {
-    return state_names[state];
+    return states[state].name;
+}
+
+const char *run_state_meaning(enum run_state state)
+{
+    return states[state].meaning;
 }
 
 const char *run_cause_name(enum run_cause cause)
@@ -163,7 +178,7 @@ enum run_blame run_cause_blame(enum run_cause cause)
 bool run_state_find(const char *name, enum run_state *state)
 {
     for (int i = 0; i < RUN_STATES; i++)
-        if (strcmp(state_names[i], name) == 0) {
+        if (strcmp(states[i].name, name) == 0) {
             *state = (enum run_state)i;
             return true;
         }

@@ -21,19 +21,50 @@
 
 #include <stdbool.h>
 
+/**
+ * The states, in the order in which a run goes through them: STATE(symbol, name, kind, meaning). BETWEEN comes between
+ * two of them. Enumeration, names, schema, choices of `weft ps --state` and SQL are made from this table;
+ * run_state_test compares docs/platform.md and web/modules/states.js with it.
+ */
+/* clang-format off */
+#define RUN_STATE_TABLE(STATE, BETWEEN) \
+    STATE(QUEUED, "queued", WAITING, "waits for its first attempt") BETWEEN \
+    STATE(PLACED, "placed", ACTIVE, "has slots; the engine has not accepted the attempt yet") BETWEEN \
+    STATE(STARTING, "starting", ACTIVE, "accepted by the engine; some nodes have not started yet") BETWEEN \
+    STATE(RUNNING, "running", ACTIVE, "all nodes have started") BETWEEN \
+    STATE(STOPPING, "stopping", ACTIVE, "asked to end; may be writing its checkpoint") BETWEEN \
+    STATE(PREEMPTED, "preempted", BETWEEN_ATTEMPTS, "has given way; goes back to the queue") BETWEEN \
+    STATE(REQUEUED, "re-queued", WAITING, "waits for another attempt") BETWEEN \
+    STATE(SUCCEEDED, "succeeded", FINAL, "the program ended well") BETWEEN \
+    STATE(FAILED, "failed", FINAL, "the program failed, or a limit or the platform ended it") BETWEEN \
+    STATE(CANCELLED, "cancelled", FINAL, "stopped by a person")
+#define RUN_STATE_SYMBOL(symbol, name, kind, meaning) RUN_##symbol,
+
 enum run_state {
-    RUN_QUEUED,    /**< waits for its first attempt */
-    RUN_PLACED,    /**< an attempt has slots; the engine has not taken it yet */
-    RUN_STARTING,  /**< the engine has taken it; not all of its nodes have started */
-    RUN_RUNNING,   /**< all nodes have started */
-    RUN_STOPPING,  /**< asked to end; may be writing its checkpoint */
-    RUN_PREEMPTED, /**< has given way, and will be queued again */
-    RUN_REQUEUED,  /**< waits for another attempt */
-    RUN_SUCCEEDED,
-    RUN_FAILED,
-    RUN_CANCELLED,
+    RUN_STATE_TABLE(RUN_STATE_SYMBOL, )
     RUN_STATES, /**< how many there are */
 };
+/* clang-format on */
+
+enum run_state_kind {
+    RUN_STATE_WAITING,          /**< the scheduler may place it */
+    RUN_STATE_ACTIVE,           /**< an attempt holds slots */
+    RUN_STATE_BETWEEN_ATTEMPTS, /**< neither; its next state is a waiting one */
+    RUN_STATE_FINAL,            /**< no other state follows */
+};
+
+/** The names as members of a JSON array. */
+#define RUN_STATE_QUOTED(symbol, name, kind, meaning) "\"" name "\""
+#define RUN_STATE_NAMES_JSON                          RUN_STATE_TABLE(RUN_STATE_QUOTED, ", ")
+
+/** The names by kind as SQL lists; run_state_test compares them with the table. */
+#define RUN_STATES_WAITING_SQL "('queued', 're-queued')"
+#define RUN_STATES_ACTIVE_SQL  "('placed', 'starting', 'running', 'stopping')"
+#define RUN_STATES_FINAL_SQL   "('succeeded', 'failed', 'cancelled')"
+
+/** What lists of runs can be restricted to: the names of the states, "live" (any that is not final) and "over" (any
+ * that is), NULL. */
+extern const char *const run_state_choices[];
 
 enum run_cause {
     RUN_CAUSE_SUBMITTED, /**< the run was made; also: nobody asked for anything */
@@ -92,13 +123,9 @@ enum run_exit {
 /** Whether `cause` may change `from`; then `*to` is the new state (of RUN_CAUSE_CANCEL in stopping: stopping). */
 bool run_state_next(enum run_state from, enum run_cause cause, enum run_state *to);
 
-/** No state follows this one. */
+enum run_state_kind run_state_kind(enum run_state state);
 bool run_state_is_final(enum run_state state);
-
-/** An attempt holds slots in this state: placed, starting, running, stopping. */
 bool run_state_is_active(enum run_state state);
-
-/** The scheduler may place a run in this state: queued, re-queued. */
 bool run_state_is_waiting(enum run_state state);
 
 /** Whether `cause` asks a run to stop, and whether it is to run again afterwards. */
@@ -115,8 +142,9 @@ bool run_cause_is_end(enum run_cause cause);
  */
 enum run_cause run_cause_of_end(enum run_cause asked, enum run_exit exit, bool again);
 
-/** "queued" ... "re-queued" ... ; "submitted", "time-limit" and so on; static strings. */
+/** As in the tables; static strings. */
 const char *run_state_name(enum run_state state);
+const char *run_state_meaning(enum run_state state);
 const char *run_cause_name(enum run_cause cause);
 
 /** A message's end: "was preempted for a run that goes first"; a static string. */

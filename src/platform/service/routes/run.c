@@ -144,16 +144,13 @@ static void list_run_events(struct route_call *call)
 
 /* ---- tables ---- */
 
-static const char *const states[] = {"queued",    "placed",    "starting",  "running", "stopping",
-                                     "preempted", "re-queued", "succeeded", "failed",  "cancelled",
-                                     "live",      "over",      NULL};
 static const struct route_parameter list_parameters[] = {
     {.name = "project", .type = ROUTE_NAME, .meaning = "Only runs of this project."},
     {.name = "owner", .type = ROUTE_NAME, .meaning = "Only runs of this user."},
     {.name = "class", .type = ROUTE_NAME, .meaning = "Only runs of this class."},
     {.name = "state",
      .type = ROUTE_CHOICE,
-     .choices = states,
+     .choices = run_state_choices,
      .meaning = "Only runs in this state; live: in any that is not final; over: in one that is."},
     {.name = "search",
      .least = 1,

@@ -35,8 +35,7 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
     "run": {"type": "integer", "description": "Its number, never used again."},                                       \
     "project": {"type": "string"}, "owner": {"type": "string"},                                                       \
     "name": {"type": "string"}, "class": {"type": "string"},                                                          \
-    "state": {"type": "string", "enum": ["queued", "placed", "starting", "running", "stopping", "preempted",          \
-              "re-queued", "succeeded", "failed", "cancelled"]},                                                      \
+    "state": {"type": "string", "enum": [) RUN_STATE_NAMES_JSON SCHEMA(]},                                            \
     "cause": {"type": "string", "description": "Of the last change, for programs."},                                  \
     "reason": {"type": "string", "description": "The same for people."},                                              \
     "nodes": {"type": "integer"}, "slots": {"type": "integer", "description": "On each node."},                       \
