@@ -234,9 +234,9 @@ static void ranks_times_and_attempts_are_those_of_the_record(void **state)
     write_line(&world, 1, JOURNAL_METRICS, 1, 5, "{\"step\":10,\"loss\":1.5}");
     write_line(&world, 1, JOURNAL_METRICS, JOURNAL_FILE, JOURNAL_NO_RANK, "{\"step\":11,\"loss\":2.5}");
     write_line(&world, 1, JOURNAL_METRICS, 1, 5, "{\"step\":12,\"rank\":7,\"time\":1600000000.25,\"loss\":3.5}");
-    write_line(&world, 0, JOURNAL_OUTPUT, 1, JOURNAL_NO_RANK, "{\"step\":13,\"late\":4.5}"); /* no end of a line */
+    write_line(&world, 0, JOURNAL_METRICS, 1, JOURNAL_NO_RANK, "{\"step\":13,\"late\":4.5}");
     write_line(&world, 0, JOURNAL_OUTPUT, 1, JOURNAL_NO_RANK, "epoch 1\n");
-    write_line(&world, 0, JOURNAL_OUTPUT, 2, JOURNAL_NO_RANK, "{\"step\":14,\"error\":1}");
+    write_line(&world, 0, JOURNAL_OUTPUT, 1, JOURNAL_NO_RANK, "{\"step\":14,\"error\":1}"); /* output stays output */
     write_line(&world, 0, JOURNAL_METRICS, 1, JOURNAL_NO_RANK, "{\"no\":1}");
     assert_int_equal(deal(&world, 0, 100, true), 4);
     assert_int_equal(deal(&world, 1, 100, true), 3);

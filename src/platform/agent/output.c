@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "platform/metrics/read/lines.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,24 +20,7 @@
 #define METRICS_TURN    ((uint64_t)1 << 20) /* bytes of the file of metrics in a turn; also a hole worth skipping */
 #define METRICS_LAST    10.0                /* seconds for what is left of it in the end */
 
-uint32_t node_output_rank(const char *line, size_t size, size_t *prefix)
-{
-    static const char begin[] = "[rank ";
-    size_t at = sizeof begin - 1, digits = 0;
-    uint32_t rank = 0;
-    *prefix = 0;
-    if (size <= at || memcmp(line, begin, at) != 0)
-        return JOURNAL_NO_RANK;
-    for (; at < size && line[at] >= '0' && line[at] <= '9' && digits < 8; at++, digits++)
-        rank = rank * 10 + (uint32_t)(line[at] - '0');
-    const char *end = at < size ? memchr(line + at, ']', size - at) : NULL;
-    if (digits == 0 || !end || (line[at] != ' ' && line[at] != ']'))
-        return JOURNAL_NO_RANK;
-    *prefix = (size_t)(end - line) + 1;
-    if (*prefix < size && line[*prefix] == ' ')
-        ++*prefix;
-    return rank;
-}
+static_assert(METRIC_NO_RANK == JOURNAL_NO_RANK, "a line without a rank is a record without one");
 
 /* ---- records ---- */
 
@@ -110,10 +94,10 @@ static bool is_metrics(struct metric_line *metrics, const char *line, size_t *si
  * blanks and a brace, or may do so. Only that rank's beginning may be there. */
 static bool may_be_metrics(const char *text, size_t size)
 {
-    static const char begin[] = "[rank ";
+    static const char begin[] = METRIC_RANK_PREFIX;
     const size_t known = size < sizeof begin - 1 ? size : sizeof begin - 1;
     size_t prefix;
-    node_output_rank(text, size, &prefix);
+    metric_line_rank(text, size, &prefix);
     if (prefix == 0 && memcmp(text, begin, known) == 0 && !memchr(text, ']', size))
         return true;
     const size_t at = prefix + blanks_of(text + prefix, size - prefix);
@@ -130,7 +114,7 @@ static bool take_lines(struct node_output *output, int index)
     bool any = false;
     while (at < size && (end = memchr(text + at, '\n', size - at))) {
         size_t length = (size_t)(end - (text + at)) + 1, prefix = 0;
-        uint32_t own = stream->continued ? stream->rank : node_output_rank(text + at, length, &prefix);
+        uint32_t own = stream->continued ? stream->rank : metric_line_rank(text + at, length, &prefix);
         prefix += blanks_of(text + at + prefix, length - prefix);
         size_t inner = length - prefix;
         bool metrics = index == 0 && !stream->continued && is_metrics(&output->line, text + at + prefix, &inner);
@@ -163,7 +147,7 @@ static bool take_rest(struct node_output *output, int index)
     if (size == 0)
         return false;
     if (!stream->continued)
-        stream->rank = node_output_rank(text, size, &prefix);
+        stream->rank = metric_line_rank(text, size, &prefix);
     stream->continued = true;
     bool any = agent_output_append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, stream->rank, text, size);
     buffer_consume(&stream->line, size);
@@ -178,7 +162,7 @@ static bool take_last(struct node_output *output, int index)
     size_t size = buffer_size(&stream->line), prefix;
     if (index != 0 || stream->continued || size == 0)
         return take_rest(output, index);
-    const uint32_t rank = node_output_rank(text, size, &prefix);
+    const uint32_t rank = metric_line_rank(text, size, &prefix);
     prefix += blanks_of(text + prefix, size - prefix);
     size_t inner = size - prefix;
     if (!is_metrics(&output->line, text + prefix, &inner))
@@ -274,7 +258,7 @@ static bool take_metric_lines(struct node_output *output)
         size_t length = (size_t)(end - text), hole = 0, prefix;
         while (hole < length && text[hole] == '\0') /* of the block that the line begins in */
             hole++;
-        uint32_t rank = node_output_rank(text + hole, length - hole, &prefix);
+        uint32_t rank = metric_line_rank(text + hole, length - hole, &prefix);
         prefix += hole;
         any |= agent_output_append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
         buffer_consume(held, length + 1);

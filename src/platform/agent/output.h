@@ -77,7 +77,4 @@ uint64_t node_output_next(const struct node_output *output);
 /** Take what is left, for some seconds at most, and close. */
 void node_output_close(struct node_output *output);
 
-/** The rank that a line names, and the bytes that this takes; JOURNAL_NO_RANK and 0 if it names none. */
-uint32_t node_output_rank(const char *line, size_t size, size_t *prefix);
-
 #endif

@@ -2,7 +2,6 @@
 #include "platform/metrics/run_metrics.h"
 
 #include "base/clock.h"
-#include "platform/agent/output.h"
 #include "platform/metrics/store/points.h"
 #include "platform/registry/run/runs.h"
 
@@ -203,14 +202,11 @@ static void line_of_usage(struct metric_line *line, const struct journal_record 
 /* The metrics of a record, into metrics->line; false: it has none. */
 static bool run_metrics_read_record(struct run_metrics *metrics, const struct journal_record *record)
 {
-    const bool printed = record->kind == JOURNAL_OUTPUT && record->output.stream == 1;
     if (record->kind == JOURNAL_USAGE) {
         line_of_usage(&metrics->line, record);
         return true;
     }
-    if (record->kind != JOURNAL_METRICS && !(printed && record->size && record->text[record->size - 1] != '\n'))
-        return false;
-    return metric_line_read(record->text, record->size, &metrics->line);
+    return record->kind == JOURNAL_METRICS && metric_line_read(record->text, record->size, &metrics->line);
 }
 
 static struct run_metrics_target target_of(const struct metric_line *line, const struct metric_source *source,

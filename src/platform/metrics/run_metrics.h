@@ -6,7 +6,6 @@
  *
  *     JOURNAL_METRICS   lines of metrics (platform/metrics/read/lines.h) that the program has printed, or has appended to the
  *                       file that WEFT_METRICS names, or that the agent has found in TensorBoard's files
- *     JOURNAL_OUTPUT    the same, where a program ends without ending its last line
  *     JOURNAL_METRICS   of the stream JOURNAL_MEASURED: what the agent has measured (platform/agent/internal/sampler.h)
  *     JOURNAL_USAGE     system/node/processor_time (seconds so far), system/node/memory/resident (bytes),
  *                       system/node/processes; the first alone where no process is left

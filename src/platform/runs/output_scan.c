@@ -2,7 +2,7 @@
 #include "platform/runs/internal/output_scan.h"
 
 #include "platform/agent/journal/file.h"
-#include "platform/agent/output.h"
+#include "platform/metrics/read/lines.h"
 #include "platform/runs/internal/output_text.h"
 
 #include <ctype.h>
@@ -140,7 +140,7 @@ static weft_status add_output(struct run_output_scan *scan, struct run_output_li
         size_t size = end ? (size_t)(end - text) : record->size - at, prefix = 0;
         at += size + 1;
         if (line->rank != JOURNAL_NO_RANK)
-            node_output_rank(text, size, &prefix);
+            metric_line_rank(text, size, &prefix);
         status = output_scan_add(scan, line, text + prefix, size - prefix, error);
     }
     return status;

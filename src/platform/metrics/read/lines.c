@@ -420,22 +420,23 @@ static void settle_progress(struct metric_line *line)
         line->progress = (struct metric_progress){true, done, total, left >= 0 && left <= LEFT_MOST ? left : -1};
 }
 
-/* What weft run puts in front of a rank's line: "[rank 3] ", "[rank 3 host] ". */
-static const char *skip_rank(const char *at, const char *end, int32_t *rank)
+uint32_t metric_line_rank(const char *line, size_t size, size_t *prefix)
 {
-    static const char word[] = "[rank ";
-    const char *number = at + sizeof word - 1;
-    if ((size_t)(end - at) < sizeof word || memcmp(at, word, sizeof word - 1) != 0)
-        return at;
-    const size_t digits = digits_at(number, end);
-    const char *bracket = memchr(number, ']', (size_t)(end - number));
-    if (digits == 0 || digits > 9 || !bracket || bracket - number > 300 ||
-        (number[digits] != ' ' && number[digits] != ']'))
-        return at;
-    *rank = 0;
-    for (size_t i = 0; i < digits; i++)
-        *rank = 10 * *rank + (number[i] - '0');
-    return bracket + 1;
+    static const char begin[] = METRIC_RANK_PREFIX;
+    size_t at = sizeof begin - 1, digits = 0;
+    uint32_t rank = 0;
+    *prefix = 0;
+    if (size <= at || memcmp(line, begin, at) != 0)
+        return METRIC_NO_RANK;
+    for (; at < size && line[at] >= '0' && line[at] <= '9' && digits < 8; at++, digits++)
+        rank = rank * 10 + (uint32_t)(line[at] - '0');
+    const char *end = at < size ? memchr(line + at, ']', size - at) : NULL;
+    if (digits == 0 || !end || (line[at] != ' ' && line[at] != ']'))
+        return METRIC_NO_RANK;
+    *prefix = (size_t)(end - line) + 1;
+    if (*prefix < size && line[*prefix] == ' ')
+        ++*prefix;
+    return rank;
 }
 
 bool metric_line_read(const char *line, size_t length, struct metric_line *metrics)
@@ -443,8 +444,9 @@ bool metric_line_read(const char *line, size_t length, struct metric_line *metri
     static const char step[] = "\"step\"", progress[] = "\"" METRIC_PROGRESS "\"";
     if (length == 0 || length > METRIC_LINE_MOST || (*line != '{' && *line != '[' && *line != ' ' && *line != '\t'))
         return false;
-    int32_t rank = -1;
-    const char *end = line + length, *at = skip_rank(line, end, &rank);
+    size_t prefix;
+    const uint32_t rank = metric_line_rank(line, length, &prefix);
+    const char *end = line + length, *at = line + prefix;
     while (at < end && (*at == ' ' || *at == '\t'))
         at++;
     if (at == end || *at != '{' ||
@@ -454,7 +456,7 @@ bool metric_line_read(const char *line, size_t length, struct metric_line *metri
     metrics->step = 0;
     metrics->count = metrics->left_out = 0;
     metrics->time = -1;
-    metrics->rank = rank;
+    metrics->rank = rank == METRIC_NO_RANK ? -1 : (int32_t)rank;
     struct lines_scanner scanner;
     scanner = (struct lines_scanner){.at = at, .end = end, .line = metrics};
     if (!take_value(&scanner, true) || scanner.at != end || scanner.event == EVENT_OTHER)

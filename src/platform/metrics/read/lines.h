@@ -64,6 +64,12 @@ struct metric_line {
     struct metric_value values[METRIC_LINE_VALUES];
 };
 
+#define METRIC_RANK_PREFIX "[rank " /**< what weft run puts before each line: "[rank 3] ", "[rank 3 host] " */
+#define METRIC_NO_RANK     UINT32_MAX
+
+/** The rank before a line, and the bytes of that prefix; METRIC_NO_RANK and 0 if there is none. */
+uint32_t metric_line_rank(const char *line, size_t size, size_t *prefix);
+
 /** Read a line of `length` bytes, its newline with it or not. False if it is none; `metrics` is then of no use. */
 bool metric_line_read(const char *line, size_t length, struct metric_line *metrics);
 
