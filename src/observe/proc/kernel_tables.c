@@ -7,7 +7,7 @@
 #define KIB    1024
 #define SECTOR 512
 
-/* Past the numbers that are there, blanks between them: how many were read, at most `most`. */
+/* Read at most `most` numbers separated by spaces or tabs. Returns how many there were. */
 static unsigned kernel_tables_read_numbers(const char *text, uint64_t *numbers, unsigned most)
 {
     unsigned count = 0;
@@ -83,7 +83,7 @@ bool kernel_memory_parse(const char *text, struct kernel_memory *memory)
     return total != none && available != none && available <= total && memory->swap_free <= memory->swap_total;
 }
 
-/* Take over the name of `length` bytes; false where it is none. */
+/* Copy a name of `length` bytes. False if it is empty or too long. */
 static bool take_name(const char *text, size_t length, struct kernel_traffic *traffic)
 {
     if (length == 0 || length >= sizeof traffic->name)

@@ -29,8 +29,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define LOOK_SECONDS    4.0 /* between two looks at the orders; whoever gives one wakes the agent, if he can */
-#define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may hold a pipe */
+#define LOOK_SECONDS    4.0 /* between two looks at the orders; normally the server wakes the agent */
+#define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may keep a pipe open */
 #define KILL_SECONDS    5.0
 #define SAMPLER_SECONDS 1.0 /* for the last look at what the node has used */
 #define SAMPLE_MOST     4.0 /* seconds between two samples of what the node uses; less where heartbeats are faster */
@@ -116,8 +116,8 @@ static void want_end(struct agent *agent, enum journal_cause cause, int number, 
             agent->status = W_EXITCODE(EX_TEMPFAIL, 0);
         agent->ended = true;
     }
-    /* Whoever reads what a program has printed is told why it ended; of nodes that only wait for others there is no
-     * such program, and each of them would say the same. Its last record says it, too. */
+    /* The note appears in the program's output. Nodes that only wait for others have no output, and would all repeat
+     * it. */
     if (agent->order.command.count > 0)
         agent_note(agent, why);
 }

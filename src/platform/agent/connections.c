@@ -36,7 +36,7 @@ static void drop_passed(struct node_connection *connection)
     }
 }
 
-/* Close a connection; its command is told, and its place is kept until that has ended. */
+/* Close a connection. Its command gets SIGHUP, and its entry is kept until that has ended. */
 static void connections_drop(struct node_connection *connection)
 {
     drop_passed(connection);
@@ -83,7 +83,7 @@ static void connections_say(struct node_connection *connection, enum node_frame 
     frame_put(&frames, (uint16_t)kind, payload ? buffer_begin(payload) : NULL, payload ? buffer_size(payload) : 0);
     ssize_t n = send(connection->descriptor, buffer_begin(&frames), buffer_size(&frames), MSG_DONTWAIT | MSG_NOSIGNAL);
     bool full = n < 0 && errno == EAGAIN;
-    /* A nudge that finds no room comes behind others that have not been read. */
+    /* A nudge may be dropped if the socket is full: earlier ones have not been read yet. */
     if (n != (ssize_t)buffer_size(&frames) && !(full && kind == NODE_NUDGE))
         shutdown(connection->descriptor, SHUT_RDWR); /* and the next turn drops it */
     buffer_free(&frames);

@@ -235,7 +235,7 @@ weft_status node_exec_hear(struct node_exec *exec, bool wait, struct error *erro
     weft_status status = WEFT_OK;
     while (status == WEFT_OK && (found = frame_peek(&exec->in, NODE_FRAME_MOST, &frame)) != 0) {
         if (found < 0)
-            return error_set(error, WEFT_ERROR_DATA, "the agent of a node says something that is none of its words");
+            return error_set(error, WEFT_ERROR_DATA, "the agent of a node sent a malformed message");
         status = hear_frame(exec, &frame, error);
         frame_drop(&exec->in, &frame);
     }

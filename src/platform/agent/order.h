@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the agent of a node is told, and where: a directory for each node of each attempt,
+ * The directory of a node, with the orders for its agent:
  *
- *     ROOT/RUN/fence               the newest epoch of the run: agents of older ones end what they have
+ *     ROOT/RUN/fence               the newest epoch of the run; agents of older ones end their nodes
  *     ROOT/RUN/EPOCH/NODE/order    what to run (below), written once, before the agent is started
- *                        /stop     how to end, once that was ordered; the last one counts
- *                        /stop.spare  space for the same if the disk is full
+ *                        /stop     how to end, once ordered; the last order counts
+ *                        /stop.spare  space for the same file on a full disk
  *                        /remark   a message for the journal, until the agent has put it there
- *                        /lock     held by the agent for as long as it lives, with its process number in it
- *                        /kills    processes killed for want of memory when the agent began, and where that is counted
- *                        /socket   where it is woken and asked (platform/agent/link.h)
+ *                        /lock     held by the agent while it lives; contains its process id
+ *                        /kills    the count of out-of-memory kills when the agent began, and where it is counted
+ *                        /socket   wakes the agent and carries requests (platform/agent/link.h)
  *                        /journal/ what happened (platform/agent/journal/file.h)
  *                        /metrics  lines that the program appends (WEFT_METRICS)
- *                        /agent.log  what the agent itself had to say
+ *                        /agent.log  messages of the agent itself
  *
- * Orders are files, so that they are obeyed whoever of the two is away when they are given; the socket only saves the
- * time until the agent looks (a second).
+ * Orders are files, so they take effect even if the server or the agent is down when they are given. The socket only
+ * saves the delay until the agent looks (a second).
  *
- * An order names the platform whose it is, so that runs of two of them that have the same number, as after the loss of
- * a database, are not taken for each other.
+ * An order names its platform, so that runs of two platforms with the same number, as after the loss of a database, are
+ * not confused.
  *
- * The files are of this machine's byte order and of this version; orders of version 3 (without secrets), 2
- * (also without limits) and 1 (also without the platform) can be read, too. Anything else is refused with DATA.
+ * The files have this host's byte order and this version; orders of version 3 (without secrets), 2 (also without
+ * limits) and 1 (also without the platform) can be read too. Anything else is refused with DATA.
  * Thread-safe; a struct belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_AGENT_ORDER_H
@@ -40,7 +40,7 @@
 #define NODE_BOOT_BYTES     40
 #define NODE_PLATFORM_BYTES 40
 
-/** What the processes of a node may use together; 0: no limit. */
+/** Limits for all processes of a node together; 0: no limit. */
 struct node_limits {
     uint64_t memory;        /**< bytes, swap included */
     uint64_t memory_of_all; /**< bytes of all nodes on this machine */
@@ -48,32 +48,32 @@ struct node_limits {
     uint64_t file_bytes;    /**< the largest file that they may write */
     uint32_t quota;         /**< processors' worth of time */
     uint32_t weight;        /**< share of busy processors: its slots */
-    bool memory_asked;      /**< the run has asked for this memory; otherwise it follows from the slots */
-    char *processors;       /**< those that it runs on, "0-3"; "" or NULL: all */
+    bool memory_asked;      /**< the run asked for this memory; otherwise it follows from the slots */
+    char *processors;       /**< processors that it runs on, "0-3"; "" or NULL: all */
 };
 
 /** Times are in milliseconds; 0: none, or the value in brackets. */
 struct node_order {
     struct attempt attempt;
-    uint32_t node, nodes; /**< which of how many */
-    uint32_t gpus;        /**< 1: the slots are GPUs */
-    uint64_t grace;       /**< from a wish to end to its enforcement (30,000) */
-    uint64_t time_limit;  /**< from the start on; then the node ends as if told to stop */
-    uint64_t lease;       /**< without contact to whoever started it; then likewise */
-    uint64_t heartbeat;   /**< between two JOURNAL_HEARTBEAT, and the most between two JOURNAL_USAGE (NODE_HEARTBEAT) */
-    uint64_t output_bytes;              /**< of output that the journal keeps (platform/agent/journal/file.h) */
-    char platform[NODE_PLATFORM_BYTES]; /**< whose it is; "": not known */
-    char boot[NODE_BOOT_BYTES];         /**< of the machine, when it was written */
+    uint32_t node, nodes;  /**< which of how many */
+    uint32_t gpus;         /**< 1: the slots are GPUs */
+    uint64_t grace;        /**< from a stop to SIGKILL (30,000) */
+    uint64_t time_limit;   /**< from the start; then the node is stopped */
+    uint64_t lease;        /**< without contact to the server; then the node is stopped */
+    uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT; upper bound between two JOURNAL_USAGE (NODE_HEARTBEAT) */
+    uint64_t output_bytes; /**< output that the journal keeps (platform/agent/journal/file.h) */
+    char platform[NODE_PLATFORM_BYTES]; /**< its platform; "": not known */
+    char boot[NODE_BOOT_BYTES];         /**< boot id of the host when it was written */
     char *directory;                    /**< where the command runs; every path is absolute */
     char *host;                         /**< its own name among `hosts` */
     char *slots;                        /**< "0,1,2": numbers of slots on the host */
     char *hosts; /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
-    char *user;  /**< whose processes they are; "": the agent's */
+    char *user;  /**< user of the processes; "": the agent's */
     struct node_limits limits;
     char *secret_directory;   /**< the store of `secrets` (secret_store.h); "": none */
-    struct texts secrets;     /**< "VARIABLE=PLACE": the agent has their values, and no order has */
-    struct texts environment; /**< "NAME=VALUE", over what the agent has */
-    struct texts command;     /**< empty: none is run; the node is there for `exec` until it is stopped */
+    struct texts secrets;     /**< "VARIABLE=PLACE"; the agent looks up the values, which are in no order */
+    struct texts environment; /**< "NAME=VALUE", overrides the agent's */
+    struct texts command;     /**< empty: the node only serves `exec` until it is stopped */
 };
 
 /** Append the order; read it (node_order_free() frees it). Errors: DATA, MEMORY. */
@@ -82,11 +82,11 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
                               struct error *error);
 void node_order_free(struct node_order *order);
 
-/** Write it to, and read it from, a node's directory. */
+/** Write it to, or read it from, a node's directory. */
 weft_status node_order_save(const struct node_order *order, const char *directory, struct error *error);
 weft_status node_order_load(const char *directory, struct node_order *order, struct error *error);
 
-/** Whose the order in a node's directory is, by its first bytes alone. Errors: SYSTEM where there is none; DATA. */
+/** The platform of the order in a node's directory; reads only its first bytes. Errors: SYSTEM if there is none; DATA. */
 weft_status node_order_platform(const char *directory, char platform[NODE_PLATFORM_BYTES], struct error *error);
 
 /** The directory of a node; with `node` ATTEMPT_NODES_MOST that of the attempt, with epoch 0 that of the run. */
@@ -99,21 +99,21 @@ struct node_stop {
     uint64_t grace; /**< milliseconds until what is left is killed */
 };
 
-/** Leave the order in the node's directory; look for one (`*found`). Where the disk is full, the order is written to the
- * file that node_stop_reserve() has made there before, which takes no further space. */
+/** Write the order to the node's directory; read it (`*found`). On a full disk it is written to the file that
+ * node_stop_reserve() made before, which needs no further space. */
 weft_status node_stop_reserve(const char *directory, struct error *error);
 weft_status node_stop_save(const struct node_stop *stop, const char *directory, struct error *error);
 weft_status node_stop_load(const char *directory, struct node_stop *stop, bool *found, struct error *error);
 
-/** Leave a message for the journal in the node's directory; take it (`*found`), cut to `size` bytes. */
+/** Write a message for the journal to the node's directory; take it (`*found`), truncated to `size` bytes. */
 weft_status node_remark_save(const char *message, const char *directory, struct error *error);
 weft_status node_remark_take(const char *directory, char *message, size_t size, bool *found, struct error *error);
 
-/** Raise the fence of the run in `root` to `epoch`; read it (0: there is none). STATE if it is higher already. */
+/** Raise the fence of the run in `root` to the attempt's epoch; read it (0: none). STATE if it is higher already. */
 weft_status node_fence_raise(const char *root, const struct attempt *attempt, struct error *error);
 weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, struct error *error);
 
-/** What tells one start of this machine from another; "" if it cannot be told. */
+/** The boot id of this host; "" if it cannot be read. */
 void node_boot(char boot[NODE_BOOT_BYTES]);
 
 #endif

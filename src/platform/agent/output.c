@@ -45,7 +45,7 @@ static bool append_record(struct node_output *output, enum journal_kind kind, ui
     return true;
 }
 
-/* What comes from a stream is redacted as it is read; lines of the file of metrics are here. */
+/* Streams are redacted when they are read, lines of the file of metrics here. */
 static bool agent_output_append(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank,
                                 const char *text, size_t size)
 {
@@ -65,17 +65,17 @@ static bool agent_output_is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Blanks that a line begins with. */
-static size_t blanks_of(const char *line, size_t size)
+/* Length of leading whitespace. */
+static size_t leading_whitespace(const char *line, size_t size)
 {
-    size_t blanks = 0;
-    while (blanks < size && agent_output_is_blank(line[blanks]))
-        blanks++;
-    return blanks;
+    size_t length = 0;
+    while (length < size && agent_output_is_blank(line[length]))
+        length++;
+    return length;
 }
 
-/* Whether a line without its rank, and what it begins with, is metrics that a program may report; `size` loses blanks
- * at its end. */
+/* Whether a line, without its rank and leading whitespace, is metrics that a program may report. Removes trailing
+ * whitespace from `size`. */
 static bool is_metrics(struct metric_line *metrics, const char *line, size_t *size)
 {
     while (*size > 0 && agent_output_is_blank(line[*size - 1]))
@@ -90,8 +90,8 @@ static bool is_metrics(struct metric_line *metrics, const char *line, size_t *si
     return false;
 }
 
-/* Whether a line of standard output whose end is yet to come may be metrics: whatever its rank is, it goes on with
- * blanks and a brace, or may do so. Only that rank's beginning may be there. */
+/* Whether an unfinished line of standard output may become metrics: a brace follows the rank and whitespace, or may
+ * still follow. The rank itself may be incomplete. */
 static bool may_be_metrics(const char *text, size_t size)
 {
     static const char begin[] = METRIC_RANK_PREFIX;
@@ -100,22 +100,22 @@ static bool may_be_metrics(const char *text, size_t size)
     metric_line_rank(text, size, &prefix);
     if (prefix == 0 && memcmp(text, begin, known) == 0 && !memchr(text, ']', size))
         return true;
-    const size_t at = prefix + blanks_of(text + prefix, size - prefix);
+    const size_t at = prefix + leading_whitespace(text + prefix, size - prefix);
     return at == size || text[at] == '{';
 }
 
-/* Take the whole lines of a stream. */
+/* Write the complete lines of a stream to the journal. */
 static bool take_lines(struct node_output *output, int index)
 {
     struct node_stream *stream = &output->streams[index];
     const char *text = (const char *)buffer_begin(&stream->line), *end;
-    size_t size = buffer_size(&stream->line), at = 0, group = 0; /* [group, at): lines of one rank, to be written */
+    size_t size = buffer_size(&stream->line), at = 0, group = 0; /* [group, at): lines of one rank to be written */
     uint32_t rank = JOURNAL_NO_RANK;
     bool any = false;
     while (at < size && (end = memchr(text + at, '\n', size - at))) {
         size_t length = (size_t)(end - (text + at)) + 1, prefix = 0;
         uint32_t own = stream->continued ? stream->rank : metric_line_rank(text + at, length, &prefix);
-        prefix += blanks_of(text + at + prefix, length - prefix);
+        prefix += leading_whitespace(text + at + prefix, length - prefix);
         size_t inner = length - prefix;
         bool metrics = index == 0 && !stream->continued && is_metrics(&output->line, text + at + prefix, &inner);
         stream->continued = false;
@@ -133,11 +133,11 @@ static bool take_lines(struct node_output *output, int index)
     any |= agent_output_append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
     buffer_consume(&stream->line, at);
     if (at > 0)
-        stream->flush_at = 0; /* what is left is another line, which has not waited yet */
+        stream->flush_at = 0; /* the rest is a new line, which has not waited yet */
     return any;
 }
 
-/* Take a line that has no end yet. */
+/* Write an unfinished line. */
 static bool take_rest(struct node_output *output, int index)
 {
     struct node_stream *stream = &output->streams[index];
@@ -154,7 +154,7 @@ static bool take_rest(struct node_output *output, int index)
     return any;
 }
 
-/* The stream has ended: what is left is a whole line, though nothing ends it. */
+/* The stream has ended: the rest is a line without a newline. */
 static bool take_last(struct node_output *output, int index)
 {
     struct node_stream *stream = &output->streams[index];
@@ -163,7 +163,7 @@ static bool take_last(struct node_output *output, int index)
     if (index != 0 || stream->continued || size == 0)
         return take_rest(output, index);
     const uint32_t rank = metric_line_rank(text, size, &prefix);
-    prefix += blanks_of(text + prefix, size - prefix);
+    prefix += leading_whitespace(text + prefix, size - prefix);
     size_t inner = size - prefix;
     if (!is_metrics(&output->line, text + prefix, &inner))
         return take_rest(output, index);
@@ -179,7 +179,7 @@ static uint64_t time_of(uint64_t bytes)
     return bytes * 1000 / (NODE_OUTPUT_RATE / 1000000);
 }
 
-/* When there may be more, given that NODE_OUTPUT_BURST bytes may always be ahead of the rate. */
+/* When to read again; NODE_OUTPUT_BURST bytes may be ahead of the rate. */
 static uint64_t due_at(const struct node_output *output)
 {
     const uint64_t burst = time_of(NODE_OUTPUT_BURST);
@@ -204,7 +204,7 @@ static void count_read(struct node_output *output, uint64_t bytes)
 
 /* ---- streams ---- */
 
-/* Hand on what was read, redacted; the `last` of the stream waits for nothing. */
+/* Redact what was read. At the end of the stream (`last`) nothing is held back. */
 static void redact(struct node_output *output, struct node_stream *stream, bool last)
 {
     if (output->redactor.count)
@@ -238,7 +238,7 @@ bool node_output_read(struct node_output *output, int index)
     const size_t rest = buffer_size(&stream->line);
     if (rest == 0 ||
         (index == 0 && !stream->continued && may_be_metrics((const char *)buffer_begin(&stream->line), rest)))
-        stream->flush_at = 0; /* half a point is none: it waits for its end, however late that is */
+        stream->flush_at = 0; /* hold metrics back until the line is complete */
     else if (stream->flush_at == 0)
         stream->flush_at = clock_after(WAIT_SECONDS);
     return any;
@@ -246,7 +246,7 @@ bool node_output_read(struct node_output *output, int index)
 
 /* ---- the file of metrics ---- */
 
-/* Take the whole lines of what was read. */
+/* Write the complete lines to the journal. */
 static bool take_metric_lines(struct node_output *output)
 {
     struct buffer *held = &output->metrics_line;
@@ -256,7 +256,7 @@ static bool take_metric_lines(struct node_output *output)
     while ((text = (const char *)buffer_begin(held)),
            (size = buffer_size(held)) > 0 && (end = memchr(text, '\n', size))) {
         size_t length = (size_t)(end - text), hole = 0, prefix;
-        while (hole < length && text[hole] == '\0') /* of the block that the line begins in */
+        while (hole < length && text[hole] == '\0') /* left of the block in which the line begins */
             hole++;
         uint32_t rank = metric_line_rank(text + hole, length - hole, &prefix);
         prefix += hole;
@@ -268,13 +268,12 @@ static bool take_metric_lines(struct node_output *output)
     return any;
 }
 
-/* Move on to where the file has bytes: a program can make it as long as it likes at no cost of its own. False if there
- * are none by now. */
+/* Skip a hole: a program can make the file arbitrarily long for free. False if no data follows yet. */
 static bool skip_hole(struct node_output *output)
 {
     off_t data = lseek(output->metrics, (off_t)output->metrics_read, SEEK_DATA);
     if (data < 0)
-        return errno != ENXIO; /* a file system that knows no holes */
+        return errno != ENXIO; /* the file system does not support SEEK_DATA */
     if ((uint64_t)data > output->metrics_read + METRICS_TURN) {
         output->metrics_read = (uint64_t)data;
         buffer_consume(&output->metrics_line, buffer_size(&output->metrics_line));
@@ -282,7 +281,7 @@ static bool skip_hole(struct node_output *output)
     return true;
 }
 
-/* What was read is in the journal: the disk can have it back. */
+/* Free the disk space of what is in the journal. */
 static void punch(struct node_output *output)
 {
     if (output->metrics_read - output->metrics_punched < METRICS_TURN)
@@ -292,7 +291,7 @@ static void punch(struct node_output *output)
     output->metrics_punched = to;
 }
 
-/* A turn: what has come, METRICS_TURN of it at most, so that the agent hears what else there is. */
+/* Read at most METRICS_TURN bytes, so that the agent can attend to other events. */
 static bool take_metrics(struct node_output *output)
 {
     bool any = false;
@@ -314,7 +313,7 @@ static bool take_metrics(struct node_output *output)
     return any;
 }
 
-/* Nothing more comes, but a file can have more in it than anybody wants to wait for. */
+/* Nothing more is written, but the file may be too long to read all of it. */
 static void take_last_metrics(struct node_output *output)
 {
     static const char message[] = "the last of its file of metrics is lost: there was too much to read";

@@ -241,8 +241,8 @@ static void tell_usage(struct node_sampler *sampler, const struct machine_use *u
     queue(sampler, &record);
 }
 
-/* `told`: what it finds is told; the first sample only is what later ones are compared with. */
-static void sampler_sample(struct node_sampler *sampler, bool told)
+/* The first sample is not `reported`: it is the baseline of later ones. */
+static void sampler_sample(struct node_sampler *sampler, bool reported)
 {
     const uint64_t now = clock_now();
     struct cpu_energy energy = {0};
@@ -258,7 +258,7 @@ static void sampler_sample(struct node_sampler *sampler, bool told)
     put_exactly(sampler, "node/energy", energy_of(sampler));
     put_values(sampler, &machine->values);
     put_values(sampler, &sampler->power_values);
-    if (!told)
+    if (!reported)
         return;
     tell_usage(sampler, node);
     queue_line(sampler, &sampler->line, JOURNAL_MEASURED);
@@ -344,7 +344,7 @@ static bool sampler_pause_thread(struct node_sampler *sampler, uint64_t until)
     return go_on;
 }
 
-/* From 0 to 1: neighbouring numbers of processes are far from each other (the golden ratio's multiples). */
+/* From 0 to 1. Multiples of the golden ratio keep neighboring process ids far apart. */
 static double phase(void)
 {
     return fmod((double)getpid() * 0.6180339887498949, 1.0);

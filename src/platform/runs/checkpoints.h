@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The checkpoints of a run: what its program has written below RUN/checkpoints (its WEFT_CHECKPOINT_DIR). Each entry of
- * that directory that is whole is one: Weft's own (training/checkpoint/checkpoint.h), or a directory or file of any other program.
- * Hidden names are none, and names that end as what is being written does: ".partial", ".old", ".tmp".
+ * Checkpoints of a run, in RUN/checkpoints (its WEFT_CHECKPOINT_DIR). Each complete entry of that directory counts: Weft's
+ * own (training/checkpoint/checkpoint.h), and files and directories of other programs. Hidden names are ignored, and names
+ * that end in ".partial", ".old" or ".tmp", which are being written.
  *
- * The directory belongs to a program that is not trusted: no link is followed but one in the directory itself to a checkpoint
- * beside it ("best"), and nothing that is no file or directory is opened. Thread-safe.
+ * The program that writes the directory is not trusted. The only links followed are those in the directory to a
+ * checkpoint beside them ("best"), and only regular files and directories are opened. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_RUNS_CHECKPOINTS_H
 #define WEFT_PLATFORM_RUNS_CHECKPOINTS_H

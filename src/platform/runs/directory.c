@@ -133,7 +133,7 @@ static weft_status runs_directory_make(const struct run_directories *directories
     bool given;
     weft_status status = run_directory_path(directories->runs, order->run, "", own, error);
     if (status == WEFT_OK) {
-        own[strlen(own) - 1] = '\0'; /* a slash, behind which a link would be followed */
+        own[strlen(own) - 1] = '\0'; /* a final slash would follow a link */
         status = make_own(order, own, &given, error);
     }
     if (status != WEFT_OK || given)

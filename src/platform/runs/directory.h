@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The directories of runs, made by threads, so that nobody waits for a large snapshot:
+ * Directories of runs, made by threads because a snapshot may be large:
  *
- *     RUNS/12/work/          what its snapshot holds; where its command runs
- *     RUNS/12/checkpoints/   its WEFT_CHECKPOINT_DIR; of a fork, with the checkpoint in it that it begins from
+ *     RUNS/12/work/          the snapshot; where the command runs
+ *     RUNS/12/checkpoints/   WEFT_CHECKPOINT_DIR; for a fork, with the checkpoint that it begins from
  *
- * Each appears when it is whole: what a crash leaves has a name that ends in ".partial", and is made anew. They stay
- * from one attempt of the run to the next.
+ * A directory appears when it is complete. A crash leaves a name that ends in ".partial", which is made again. The
+ * directories stay from one attempt of the run to the next.
  *
- * Nobody but this process's user can enter the directory of a run, until it is given to the account that the order names,
- * with all in it. From then on nothing in it is made or mended any more: the account may have put anything
- * in the place of what was there.
+ * Only this process's user can enter the directory of a run until it is given, with all of its contents, to the account
+ * in the order. After that it is not modified any more, because the account may have replaced anything in it.
  */
 #ifndef WEFT_PLATFORM_RUNS_DIRECTORY_H
 #define WEFT_PLATFORM_RUNS_DIRECTORY_H
@@ -27,24 +26,24 @@ struct run_directory_order {
     const char *project;    /**< whose store has the snapshot: SNAPSHOTS/PROJECT (snapshot.h) */
     const char *snapshot;   /**< "": none, the directory is empty */
     const char *checkpoint; /**< of the parent (platform/runs/checkpoints.h); "": none */
-    const char *account;    /**< whose all of it becomes (platform/registry/owner.h); "": it stays this process's */
-    const char *owner;      /**< the user who may have files that nobody else may read in the snapshot; NULL: nobody */
+    const char *account;    /**< the future owner (platform/registry/owner.h); "": this process's user */
+    const char *owner;      /**< the user whose private files the snapshot may contain; NULL: nobody */
 };
 
 /** Both are absolute; `snapshots` may be NULL where no run has one. Errors: MEMORY, SYSTEM. */
 weft_status run_directories_open(const char *runs, const char *snapshots, struct run_directories **directories,
                                  struct error *error);
 
-/** Waits for what is being made. NULL is allowed. */
+/** Waits for directories being made. NULL is allowed. */
 void run_directories_close(struct run_directories *directories);
 
-/** Readable when something has been made or has failed, until run_directories_hear(). */
+/** Readable when a directory was made or has failed, until run_directories_hear(). */
 int run_directories_descriptor(const struct run_directories *directories);
 void run_directories_hear(struct run_directories *directories);
 
 /**
- * Have the directories of a run made. `*made` if they are there: then `work` and `checkpoints` are set. Otherwise ask again
- * when the descriptor is readable. A failure is told once; asking again then tries again. Errors: those of
+ * Make the directories of a run. If `*made`, `work` and `checkpoints` are set. Otherwise call again when the descriptor is
+ * readable. A failure is returned once; the next call tries again. Errors: those of
  * snapshot_check_out(), run_checkpoint_copy() and run_owner_give(); DATA for a checkpoint of no parent; STATE for the
  * directory of a run that belongs to another account.
  */

@@ -141,8 +141,7 @@ static weft_status record_parse(const cJSON *object, const char *where, struct r
             record->state = s;
             return WEFT_OK;
         }
-    return error_set(error, WEFT_ERROR_DATA, "%s: state is '%s', which is none of running, succeeded, failed", where,
-                     state);
+    return error_set(error, WEFT_ERROR_DATA, "%s: state is '%s', not running, succeeded or failed", where, state);
 }
 
 /* Whether the launcher has certainly gone: its machine is this one, as booted now, and no such process is left. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that writes a database's log back, through a handle of its own. */
+/* A thread with its own handle that writes the log back, so that the writer never waits for these syncs. */
 #include "platform/store/internal/state.h"
 
 #include <fcntl.h>
@@ -11,19 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOG_PAGES   1000       /* after which the log is written back: SQLite's own number */
-#define INDEX_BYTES (64 << 10) /* of the log, where SQLite begins with 32 KiB */
-#define LOG_MOST    8192 /* where commits come faster than the thread can follow, the writer does it as before: 32 MiB */
+#define LOG_PAGES   1000       /* log size that starts a checkpoint; SQLite's default */
+#define INDEX_BYTES (64 << 10) /* of the log's index; SQLite begins with 32 KiB */
+#define LOG_MOST    8192       /* 32 MiB: commits outrun the thread, so the writer runs the checkpoint itself */
 
 struct checkpointer {
     sqlite3 *handle; /* the thread's */
     pthread_t thread;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t come;
     bool wanted, stopping;
 };
 
-/* What cannot be written back stays in the log, and is tried again after the next commit. Neither waits for readers. */
+/* Does not wait for readers. What cannot be written back stays in the log until the next attempt. */
 static void write_back(sqlite3 *handle)
 {
     sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -56,8 +56,8 @@ static void store_checkpoint_ask(struct checkpointer *checkpointer, bool stop)
     pthread_mutex_unlock(&checkpointer->lock);
 }
 
-/* By SQLite on the writer's thread, after each commit. The log begins anew with the first commit that finds all of it
- * written back; what comes while the thread is at it is left to its next turn. */
+/* Called by SQLite on the writer's thread after each commit. SQLite restarts the log at the first commit that finds all
+ * of it written back. Pages committed during a checkpoint are left to the next one. */
 static int committed(void *context, sqlite3 *writer, const char *name, int pages)
 {
     if (pages >= LOG_MOST)
@@ -72,9 +72,9 @@ static weft_status open_own(struct checkpointer *checkpointer, struct database *
     char path[FILE_PATH_BYTES + 2];
     snprintf(path, sizeof path, "%s%s", *database->path == '/' ? "" : "./", database->path);
     int code = sqlite3_open_v2(path, &checkpointer->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    if (code == SQLITE_OK) /* the last to close the database is its writer */
+    if (code == SQLITE_OK) /* the writer closes last, and does this */
         code = sqlite3_db_config(checkpointer->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    if (code == SQLITE_OK) /* a handle that has read nothing yet does not know that there is a log */
+    if (code == SQLITE_OK) /* a handle discovers the log with its first read */
         code = sqlite3_exec(checkpointer->handle, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
     return code == SQLITE_OK ? WEFT_OK : database_error(database, code, "cannot open once more", error);
 }
@@ -83,7 +83,7 @@ weft_status database_checkpoint_apart(struct database *database, struct error *e
 {
     sigset_t all, before;
     if (database->lock < 0 || database->checkpointer)
-        return error_set(error, WEFT_ERROR_STATE, "'%s' is not open to be written, or its log has a thread already",
+        return error_set(error, WEFT_ERROR_STATE, "'%s' is not open to be written, or has a checkpoint thread already",
                          database->path);
     struct checkpointer *made = calloc(1, sizeof *made);
     if (!made)
@@ -133,7 +133,7 @@ void database_keep_log(struct database *database)
     sqlite3_db_config(database->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
 
-/* The log has no locks of SQLite's, which closing a descriptor of it would drop. */
+/* Closing a descriptor drops a process's POSIX locks on the file. SQLite holds none on the log. */
 void database_keep_spare(const char *path, uint64_t bytes)
 {
     char log[FILE_PATH_BYTES];
@@ -148,7 +148,7 @@ void database_keep_spare(const char *path, uint64_t bytes)
     close(file);
 }
 
-/* `bytes` of the file at `path` with this suffix, which is made if need be. */
+/* Allocate `bytes` for the file PATH + suffix, creating it if need be. */
 static void store_checkpoint_allocate(const char *path, const char *suffix, uint64_t bytes)
 {
     char name[FILE_PATH_BYTES];

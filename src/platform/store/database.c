@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions and groups of them; messages about what SQLite says. */
+/* Transactions, groups of transactions, and messages for SQLite's error codes. */
 #include "platform/store/internal/state.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@ weft_status database_error(struct database *database, int code, const char *acti
         return error_set(error, WEFT_ERROR_MEMORY, "%s '%s': not enough memory", action, path);
     case SQLITE_NOTADB:
         return error_set(error, WEFT_ERROR_DATA,
-                         "'%s' is no SQLite database, or the beginning of it is damaged; nothing was changed in it; "
-                         "choose another path, or move it away to begin anew",
+                         "'%s' is no SQLite database, or its header is damaged; nothing was changed in it; "
+                         "choose another path, or move it away to start with an empty one",
                          path);
     case SQLITE_CORRUPT:
         return error_set(error, WEFT_ERROR_DATA,
-                         "%s '%s': it is damaged (%s); bring back a copy of it, or move it away to begin anew", action,
-                         path, detail);
+                         "%s '%s': it is damaged (%s); restore a copy, or move it away to start with an empty one",
+                         action, path, detail);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return error_set(error, WEFT_ERROR_SYSTEM,
@@ -51,7 +51,7 @@ weft_status database_script(struct database *database, const char *sql, const ch
     return code == SQLITE_OK ? WEFT_OK : database_error(database, code, action, error);
 }
 
-/* How SQLite is to sync the commits that follow: FULL or NORMAL. */
+/* Set whether SQLite syncs the commits that follow. */
 static weft_status choose_sync(struct database *database, bool full, struct error *error)
 {
     weft_status status = WEFT_OK;
@@ -75,9 +75,9 @@ static weft_status open_transaction(struct database *database, enum database_dur
 }
 
 /*
- * Commit what is open. SQLite wants to know before a transaction whether it is to be synced. So one of which that was
- * not known is committed without, and then, if need be, a durable one behind it that changes nothing but a page's copy
- * in the log: the log is synced as a whole.
+ * Commit the open transaction. SQLite must know before a transaction whether to sync it. If that was not known, it is
+ * committed without a sync. If it then needs one, a durable transaction follows that only writes the schema version
+ * again: a sync covers the whole log.
  */
 static weft_status database_commit(struct database *database, struct error *error)
 {
@@ -93,7 +93,7 @@ static weft_status database_commit(struct database *database, struct error *erro
     return database_script(database, touch, "cannot write to", error);
 }
 
-/* Undo what is open, if SQLite has not done that itself. */
+/* Undo the open transaction, unless SQLite has done that itself. */
 static void undo(struct database *database)
 {
     if (!sqlite3_get_autocommit(database->handle))
@@ -125,7 +125,7 @@ weft_status database_begin(struct database *database, enum database_durability d
     return status;
 }
 
-/* The end of a group's member. A serious failure makes SQLite undo the whole transaction, so the whole group. */
+/* End a member of a group. After a serious failure SQLite undoes the whole transaction, and so the whole group. */
 static weft_status end_member(struct database *database, weft_status status, struct error *error)
 {
     if (!sqlite3_get_autocommit(database->handle)) {

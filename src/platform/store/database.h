@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * One SQLite database, opened with care.
+ * An SQLite database with one writer.
  *
- * What is promised:
- * - One process writes. A second one that opens the same file to write is refused by a message that names the first.
- *   The lock is a file beside the database (PATH.writer) and ends with the process, however that ends.
- * - Every change is inside a transaction (a statement that changes something outside of one is refused), and a
- *   transaction is there whole or not at all, also after kill -9 and power loss.
- * - A database that is damaged, of another program, or of a newer schema is refused by a message and not touched. One
- *   of an older schema is brought up by the caller's migrations, all in one transaction.
- * - A full disk, a directory that cannot be written, a database busy for DATABASE_BUSY_MS: a message; the transaction is
- *   undone and what was there before is whole.
+ * Guarantees:
+ * - One process writes. A second one that opens the file for writing gets an error that names the first. The lock is a
+ *   file beside the database (PATH.writer) and ends with the process.
+ * - Every change is part of a transaction; a statement that changes something outside of one fails. A transaction is
+ *   stored completely or not at all, also after kill -9 and power loss.
+ * - A database that is damaged, belongs to another program, or has a newer schema is refused and not modified. An older
+ *   schema is upgraded by the caller's migrations in one transaction.
+ * - If the disk is full, the directory is not writable, or the database is busy for DATABASE_BUSY_MS, the transaction
+ *   fails and is undone; earlier data is intact.
  *
- * How it is used:
+ * Usage:
  *
  *     static const char *const migrations[] = {
  *         "CREATE TABLE runs (run INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;"};
@@ -32,38 +32,35 @@
  *         show(statement_integer(select, 0), statement_text(select, 1));
  *     status = statement_end(select, error);
  *
- * Durability: a transaction is DURABLE (synced to disk before database_end() returns: for all that somebody is told
- * is done) or LAZY (a power cut may take the last ones, whole, newest first; kill -9 of the process takes none: for
- * metrics). A durable commit costs a sync of the disk, 1 to 4 ms on an ordinary one; a lazy commit
- * costs 15 us.
+ * Durability. A DURABLE transaction is synced to disk before database_end() returns; use it for everything that is
+ * acknowledged to a user. That costs one sync, 1 to 4 ms on an ordinary disk. A LAZY transaction costs 15 us. A power
+ * cut may lose the last lazy transactions, each as a whole, newest first; kill -9 loses none.
  *
- * AS_NEEDED is for who does not know beforehand what there will be to write. It ends as DURABLE does if anything was
- * changed but by statements of which statement_can_wait() was told, and as LAZY otherwise: such changes can be made
- * again from elsewhere after a power cut, which may take them, newest first; what a durable transaction has made stays,
- * with everything before it. If the sync at the end fails, database_end() says so, but what it wrote is there, for this
- * process and the next one; only a power cut may take it then.
+ * An AS_NEEDED transaction ends like a LAZY one if statement_can_wait() was called for every statement that changed
+ * something, and like a DURABLE one otherwise. Use it when the caller does not know beforehand what it will write, and
+ * call statement_can_wait() for changes that can be made again from another source. A durable transaction makes all
+ * earlier ones durable. If the final sync fails, database_end() returns an error although the changes are visible to
+ * this process and the next one; only a power cut may still lose them.
  *
- * Group commit: a server that has many changes at hand pays for one sync for all of them. Between
- * database_group_begin() and database_group_end() each database_begin() and database_end() pair is a member: undone
- * alone if it fails, made durable with the others by database_group_end(). Nothing may be acknowledged before that has
- * returned WEFT_OK; if it fails, all members are undone. What the same handle reads meanwhile includes members not yet
- * durable, so answers to reads wait for the group's end too. Code that changes the database is the same inside a group
- * and outside.
+ * Group commit. Between database_group_begin() and database_group_end(), each pair of database_begin() and
+ * database_end() is a member of one group that pays for one sync. A member that fails is undone alone.
+ * database_group_end() makes all members durable together or, on an error, undoes them all, so nothing may be
+ * acknowledged before it returns WEFT_OK. Reads on the same handle see members that are not durable yet; answers to
+ * reads wait for the end of the group too.
  *
  *     database_group_begin(database, DATABASE_DURABLE)   at the first event of a pass of the event loop
- *     ... handlers of requests; their answers are kept back ...
- *     status = database_group_end(database, error);      then all answers go out, or, if it failed, one error to all
+ *     ... handlers of requests; their answers are held back ...
+ *     status = database_group_end(database, error);      then send all answers, or one error to all
  *
- * The log: what is committed goes to a write-ahead log (PATH-wal) first, and once that has 1,000 pages back into the
- * database, with a sync of both: a checkpoint. That commit takes as long as the disk does for it, some 10 ms to many
- * times that. Where others wait for the writer's thread, database_checkpoint_apart() has another thread do it.
+ * Checkpoints. Commits go to a write-ahead log (PATH-wal). A commit that brings the log to 1,000 pages writes it back
+ * to the database and syncs both files, which takes 10 ms or more. database_checkpoint_apart() moves this to a thread.
  *
- * Names that people read in a list are ordered by `ORDER BY name COLLATE natural_order`: host-2 before host-10, as
- * text_compare_natural() has it. No schema says so, or else no other program could read the file.
+ * Names for people are sorted by `ORDER BY name COLLATE natural_order` (host-2 before host-10, as
+ * text_compare_natural()). The schema does not use this collation, so other programs can read the file.
  *
- * A handle and its statements belong to one thread at a time; another thread of the process, or another process, may
- * open DATABASE_READERs of its own. A child that forks without exec must not use the handle, and keeps the lock for as
- * long as it lives.
+ * A handle and its statements belong to one thread at a time. Other threads and processes open their own
+ * DATABASE_READERs; they read what was committed last and wait neither for the writer nor for a checkpoint. A child
+ * that forks without exec must not use the handle, and holds the writer lock while it lives.
  */
 #ifndef WEFT_PLATFORM_STORE_DATABASE_H
 #define WEFT_PLATFORM_STORE_DATABASE_H
@@ -74,138 +71,137 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DATABASE_BUSY_MS 5000 /**< how long to wait for another process that is inside a transaction */
+#define DATABASE_BUSY_MS 5000 /**< how long to wait for a transaction of another process */
 
 struct database;
 struct statement;
 
-/** What a database holds. All of it must outlive the handle. */
+/** Identity and schema of a database. Must outlive the handle. */
 struct database_schema {
     const char *what;              /**< for messages: "the platform's state" */
-    int32_t application;           /**< the number in the file's header that says whose it is; not 0 */
+    int32_t application;           /**< the application id in the file's header; not 0 */
     const char *const *migrations; /**< SQL texts; number i brings version i to version i + 1 (0: empty) */
-    int version;                   /**< how many: the version that this program writes */
+    int version;                   /**< number of migrations: the version that this program writes */
 };
 
 enum database_access {
-    DATABASE_WRITER,           /**< the one process that writes; makes file and directory where there are none */
-    DATABASE_WRITER_UNCHECKED, /**< the same without the look at every page, which takes 2.5 s a GiB */
-    DATABASE_READER, /**< changes nothing, and sees what has been committed; the schema must be the present one */
+    DATABASE_WRITER,           /**< the only writer; creates file and directory */
+    DATABASE_WRITER_UNCHECKED, /**< the same without checking every page, which takes 2.5 s per GiB */
+    DATABASE_READER,           /**< read-only; the schema must be current */
 };
 
 enum database_durability {
-    DATABASE_DURABLE,   /**< on disk when the transaction (or its group) has ended */
-    DATABASE_LAZY,      /**< on disk some time later: with the next durable one, or at a checkpoint of the log */
-    DATABASE_AS_NEEDED, /**< as the one or the other, by what was changed */
+    DATABASE_DURABLE,   /**< on disk when the transaction or its group has ended */
+    DATABASE_LAZY,      /**< on disk with the next durable one, or at a checkpoint */
+    DATABASE_AS_NEEDED, /**< one or the other, depending on the changes */
 };
 
 /**
- * Open the database at `path`, after looking whether it is whole, this program's, and of no newer schema.
+ * Check and open the database at `path`.
  *
- * Errors: STATE if another process writes to it; DATA if it is damaged, foreign or of a newer schema (of another one,
- * for a reader); SYSTEM if it cannot be read or written, or the disk is full. Nothing is left of a file that could not
- * be made whole.
+ * Errors: STATE if another process writes to it; DATA if it is damaged, foreign, or has a newer schema (for a reader:
+ * any other schema); SYSTEM if it cannot be read or written, or the disk is full. A file that could not be created
+ * completely is removed.
  */
 weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
                           struct database **database, struct error *error);
 
 /**
- * Have a thread of its own write the log back from now on; commits go on meanwhile. Only where they come so fast that
- * it has grown to 32 MiB does the writer do it as before. What cannot be written back (a full disk) stays in the log,
- * which a process that opens the database after a crash finds as it does any. database_close() ends the thread. Errors:
- * STATE for a reader, and the second time; SYSTEM, MEMORY.
+ * Start a thread that writes the log back while commits continue. The writer does it itself only when the log has
+ * reached 32 MiB. Pages that cannot be written back (a full disk) stay in the log, also across a crash.
+ * database_close() ends the thread. Errors: STATE for a reader, or if the thread exists; SYSTEM, MEMORY.
  */
 weft_status database_checkpoint_apart(struct database *database, struct error *error);
 
 /**
- * Allocate so many bytes behind the end of the log of the database at `path`, so that commits find room where the disk
- * is full. To be called again from time to time: commits use them up, and writing the log back gives them back. Does
- * nothing where there is no log, where the file system cannot do it, and where there is no room. From any thread.
+ * Allocate `bytes` past the end of the log of the database at `path`, so that commits succeed on a full disk. Call it
+ * regularly: commits use the space up, and truncating the log frees it. Does nothing if there is no log, no space, or
+ * no support in the file system. Thread-safe.
  */
 void database_keep_spare(const char *path, uint64_t bytes);
 
 /**
- * Before the database at `path` is opened: allocate so many bytes to its log, and what the log's index needs, so that
- * opening it needs no further space. Does nothing where there is no database, or as above.
+ * Before opening the database at `path`: allocate `bytes` for its log and the space of the log's index, so that opening
+ * it succeeds on a full disk. Does nothing if there is no database, or as above.
  */
 void database_keep_room(const char *path, uint64_t bytes);
 
 /**
- * Leave the log as it is when the database is closed, instead of writing it back and removing it: on a full disk, so
- * that its space is there when the database is opened again, as after a crash.
+ * Keep the log when the database is closed instead of writing it back and removing it. On a full disk this keeps its
+ * space for the next start.
  */
 void database_keep_log(struct database *database);
 
-/** Close the handle, undoing a transaction that is open; NULL is harmless. No statement may be used afterwards. */
+/** Undo an open transaction and close the handle with its statements. NULL is allowed. */
 void database_close(struct database *database);
 
-/** The path as it was given. */
+/** The path given to database_open(). */
 const char *database_path(const struct database *database);
 
-/** Look at every page, row and index (5 s a GiB). Errors: DATA with what is wrong first. */
+/** Check every page, row and index (5 s per GiB). Errors: DATA with the first problem. */
 weft_status database_check(struct database *database, struct error *error);
 
 /* ---- transactions ---- */
 
-/** Begin a transaction that may write. Errors: STATE inside another; SYSTEM if another process does not let go. */
+/** Begin a transaction. Errors: STATE inside another one; SYSTEM if another process holds the database. */
 weft_status database_begin(struct database *database, enum database_durability durability, struct error *error);
 
 /**
- * End it: keep all changes if `status` is WEFT_OK, undo all otherwise. Returns `status`, or why they could not be kept.
+ * End the transaction: commit if `status` is WEFT_OK, undo otherwise. Returns `status`, or the error of the commit.
  */
 weft_status database_end(struct database *database, weft_status status, struct error *error);
 
-/** Whether database_begin() has been called and database_end() not yet. */
+/** Whether a transaction is open. */
 bool database_inside(const struct database *database);
 
-/** From now on transactions are members of one group (see above). Harmless inside a group. Takes no lock yet. */
+/** Begin a group (see above). No effect inside a group. Takes no lock yet. */
 void database_group_begin(struct database *database, enum database_durability durability);
 
-/** Make all members durable. Costs nothing if there were none. On an error all of them are undone. */
+/** Commit the group; on an error all members are undone. Free if there were none. */
 weft_status database_group_end(struct database *database, struct error *error);
 
 /* ---- statements ---- */
 
 /**
- * The statement of that SQL text, with `?` for each value to bind. Compiled once and kept by its text. Never NULL: what
- * is wrong with it is told by statement_run() or statement_end(), one of which must follow.
+ * The statement for an SQL text with `?` for each value to bind. Compiled once and cached by its text. Never NULL:
+ * statement_run() or statement_end(), one of which must follow, returns any error.
  */
 struct statement *database_prepare(struct database *database, const char *sql);
 
-/** Bind the next value; texts and blobs are copied. NULL for text or bytes binds NULL. */
+/** Bind the next value; text and blobs are copied. A NULL pointer binds NULL. */
 void statement_bind_integer(struct statement *statement, int64_t value);
 void statement_bind_number(struct statement *statement, double value);
 void statement_bind_text(struct statement *statement, const char *value);
 void statement_bind_blob(struct statement *statement, const void *bytes, size_t size);
 void statement_bind_null(struct statement *statement);
 
-/** What this use of the statement changes may wait for the next durable transaction (DATABASE_AS_NEEDED). What triggers
- * change because of it may not. */
+/** Changes of this use of the statement may wait for the next durable transaction (DATABASE_AS_NEEDED); changes made by
+ * triggers may not. */
 void statement_can_wait(struct statement *statement);
 
-/** Go to the next row; false after the last one, and on an error, which statement_end() tells. */
+/** Go to the next row. False after the last one, and on an error, which statement_end() returns. */
 bool statement_next(struct statement *statement);
 
-/** Columns of the present row, from 0; pointers live until the next call on `statement`. */
+/** Columns of the current row, from 0; pointers are valid until the next call on `statement`. */
 int64_t statement_integer(struct statement *statement, int column);
 double statement_number(struct statement *statement, int column);
-const char *statement_text(struct statement *statement, int column);               /**< NULL where the column is NULL */
-const void *statement_blob(struct statement *statement, int column, size_t *size); /**< NULL where it is empty */
+const char *statement_text(struct statement *statement, int column);               /**< NULL if the column is NULL */
+const void *statement_blob(struct statement *statement, int column, size_t *size); /**< NULL if it is empty */
 bool statement_is_null(struct statement *statement, int column);
 
-/** Copy a text column to `buffer`, cut to its size, "" where it is NULL; returns `buffer`. */
+/** Copy a text column to `buffer`, truncated to its size; "" if it is NULL. Returns `buffer`. */
 char *statement_copy_text(struct statement *statement, int column, char *buffer, size_t size);
 
-/** Done with the statement; it goes back. Returns what went wrong since database_prepare(), if anything. */
+/** Release the statement. Returns the first error since database_prepare(). */
 weft_status statement_end(struct statement *statement, struct error *error);
 
-/** statement_next() to the last row, then statement_end(): for statements whose rows nobody needs. */
+/** Run a statement to its end and release it. */
 weft_status statement_run(struct statement *statement, struct error *error);
 
-/** Rows that the last INSERT, UPDATE or DELETE changed. */
+/** Rows changed by the last INSERT, UPDATE or DELETE. */
 int64_t database_changes(const struct database *database);
 
-/** Key (rowid) of the row inserted last. */
+/** Key (rowid) of the last inserted row. */
 int64_t database_last_key(const struct database *database);
 
 #endif

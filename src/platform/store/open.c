@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a database. The order is what keeps a file that is not ours, or not whole, as it is: look at it without
- * changing anything, refuse, and only then switch to the write-ahead log and bring its schema up.
+ * Opening a database. A foreign or damaged file must stay as it is, so the order matters: check without modifying,
+ * refuse if need be, and only then switch to the write-ahead log and upgrade the schema.
  */
 #include "base/file/lock.h"
 #include "base/text.h"
@@ -32,10 +32,10 @@ static weft_status ask_text(struct database *database, const char *sql, char ans
 {
     *answer = '\0';
     int code = sqlite3_exec(database->handle, sql, keep_answer, answer, NULL);
-    if ((code & 0xff) == SQLITE_ERROR) /* what is asked for is in every database: it is the file */
+    if ((code & 0xff) == SQLITE_ERROR) /* every database can answer this, so the file is at fault */
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' cannot be read: it is damaged, or of a newer SQLite (%s); nothing was changed in it; "
-                         "bring back a copy of it, or move it away to begin anew",
+                         "restore a copy, or move it away to start with an empty one",
                          database->path, sqlite3_errmsg(database->handle));
     return code == SQLITE_OK ? WEFT_OK : database_error(database, code, "cannot open", error);
 }
@@ -49,7 +49,7 @@ static weft_status ask_number(struct database *database, const char *sql, int64_
     return status;
 }
 
-/* Make the file, readable by its owner alone, if there is none; whether it was made. */
+/* Create the file, readable by its owner alone, if it is missing; `*made` tells. */
 static weft_status store_open_make_file(struct database *database, bool *made, struct error *error)
 {
     struct stat found;
@@ -64,32 +64,33 @@ static weft_status store_open_make_file(struct database *database, bool *made, s
     if (stat(database->path, &found) != 0)
         return error_system(error, "cannot look at the database '%s'", database->path);
     if (!S_ISREG(found.st_mode))
-        return error_set(error, WEFT_ERROR_DATA, "'%s' is no file, so it can be no database", database->path);
+        return error_set(error, WEFT_ERROR_DATA, "'%s' is not a regular file, so it cannot be a database",
+                         database->path);
     return WEFT_OK;
 }
 
-/* The order of names that people read: COLLATE natural_order. */
+/* COLLATE natural_order. */
 static int store_open_compare_names(void *unused, int one_size, const void *one, int other_size, const void *other)
 {
     return text_compare_natural(one, (size_t)one_size, other, (size_t)other_size);
 }
 
-/* Open the file and say how SQLite is to treat it; nothing of this reads or changes it. */
+/* Open and configure the handle. Nothing here reads or changes the file. */
 static weft_status open_handle(struct database *database, enum database_access access, struct error *error)
 {
     static const struct {
         int option, value;
     } options[] = {
-        /* Until the file is known to be ours, closing it must not write its log back. */
+        /* Until the file is known to be ours, closing must not write its log back. */
         {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1},
         {SQLITE_DBCONFIG_DEFENSIVE, 1},
         {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
         {SQLITE_DBCONFIG_ENABLE_FKEY, 1},
-        /* "Text" in double quotes is a name, never a text, so that a misspelt column is an error. */
+        /* Double quotes are for names only, so that a misspelled column is an error. */
         {SQLITE_DBCONFIG_DQS_DDL, 0},
         {SQLITE_DBCONFIG_DQS_DML, 0},
     };
-    /* A path must not be taken for an URI ("file:..."). */
+    /* The path must not be interpreted as a URI ("file:..."). */
     char path[FILE_PATH_BYTES + 2];
     snprintf(path, sizeof path, "%s%s", *database->path == '/' ? "" : "./", database->path);
     int flags = access == DATABASE_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
@@ -112,7 +113,7 @@ static weft_status open_handle(struct database *database, enum database_access a
                     nothing, error);
 }
 
-/* Refuse what is not ours or too new; the version found, 0 for an empty database. */
+/* Refuse a foreign or newer database. `*version`: the schema's; 0 for an empty database. */
 static weft_status check_schema(struct database *database, const struct database_schema *schema,
                                 enum database_access access, int64_t *version, struct error *error)
 {
@@ -127,7 +128,7 @@ static weft_status check_schema(struct database *database, const struct database
     bool empty = application == 0 && found == 0 && tables == 0;
     if (!empty && application != schema->application)
         return error_set(error, WEFT_ERROR_DATA,
-                         "'%s' is a database of something else (application id %" PRId64 ", not %" PRId32 " of %s); "
+                         "'%s' belongs to another program (application id %" PRId64 ", not %" PRId32 " of %s); "
                          "nothing was changed in it; choose another path",
                          database->path, application, schema->application, schema->what);
     if (found > schema->version || found < 0)
@@ -137,14 +138,15 @@ static weft_status check_schema(struct database *database, const struct database
                          database->path, schema->what, found, schema->version);
     if (access == DATABASE_READER && found != schema->version)
         return error_set(error, WEFT_ERROR_DATA,
-                         "'%s' (%s) has a schema of version %" PRId64 " where %d is expected; a writer of this version "
-                         "(weft serve) brings it up",
+                         "'%s' (%s) has a schema of version %" PRId64
+                         " where %d is expected; start this version's server "
+                         "(weft serve) to upgrade it",
                          database->path, schema->what, found, schema->version);
     *version = found;
     return WEFT_OK;
 }
 
-/* SQLite tells a problem in lines, the first of which says which of its databases; a message is one line. */
+/* The first line of SQLite's report names the database. Skip it and join the rest: a message is one line. */
 static const char *one_line(char *problem)
 {
     char *text = strncmp(problem, "***", 3) == 0 ? strchr(problem, '\n') : NULL;
@@ -155,15 +157,15 @@ static const char *one_line(char *problem)
     return text;
 }
 
-/* quick_check and integrity_check tell one problem a row, or "ok". */
+/* quick_check and integrity_check return a problem per row, or "ok". */
 static weft_status check_pages(struct database *database, const char *pragma, struct error *error)
 {
     char problem[ANSWER_BYTES];
     weft_status status = ask_text(database, pragma, problem, error);
     if (status == WEFT_OK && strcmp(problem, "ok") != 0)
         status = error_set(error, WEFT_ERROR_DATA,
-                           "'%s' is damaged (%s); nothing was changed in it; bring back a copy of it, or move it away "
-                           "to begin anew",
+                           "'%s' is damaged (%s); nothing was changed in it; restore a copy, or move it away to start "
+                           "with an empty one",
                            database->path, one_line(problem));
     return status;
 }
@@ -173,7 +175,7 @@ weft_status database_check(struct database *database, struct error *error)
     return check_pages(database, "PRAGMA integrity_check(1)", error);
 }
 
-/* Bring the schema from `version` to the present one, whole or not at all. */
+/* Upgrade the schema from `version` in one transaction. */
 static weft_status migrate(struct database *database, const struct database_schema *schema, int64_t version,
                            struct error *error)
 {
@@ -186,13 +188,13 @@ static weft_status migrate(struct database *database, const struct database_sche
     if (status != WEFT_OK)
         return status;
     for (int64_t i = version; i < schema->version && status == WEFT_OK; i++)
-        status = database_script(database, schema->migrations[i], "cannot bring up the schema of", error);
+        status = database_script(database, schema->migrations[i], "cannot upgrade the schema of", error);
     if (status == WEFT_OK)
-        status = database_script(database, numbers, "cannot bring up the schema of", error);
+        status = database_script(database, numbers, "cannot upgrade the schema of", error);
     return database_end(database, status, error);
 }
 
-/* From here on the file may change: it is ours. */
+/* The file is ours: from here on it may change. */
 static weft_status prepare_to_write(struct database *database, const struct database_schema *schema, int64_t version,
                                     struct error *error)
 {
@@ -203,7 +205,7 @@ static weft_status prepare_to_write(struct database *database, const struct data
     weft_status status = ask_text(database, "PRAGMA journal_mode=WAL", mode, error);
     if (status == WEFT_OK && strcmp(mode, "wal") != 0)
         status = error_set(error, WEFT_ERROR_SYSTEM,
-                           "'%s' lies on a file system that cannot hold a write-ahead log; choose a local disk",
+                           "'%s' is on a file system that does not support a write-ahead log; choose a local disk",
                            database->path);
     if (status == WEFT_OK)
         status = database_script(database, "PRAGMA journal_size_limit=67108864", "cannot open", error);
@@ -214,7 +216,7 @@ static weft_status prepare_to_write(struct database *database, const struct data
     return status;
 }
 
-/* The directory of the database, so that the names of new files in it survive a power cut. */
+/* Sync the directory, so that the names of new files survive a power cut. */
 static weft_status sync_directory(const struct database *database, struct error *error)
 {
     char directory[FILE_PATH_BYTES];
@@ -226,7 +228,7 @@ static weft_status sync_directory(const struct database *database, struct error 
     return file_sync_directory(directory, error);
 }
 
-/* What a database that could not be made whole has left. */
+/* Remove the files of a database that could not be created completely. */
 static void store_open_remove_files(const char *path)
 {
     static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
@@ -237,7 +239,7 @@ static void store_open_remove_files(const char *path)
     }
 }
 
-/* One writer a database: a lock on a file beside it, which the kernel takes back when the process ends. */
+/* Take the writer lock, a file beside the database; the kernel releases it when the process ends. */
 static weft_status lock_writers(struct database *database, struct error *error)
 {
     char path[FILE_PATH_BYTES + 8], use[FILE_PATH_BYTES + 16];
@@ -278,7 +280,7 @@ weft_status database_open(const char *path, const struct database_schema *schema
         return error_memory(error, sizeof *opened, "a database");
     opened->lock = opened->synchronous = -1;
     weft_status status = WEFT_OK;
-    /* With room for the endings of the files beside it. */
+    /* Leave room for the suffixes of the files beside it. */
     if (snprintf(opened->path, sizeof opened->path, "%s", path) >= FILE_PATH_BYTES - 16)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "the path of a database is too long: '%.64s...'", path);
     if (status == WEFT_OK)
@@ -289,7 +291,7 @@ weft_status database_open(const char *path, const struct database_schema *schema
         return WEFT_OK;
     }
     if (made) {
-        /* While the lock is held: nobody else has begun with these files. */
+        /* The lock is still held, so no other process uses these files. */
         database_free_statements(opened);
         sqlite3_close(opened->handle);
         opened->handle = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements: compiled once, kept by their text; what goes wrong on the way is kept for the end. */
+/* Statements are compiled once and cached by their text. The first error is kept until statement_end(). */
 #include "base/hash.h"
 #include "platform/store/internal/state.h"
 
@@ -9,10 +9,10 @@
 
 #define PLACES ((size_t)2 * STATEMENTS_MOST)
 
-/* For when there is no memory for a statement: it can only tell that, and nothing ever changes it. */
+/* Returned when memory runs out: it only reports that, and is never modified. */
 static struct statement no_memory = {.error = {WEFT_ERROR_MEMORY, "not enough memory for a statement of a database"}};
 
-/* The place of the kept statement with that text that is free, or else of the first empty place. */
+/* The slot of a cached idle statement with that text, or the first empty slot. */
 static struct statement **statement_find(struct database *database, const char *sql, uint64_t hash)
 {
     for (size_t place = hash % PLACES;; place = (place + 1) % PLACES) {
@@ -42,7 +42,7 @@ struct statement *database_prepare(struct database *database, const char *sql)
         database_error(database, code, "cannot ask", &made->error);
     else if (!made->handle || *rest)
         error_set(&made->error, WEFT_ERROR_ARGUMENT, "'%s' is not one statement", sql);
-    /* What could not be compiled is not kept: the database may be another one next time. */
+    /* An error is not cached: the schema may have changed by the next time. */
     if (made->error.status == WEFT_OK && database->statement_count < STATEMENTS_MOST) {
         made->kept = true;
         *place = made;
@@ -57,7 +57,7 @@ static void statement_note(struct statement *statement, int code, const char *ac
         database_error(statement->database, code, action, &statement->error);
 }
 
-/* The place of the next value, or 0 if something is wrong already. */
+/* The position of the next value; 0 after an error. */
 static int next_place(struct statement *statement)
 {
     return statement->error.status == WEFT_OK ? ++statement->bound : 0;
@@ -106,7 +106,7 @@ void statement_can_wait(struct statement *statement)
         statement->can_wait = true;
 }
 
-/* Mistakes of the calling code, found before they do harm. */
+/* Catch mistakes of the caller before they do harm. */
 static void statement_check_use(struct statement *statement)
 {
     int parameters = sqlite3_bind_parameter_count(statement->handle);
@@ -122,7 +122,7 @@ bool statement_next(struct statement *statement)
 {
     if (statement->error.status == WEFT_OK && !statement->stepped)
         statement_check_use(statement);
-    /* SQLite would begin anew after the last row. */
+    /* After the last row SQLite would start again. */
     if (statement->error.status != WEFT_OK || statement->done)
         return false;
     statement->stepped = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What a process of a node finds when it begins, made before there is one. */
+/** The environment of a node's processes, made before they are started. */
 #ifndef WEFT_PLATFORM_AGENT_INTERNAL_ENVIRONMENT_H
 #define WEFT_PLATFORM_AGENT_INTERNAL_ENVIRONMENT_H
 
@@ -7,24 +7,24 @@
 
 #include <pwd.h>
 
-/** An environment, and what of it depends on where the process that finds it can go. */
+/** An environment, and the part of it that depends on which directories the user can enter. */
 struct node_environment {
     struct texts entries;
-    char *own;     /**< the directory of this executable, in PATH behind all others; NULL: it is not added */
-    char *without; /**< the entry of PATH without it; NULL: there is none */
-    uint32_t path; /**< which entry PATH is, the last one where there was none, if `own` is given */
+    char *own;     /**< the directory of this executable, last in PATH; NULL: not added */
+    char *without; /**< the entry of PATH without it; NULL: no PATH */
+    uint32_t path; /**< index of PATH (the last entry if there was none), if `own` is set */
 };
 
 /**
- * Make the environment that node_process_start() promises: of what this process has, or, for another `user`, of the
- * little of it that others may know. `more` ends with NULL, or is NULL. Errors: MEMORY.
+ * Make the environment that node_process_start() describes, from this process's or, for another `user`, from the part of
+ * it that is not private. `more` ends with NULL, or is NULL. Errors: MEMORY.
  */
 weft_status node_environment_make(const struct node_place *place, char *const *more, const struct passwd *user,
                                   struct node_environment *environment, struct error *error);
 
 /**
- * In the child, as the user that it is from now on: have it. Nothing is allocated and no lock is taken, for the threads
- * that could give them back are not in the child.
+ * Enter it in the forked child, after the change of user. Allocates nothing and takes no lock: the threads that could
+ * release one are not in the child.
  */
 void node_environment_enter(const struct node_environment *environment);
 

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What a node uses, and what its program writes to event files of TensorBoard, looked at every few seconds by a thread
- * of its own: the kernel, a GPU that fails and a shared file system may all take seconds to answer, and the agent has
- * no time to wait. What is found are records for the journal:
+ * Samples what a node uses, and reads event files of TensorBoard, every few seconds in a thread: the kernel, a failing
+ * GPU and a shared file system may all block for seconds, and the agent cannot wait. Results are records for the
+ * journal:
  *
- *     JOURNAL_USAGE                         processor time, memory and number of the node's processes, without the
- *                                           agent's own memory and number
- *     JOURNAL_METRICS, JOURNAL_MEASURED     a line of (units as in the headers of insight that are named):
+ *     JOURNAL_USAGE                         processor time, memory and number of the node's processes, without the agent
+ *     JOURNAL_METRICS, JOURNAL_MEASURED     a line with (units as in the named headers of observe/telemetry)
  *         system/node/cpu, .../memory/group     machine_metrics.h
- *         system/node/energy                    joules since the node began: its GPUs', and its part of the processors'
- *                                               by processor time (energy.h); only where something of it is known
+ *         system/node/energy                    joules since the node began: its GPUs', and its share of the processors'
+ *                                               by processor time (energy.h); only if some of it is known
  *         system/gpu/SLOT/used, .../memory/used, .../memory/total, .../power, .../temperature
- *                                               gpu_metrics.h; of the GPUs of the node's slots, by their numbers
- *         system/machine/...                    the whole machine: machine_metrics.h, cpu_power.h
- *     JOURNAL_METRICS, JOURNAL_EVENTS       lines of the scalars of event files (platform/metrics/read/events_directory.h); of node 0 alone, as
- *                                           all nodes of an attempt share the directory. WEFT_TENSORBOARD_DIR in the run's
- *                                           environment says where they are
+ *                                               gpu_metrics.h; GPUs of the node's slots, by slot number
+ *         system/machine/...                    the whole host: machine_metrics.h, cpu_power.h
+ *     JOURNAL_METRICS, JOURNAL_EVENTS       lines with the scalars of event files (platform/metrics/read/events_directory.h).
+ *                                           Only node 0 reads them, because all nodes of an attempt share the directory.
+ *                                           WEFT_TENSORBOARD_DIR in the run's environment names it
  *     JOURNAL_NOTE                          what cannot be measured or found, once
  *
- * Slot n is GPU n in the order of the places on the bus, which is what platform/agent/internal/process.h has CUDA count by.
+ * Slot n is GPU n in PCI bus order, the order that platform/agent/internal/process.h sets for CUDA.
  *
- * Agents that begin at one moment take their samples at different ones: the first at some point of the second half of
- * the time between two, which is chosen by the agent's process number, so that a thousand of them do not all wake
- * together.
+ * The first sample comes at a point in the second half of the period that depends on the agent's process id, so that a
+ * thousand agents started together do not wake together.
  *
- * A struct belongs to the agent's thread; the thread inside is its own business.
+ * A struct belongs to the agent's thread.
  */
 #ifndef WEFT_PLATFORM_AGENT_INTERNAL_SAMPLER_H
 #define WEFT_PLATFORM_AGENT_INTERNAL_SAMPLER_H
@@ -35,26 +33,26 @@ struct node_sampler;
 
 struct node_sampler_config {
     const struct node_order *order; /**< outlives it */
-    const char *cgroup;             /**< of the node, as cgroup_in_tree() tells it; NULL: none */
-    int32_t ancestor;               /**< the process that all of the node's are below: the agent */
+    const char *cgroup;             /**< of the node, from cgroup_in_tree(); NULL: none */
+    int32_t ancestor;               /**< the ancestor of all of the node's processes: the agent */
     double seconds;                 /**< from one sample to the next */
     const char *root;               /**< NULL: "/"; for tests, see machine_metrics.h */
     const char *nvml;               /**< NULL: NVIDIA's; for tests, see gpu_metrics.h */
 };
 
-/** Event files that are there are of earlier attempts; start the thread. Errors: SYSTEM, MEMORY. */
+/** Start the thread. Event files that exist already belong to earlier attempts and are skipped. Errors: SYSTEM, MEMORY. */
 weft_status node_sampler_start(const struct node_sampler_config *config, struct node_sampler **sampler,
                                struct error *error);
 
-/** Becomes readable when there are records. */
+/** Readable when there are records. */
 int node_sampler_descriptor(const struct node_sampler *sampler);
 
-/** Pass on the records that there are, in their order; they are valid until the call of `take` returns. */
+/** Pass pending records to `take`, in order; they are valid until it returns. */
 typedef void node_sampler_record(void *context, struct journal_record *record);
 void node_sampler_take(struct node_sampler *sampler, node_sampler_record *take, void *context);
 
-/** Have a last sample and a last look taken, pass on what they find, and end. If the thread does not answer within
- * `seconds`, it is left to itself. NULL is allowed. */
+/** Take a last sample, pass on its records, and end the thread. A thread that does not answer within `seconds` is
+ * abandoned. NULL is allowed. */
 void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sampler_record *take, void *context);
 
 #endif

@@ -345,7 +345,7 @@ static void drop_output(struct journal_writer *writer)
         struct journal_record told = {
             .kind = JOURNAL_DROPPED,
             .dropped = {segment->output_bytes, segment->output_records, segment->output_first, segment->output_last}};
-        /* Told first: what is told twice, after a crash in between, does no harm; what is never told does. */
+        /* Record first, then drop: after a crash in between, a second record is harmless. */
         if (journal_file_append(writer, &told, NULL) != WEFT_OK || thin_segment(writer, i, NULL) != WEFT_OK)
             return;
     }
@@ -406,7 +406,7 @@ weft_status journal_reader_open(struct journal_reader *reader, const char *direc
     return journal_file_make_room(reader, PIECE_BYTES, error);
 }
 
-/* The segment to read next: before any, the one in which what is behind `after` begins; then the one that follows. */
+/* The segment to read next: at first the one with the record after `after`, then the following one. */
 static weft_status journal_file_find_segment(const struct journal_reader *reader, uint64_t *first, struct error *error)
 {
     struct journal_segment *segments;

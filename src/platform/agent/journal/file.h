@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A node's journal on disk: a directory of segments, each a file of records (journal.h) one behind the other, named for
- * the sequence of its first one ("00000000000000000001.journal"). One process writes; any number read meanwhile.
+ * A node's journal on disk: a directory of segments. A segment is a file of consecutive records (journal.h), named for
+ * the sequence of its first one ("00000000000000000001.journal"). One process writes; any number read concurrently.
  *
- * What is appended is in the file when journal_append() returns: the end of the process loses nothing. An end of the
- * machine loses what came after the last journal_sync().
+ * journal_append() returns after the write to the file, so the end of the process loses nothing. A crash of the host
+ * loses what came after the last journal_sync().
  *
- * The journal stays small: where the output in it exceeds its limit, that of the oldest segment is dropped. The segment
- * is then replaced by one of its other records, after a JOURNAL_DROPPED at the journal's end has told of it. Records of
- * other kinds are never dropped.
+ * If output exceeds its limit, the output of the oldest segment is dropped: a JOURNAL_DROPPED record is appended, then
+ * the segment is replaced by one with its other records. Records of other kinds are never dropped.
  *
- * A full disk: output is refused with an error, other records have a reserve of JOURNAL_RESERVE_BYTES that is given up
- * for them.
+ * On a full disk, appending output fails. Other records use a reserve of JOURNAL_RESERVE_BYTES.
  *
- * A writer that was killed within a write, or a power cut, leaves a torn tail: a reader stops before it, and the next
- * writer cuts off the last segment where its records end. Bytes before that which are no record are damage: DATA,
- * naming segment and offset.
+ * A writer killed during a write, or a power cut, leaves a torn tail. Readers stop before it, and the next writer
+ * truncates the last segment there. Invalid bytes anywhere else are damage: DATA, naming segment and offset.
  */
 #ifndef WEFT_PLATFORM_AGENT_JOURNAL_FILE_H
 #define WEFT_PLATFORM_AGENT_JOURNAL_FILE_H
@@ -25,16 +22,16 @@
 
 #define JOURNAL_RESERVE_BYTES ((size_t)64 << 10)
 
-/** All zero: the values in brackets. */
+/** Zero means the default in parentheses. */
 struct journal_limits {
-    uint64_t segment_bytes; /**< after which another segment is begun (4 MiB) */
-    uint64_t output_bytes;  /**< of output in closed segments that are kept (256 MiB) */
+    uint64_t segment_bytes; /**< size at which the next segment begins (4 MiB) */
+    uint64_t output_bytes;  /**< output kept in closed segments (256 MiB) */
 };
 
 /* ---- writing ---- */
 
 struct journal_segment {
-    uint64_t first;          /**< sequence that it is named for */
+    uint64_t first;          /**< its first sequence, and its name */
     uint64_t output_bytes;   /**< of text of JOURNAL_OUTPUT in it */
     uint64_t output_records; /**< and how many; their sequences are in [output_first, output_last] */
     uint64_t output_first, output_last;
@@ -56,19 +53,19 @@ struct journal_writer {
 };
 
 /**
- * Open the journal in `directory`, which is made if it is missing, for appending; a torn tail is cut off. That nobody else
- * writes is the caller's to see to. Errors: SYSTEM; DATA for a damaged journal. journal_writer_close() ends it.
+ * Open the journal in `directory`, created if missing, for appending, and truncate a torn tail. The caller ensures that
+ * there is one writer. Errors: SYSTEM; DATA for a damaged journal.
  */
 weft_status journal_writer_open(struct journal_writer *writer, const char *directory,
                                 const struct journal_limits *limits, struct error *error);
 
 /**
- * Append `record`: its sequence is set to the next one, and its time to now, or kept where it is in the past. Errors:
- * SYSTEM (nothing was appended, another try may succeed); STATE behind a node's last record.
+ * Append `record`. Sets its sequence, and its time to now unless it is in the past. Errors: SYSTEM (nothing was
+ * appended; another attempt may succeed); STATE after a node's last record.
  */
 weft_status journal_append(struct journal_writer *writer, struct journal_record *record, struct error *error);
 
-/** Have the disk keep what was appended. */
+/** Sync what was appended to disk. */
 weft_status journal_sync(struct journal_writer *writer, struct error *error);
 
 /** Harmless on a zeroed struct, and twice. */
@@ -76,32 +73,31 @@ void journal_writer_close(struct journal_writer *writer);
 
 /* ---- reading ---- */
 
-/** The first sequences of all segments in `directory`, rising: by them they are named; `*firsts` is to be freed. No
- * directory: none. */
+/** The first sequences of all segments in `directory`, increasing. The caller frees `*firsts`. No directory: none. */
 weft_status journal_segments(const char *directory, uint64_t **firsts, size_t *count, struct error *error);
 weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *directory, uint64_t first,
                                  struct error *error);
 
 struct journal_reader {
     char directory[FILE_PATH_BYTES];
-    uint64_t after; /**< sequence of the last record that was given out */
-    uint64_t first; /**< the segment that is read; 0: none yet */
+    uint64_t after; /**< sequence of the last record returned */
+    uint64_t first; /**< the current segment; 0: none yet */
     int file;
     uint64_t offset; /**< of the next record in it */
-    uint8_t *bytes;  /**< some of it, from `begin` on */
+    uint8_t *bytes;  /**< part of it, from `begin` on */
     uint64_t begin;
     size_t size;
-    size_t room; /**< that `bytes` has */
+    size_t room; /**< allocated for `bytes` */
 };
 
-/** Begin to read behind the record `after` (0: from the first on). Nothing need be there yet. Errors: MEMORY, ARGUMENT.
+/** Begin to read after the record `after` (0: from the first). The journal need not exist yet. Errors: MEMORY, ARGUMENT.
  */
 weft_status journal_reader_open(struct journal_reader *reader, const char *directory, uint64_t after,
                                 struct error *error);
 
 /**
- * The next record, if there is one by now (`*found`): valid until the next call on `reader`. The sequences of dropped
- * records are missing. Errors: SYSTEM; DATA where the journal is damaged.
+ * The next record, if there is one (`*found`); valid until the next call on `reader`. Sequences of dropped records are
+ * missing. Errors: SYSTEM; DATA if the journal is damaged.
  */
 weft_status journal_reader_next(struct journal_reader *reader, struct journal_record *record, bool *found,
                                 struct error *error);

@@ -6,7 +6,7 @@
 #include <endian.h>
 #include <string.h>
 
-#define CHECKED_BYTES 24 /* of the header: all but the check itself */
+#define CHECKED_BYTES 24 /* of the header, without the check */
 
 static const char *const kind_names[] = {"unknown", "started", "heartbeat", "output", "metrics",
                                          "usage",   "note",    "dropped",   "exited", "lost"};
@@ -28,7 +28,7 @@ static uint64_t check_of(const uint8_t *header, const uint8_t *payload, size_t s
     return hash_bytes(payload, size, hash_bytes(header, CHECKED_BYTES, 0));
 }
 
-/* How many bytes of fields stand before the text; -1: a kind that is not known. */
+/* Bytes of fields before the text; -1: unknown kind. */
 static int fields_of(uint32_t kind)
 {
     switch (kind) {
@@ -105,7 +105,7 @@ void journal_put(struct buffer *buffer, const struct journal_record *record)
 {
     int fields = fields_of(record->kind);
     uint32_t text = text_size(record), size = (uint32_t)(fields > 0 ? fields : 0) + text;
-    uint8_t *place = buffer_reserve(buffer, JOURNAL_HEADER_BYTES + size); /* so that nothing below can fail */
+    uint8_t *place = buffer_reserve(buffer, JOURNAL_HEADER_BYTES + size); /* nothing below can fail then */
     if (!place)
         return;
     size_t begin = buffer->end;
@@ -156,7 +156,7 @@ static void get_fields(struct reader *reader, struct journal_record *record)
     }
 }
 
-/* Whether the values of a record that was read are ones that an agent writes. */
+/* Whether an agent can have written these values. */
 static bool makes_sense(const struct journal_record *record)
 {
     if (record->size >

@@ -164,7 +164,7 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
         if (!find_order(local, attempt, i, directory))
             continue; /* it was never ordered, and by this one's epoch never will be */
         weft_status told = stop_node(directory, how, grace, first == WEFT_OK ? error : NULL);
-        first = first == WEFT_OK ? told : first; /* the others are told nevertheless */
+        first = first == WEFT_OK ? told : first; /* stop the others all the same */
     }
     return first;
 }
@@ -378,7 +378,7 @@ static weft_status local_hosts(struct engine *engine, engine_host_visit *visit, 
     return WEFT_OK;
 }
 
-/* An agent whose last record is written lives on for a moment; or it was killed in that moment. */
+/* After its last record an agent lives a little longer, and may be killed even then. */
 static enum node_life wait_for_end(const char *directory)
 {
     enum node_life life = NODE_LIVES;

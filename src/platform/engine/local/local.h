@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The engine of this machine: an agent (platform/agent/agent.h) for each node of an attempt, and directories through which both
- * speak.
+ * The engine of this host: an agent (platform/agent/agent.h) for each node, and directories for orders and journals.
  *
- * It can pretend that its slots belong to several hosts; the machine's processors and memory are then divided among
- * them by their slots. A CPU slot counts as a processor at least, however few the machine has. Everything that it knows
- * of attempts is in its directory, so that an engine that is opened later, after the death of the process that held the
- * first one at whatever moment, goes on with them. Two engines on one directory at a time do no harm, but each is told by
- * its own polls alone.
+ * It can pretend that its slots belong to several hosts; processors and memory are then divided among them by slots. A
+ * CPU slot counts as at least one processor. All state is in the directory, so an engine opened after the death of the
+ * previous process continues with its attempts. Two engines may use one directory at a time; each learns of changes
+ * only by its own polls.
  *
- * The directory is for the engine's user alone: it holds what programs print, and their environments. Where a run has
- * another user, that one's processes can reach the file of metrics in it, and the agent's socket for commands that are
- * run as that user; nothing else.
+ * The directory is accessible to the engine's user alone, because it holds output and environments. Another user of a
+ * run can reach the file of metrics in it, and the agent's socket to run commands as that user.
  *
- * Where an attempt is to be started whose directory another platform has left, what runs there is killed and the run's
- * directory set aside: 12 is called 12.PLATFORM then.
+ * If another platform left a directory for an attempt, what runs there is killed and the run's directory is renamed: 12
+ * becomes 12.PLATFORM.
  *
- * A node whose agent has not begun five seconds after it was started (or was not, as the engine's process died in
- * between) gets another one, by poll(); whichever takes the node's lock begins. What was running when the machine went
- * down is lost.
+ * If a node's agent has not begun five seconds after its start (or was never started, because the engine's process
+ * died), poll() starts another one; the one that gets the node's lock runs. Nodes that ran when the host went down are
+ * lost.
  */
 #ifndef WEFT_PLATFORM_ENGINE_LOCAL_LOCAL_H
 #define WEFT_PLATFORM_ENGINE_LOCAL_LOCAL_H
 
 #include "platform/engine/engine.h"
 
-#define ENGINE_LOCAL_FILES 2 /**< descriptors that it has for a node that lives: its agent's, and its journal */
+#define ENGINE_LOCAL_FILES 2 /**< descriptors for each live node: its agent's, and its journal */
 
 struct engine_local_host {
     const char *name;
@@ -35,19 +32,17 @@ struct engine_local_host {
 };
 
 struct engine_local_config {
-    const char *directory; /**< an absolute path; made if it is missing */
-    const char *platform;  /**< whose attempts are started here, in each order: NODE_PLATFORM_BYTES. NULL: nobody's */
-    bool adopts;           /**< orders that name no platform are this one's, too: it is older than such names */
-    const struct engine_local_host *hosts; /**< NULL: one, "local", with a slot for each processor */
+    const char *directory; /**< an absolute path; created if missing */
+    const char *platform;  /**< written to each order: NODE_PLATFORM_BYTES. NULL: none */
+    bool adopts;           /**< orders without a platform belong to this one, which is older than such names */
+    const struct engine_local_host *hosts; /**< NULL: one, "local", with a slot per processor */
     uint32_t host_count;
-    char *const *agent; /**< the program that is an agent (node_agent_main()), and its arguments; ends with NULL. The
-                             node's directory comes behind them */
-    char *const
-        *reach; /**< likewise one that is node_reach_main(); the node's directory, a host and words come behind it.
+    char *const *agent; /**< the program of an agent (node_agent_main()) with arguments; ends with NULL. The node's
+                             directory is appended */
+    char *const *reach; /**< the program of node_reach_main(); the node's directory, a host and a command are appended.
                              NULL: none. Nodes find it in WEFT_AGENT, so that `weft run --hosts "$WEFT_NODE_HOSTS"` on
-                           one of them starts ranks on all */
-    char *const *run; /**< likewise `weft run`, for ENGINE_RANKS: options and the command come behind it. NULL: there is
-                         no such launch */
+                             one of them starts ranks on all */
+    char *const *run;   /**< `weft run`, for ENGINE_RANKS; options and the command are appended. NULL: unsupported */
 };
 
 /** engine->close() frees it. Errors: SYSTEM, MEMORY. */

@@ -116,7 +116,7 @@ static bool write_reach(const struct engine_local *local, const char *directory,
     return added;
 }
 
-/* The environment of a node: what was ordered, behind how `weft run` reaches the other nodes. texts_free() frees it. */
+/* The environment of a node: how `weft run` reaches other nodes, then what was ordered. texts_free() frees it. */
 static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
                                     const char *directory, struct texts *environment, struct error *error)
 {
@@ -173,7 +173,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     weft_status status = node_directory(directory, local->directory, &order->attempt, number, error);
     if (status == WEFT_OK)
         status = file_join(path, directory, "order", error);
-    if (status == WEFT_OK && file_exists(path)) /* whoever wrote it may not have come further */
+    if (status == WEFT_OK && file_exists(path)) /* its writer may have died right after */
         return open_node(local, order, directory, path, error);
     if (status == WEFT_OK)
         status = make_node_directory(directory, error);

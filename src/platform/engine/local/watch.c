@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the local engine is told of by itself: agents it is connected to, and journals that begin. */
+/* Which nodes have news: by connections to their agents, and before these exist by inotify on their journals. */
 #include "platform/agent/agent.h"
 #include "platform/engine/local/internal/state.h"
 
@@ -12,7 +12,7 @@
 void local_watch_stop(struct engine_local *local, struct local_node *node)
 {
     if (node->watch >= 0) {
-        /* Closing alone would not take it out of the set while a process that is being started has a copy. */
+        /* While a process that is being started has a copy, closing alone leaves it in the set. */
         epoll_ctl(local->engine.descriptor, EPOLL_CTL_DEL, node->watch, NULL);
         close(node->watch);
     }
@@ -44,7 +44,7 @@ void local_watch_start(struct engine_local *local, struct local_node *node)
         local_notice_stop(local, node);
 }
 
-/* The journals' directories in which something has happened; each is told of once. */
+/* Visit nodes whose journal directory has changed. */
 static void read_notices(struct engine_local *local, engine_heard_visit *visit, void *context, bool *more)
 {
     _Alignas(struct inotify_event) char bytes[4096];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Runs as people look for them: filtered, searched, a page at a time. The rules of registry.h hold.
+ * Lists of runs: filtered, searched, a page at a time. The rules of registry.h hold.
  *
- * Pages go by the run's number, so that a page costs the same wherever it is, and one that is being read does not shift
- * when runs are added. Every filter has its index but `search`, which looks through the runs that the others leave.
+ * Pages are by the run's number, so every page costs the same, and adding runs does not shift a page. Each filter has an
+ * index except `search`, which scans the runs that the other filters leave.
  */
 #ifndef WEFT_PLATFORM_REGISTRY_RUN_LIST_H
 #define WEFT_PLATFORM_REGISTRY_RUN_LIST_H
@@ -56,7 +56,7 @@ struct registry_placement {
 weft_status registry_placements(struct database *database, struct registry_placement **list, size_t *count,
                                 struct error *error);
 
-/** The place of the first of `count` placements, as they come from there, that is on `host` or behind it. */
+/** The index of the first of `count` placements in this order that is on `host` or a later one. */
 size_t registry_placements_on(const struct registry_placement *placements, size_t count, const char *host);
 
 /** A node of an attempt, as a bar over the time that it had its slots. */

@@ -290,7 +290,7 @@ static weft_status run_runs_apply(struct change *change, enum run_cause cause)
     run_runs_follow(change, cause);
     run->state = to;
     run->cause = cause;
-    if (change->now > run->changed) /* otherwise it is told late, and something else has come before the telling */
+    if (change->now > run->changed) /* otherwise the report is late, and a newer change is recorded */
         run->changed = change->now;
     registry_detail(change->detail, run_cause_text(cause), run->detail);
     weft_status status = run_runs_store(change);
@@ -468,8 +468,7 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     return run_runs_apply(&change, RUN_CAUSE_STARTED);
 }
 
-/* What is told of the node that the attempt has failed by: the first of those that ended as `worst`; "" if nothing is.
- */
+/* The detail of the node that made the attempt fail: the first one that ended as `worst`; "" if it has none. */
 static weft_status first_detail(const struct change *change, int64_t worst, char detail[REGISTRY_DETAIL_BYTES])
 {
     struct statement *select = database_prepare(

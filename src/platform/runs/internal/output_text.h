@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What programs print, made fit to be shown. Thread-safe. */
+/** Makes output printable. Thread-safe. */
 #ifndef WEFT_PLATFORM_RUNS_INTERNAL_OUTPUT_TEXT_H
 #define WEFT_PLATFORM_RUNS_INTERNAL_OUTPUT_TEXT_H
 
 #include <stddef.h>
 
 /**
- * Make `size` bytes of a line a text, in place, and end it with a NUL (there is room for it): no orders to a terminal,
- * of a line that was written over itself what came last, no control characters but tabs, and UTF-8. Returns its length.
+ * Make `size` bytes of a line printable UTF-8, in place, and append a NUL, for which there is room. Removes terminal
+ * escapes and control characters except tabs; of an overwritten line the last version remains. Returns the length.
  */
 size_t run_output_text(char *line, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of database.h share: the handle, and how a code of SQLite's becomes a message. */
+/** The database handle and internal functions shared by the files of this directory. */
 #ifndef WEFT_PLATFORM_STORE_INTERNAL_STATE_H
 #define WEFT_PLATFORM_STORE_INTERNAL_STATE_H
 
@@ -8,16 +8,16 @@
 
 #include <sqlite3.h>
 
-#define STATEMENTS_MOST 1024 /**< statements kept compiled; texts beyond that are compiled each time */
+#define STATEMENTS_MOST 1024 /**< cached statements; others are compiled each time */
 
 struct statement {
     struct database *database;
-    sqlite3_stmt *handle;           /**< NULL: the text could not be compiled */
+    sqlite3_stmt *handle;           /**< NULL: compilation failed */
     uint64_t hash;                  /**< of the text */
     int bound;                      /**< values bound so far */
     bool busy, kept, stepped, done; /**< done: there are no more rows */
-    bool can_wait;                  /**< what it changes need not be durable at once */
-    struct error error;             /**< the first that went wrong since database_prepare() */
+    bool can_wait;                  /**< its changes need not be durable at once */
+    struct error error;             /**< the first since database_prepare() */
 };
 
 struct database {
@@ -25,27 +25,27 @@ struct database {
     int lock;        /**< the open lock file; -1 for a reader */
     bool inside;     /**< between database_begin() and database_end() */
     bool group;      /**< between database_group_begin() and database_group_end() */
-    bool group_open; /**< a member has begun, so that the group's transaction is open */
+    bool group_open; /**< the group's transaction is open */
     enum database_durability group_durability;
-    struct error group_error;      /**< why all members of the group are undone */
+    struct error group_error;      /**< why the group was undone */
     int version;                   /**< of the schema, as in the file */
-    int synchronous;               /**< whether commits are synced, as set; -1: not yet */
-    enum database_durability open; /**< of the transaction that is open */
-    int64_t changes_before;        /**< rows changed by this handle before it */
-    int64_t changes_waiting;       /**< and in it, by statements that can wait */
-    struct statement **statements; /**< kept ones, an open hash table of 2 x STATEMENTS_MOST places */
+    int synchronous;               /**< whether commits are synced; -1: not set yet */
+    enum database_durability open; /**< of the open transaction */
+    int64_t changes_before;        /**< rows changed by this handle before that transaction */
+    int64_t changes_waiting;       /**< rows changed in it by statements that can wait */
+    struct statement **statements; /**< an open hash table with 2 x STATEMENTS_MOST slots */
     size_t statement_count;
-    struct checkpointer *checkpointer; /**< NULL: the log is written back by its writer */
+    struct checkpointer *checkpointer; /**< NULL: the writer checkpoints */
     char path[FILE_PATH_BYTES];
 };
 
-/** Note in a message that `action` ("cannot write to") on the database failed with SQLite's `code`. */
+/** Set `error` for SQLite's `code`: `action` ("cannot write to") failed. */
 weft_status database_error(struct database *database, int code, const char *action, struct error *error);
 
-/** Run SQL text without values. */
+/** Run SQL statements that have no values to bind. */
 weft_status database_script(struct database *database, const char *sql, const char *action, struct error *error);
 
-/** End the thread of database_checkpoint_apart(), if there is one, after what it is at. */
+/** End the checkpoint thread, if there is one, after its current checkpoint. */
 void database_checkpoint_stop(struct database *database);
 
 /** Free all compiled statements. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The local engine's inside, which the files of engine_local share. */
+/** State and internal functions of the local engine. */
 #ifndef WEFT_PLATFORM_ENGINE_LOCAL_INTERNAL_STATE_H
 #define WEFT_PLATFORM_ENGINE_LOCAL_INTERNAL_STATE_H
 
@@ -52,14 +52,14 @@ struct engine_local {
     int notices; /* inotify: agents that begin */
 };
 
-/** The node that is known by that name, or NULL. */
+/** The node, or NULL. */
 struct local_node *local_nodes_find(const struct local_nodes *nodes, const struct attempt *attempt, uint32_t number);
 
 /** Add one that is not known; take out one that is. Errors: MEMORY. */
 weft_status local_nodes_add(struct local_nodes *nodes, struct local_node *node, struct error *error);
 void local_nodes_take_out(struct local_nodes *nodes, struct local_node *node);
 
-/** All of them, in some order; NULL behind the last. The next one is to be asked for before a node is taken out. */
+/** Iterate over all, in no particular order; NULL after the last one. Get the next node before removing one. */
 struct local_node *local_nodes_first(const struct local_nodes *nodes);
 struct local_node *local_nodes_next(const struct local_nodes *nodes, const struct local_node *node);
 
