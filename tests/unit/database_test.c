@@ -397,7 +397,7 @@ static void an_older_schema_is_brought_up(void **state)
     static const char *const failing[] = {"", "DELETE FROM things; ALTER TABLE things ADD COLUMN color TEXT;",
                                           "nonsense"};
     static const struct database_schema broken = {"a box of things", APPLICATION, failing, 3};
-    refused(path, &broken, WEFT_ERROR_SYSTEM, "cannot bring up the schema");
+    refused(path, &broken, WEFT_ERROR_SYSTEM, "cannot upgrade the schema");
     box = open_box(path, &second);
     struct statement *select = database_prepare(box, "SELECT name, color FROM things");
     assert_true(statement_next(select));
@@ -414,7 +414,7 @@ static void a_failing_first_migration_leaves_nothing(void **state)
     static const char *const failing[] = {"CREATE TABLE a (b INTEGER) STRICT; nonsense"};
     static const struct database_schema broken = {"a box of things", APPLICATION, failing, 1};
     const char *path = new_path();
-    refused(path, &broken, WEFT_ERROR_SYSTEM, "cannot bring up the schema");
+    refused(path, &broken, WEFT_ERROR_SYSTEM, "cannot upgrade the schema");
     assert_false(file_exists(path));
     database_close(open_box(path, &first));
 }
@@ -455,7 +455,7 @@ static void strangers_are_refused_and_not_touched(void **state)
     assert_int_equal(sqlite3_open(path, &foreign), SQLITE_OK);
     assert_int_equal(sqlite3_exec(foreign, "CREATE TABLE theirs (a); PRAGMA user_version=1", NULL, NULL, NULL), 0);
     sqlite3_close(foreign);
-    refused_untouched(path, WEFT_ERROR_DATA, "something else");
+    refused_untouched(path, WEFT_ERROR_DATA, "belongs to another program");
     assert_int_equal(sqlite3_open(path, &foreign), SQLITE_OK);
     assert_int_equal(sqlite3_exec(foreign, "PRAGMA journal_mode=WAL; PRAGMA application_id=5", NULL, NULL, NULL), 0);
     sqlite3_close(foreign);
@@ -463,7 +463,7 @@ static void strangers_are_refused_and_not_touched(void **state)
     refused_untouched(temporary_file(directory, "text", "a text, not a database, but long enough to look like one", 56),
                       WEFT_ERROR_DATA, "is no SQLite database");
     assert_int_equal(mkdir(temporary_path(directory, "directory"), 0777), 0);
-    refused(temporary_path(directory, "directory"), &first, WEFT_ERROR_DATA, "is no file");
+    refused(temporary_path(directory, "directory"), &first, WEFT_ERROR_DATA, "not a regular file");
     path = new_path();
     database_close(open_box(path, &second));
     put_header(path, 63, 9);
