@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a line that a program prints: a text that can be shown, no longer than they are. */
 #include "base/text.h"
-#include "platform/runs/internal/output_text.h"
+#include "platform/runs/internal/output_scan.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -97,7 +97,7 @@ static void values_come_back(void **state)
     assert_ptr_equal(database_prepare(box, "INSERT INTO things VALUES (?, ?, ?, ?)"), insert);
     statement_bind_integer(insert, 7);
     statement_bind_text(insert, NULL);
-    statement_bind_null(insert);
+    statement_bind_text(insert, NULL);
     statement_bind_blob(insert, NULL, 0);
     assert_int_equal(database_end(box, statement_run(insert, NULL), NULL), WEFT_OK);
     database_close(box);

@@ -10,31 +10,23 @@
 
 #include <cmocka.h>
 
-static void tokens_name_attempts(void **state)
+static void attempts_have_a_plain_name_and_an_epoch(void **state)
 {
-    static const char *const bad[] = {"",
-                                      "weft:",
-                                      "weft:run",
-                                      "weft:run:",
-                                      "weft:run:0",
-                                      "weft:run:-1",
-                                      "weft::1",
-                                      "weft:a/b:1",
-                                      "weft:../x:1",
-                                      "weft:run:1x",
-                                      "run:1",
-                                      "weft:.run:1",
-                                      "weft:-r:1",
-                                      "weft:a b:1",
-                                      "weft:run:18446744073709551616"};
-    struct attempt attempt = {"run-7.b_c", 12}, read;
-    char token[ATTEMPT_TOKEN_BYTES];
-    assert_string_equal(attempt_token(&attempt, token), "weft:run-7.b_c:12");
-    assert_true(attempt_read_token(token, &read));
-    assert_true(attempt_same(&attempt, &read));
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (attempt_read_token(bad[i], &read))
+    static const char *const bad[] = {"", "a/b", "../x", ".run", "-r", "a b"};
+    struct attempt attempt = {"run-7.b_c", 12};
+    assert_true(attempt_is_valid(&attempt));
+    attempt.epoch = 0;
+    assert_false(attempt_is_valid(&attempt));
+    attempt.epoch = UINT64_MAX;
+    assert_false(attempt_is_valid(&attempt));
+    attempt.epoch = 1;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(attempt.run, sizeof attempt.run, "%s", bad[i]);
+        if (attempt_is_valid(&attempt))
             fail_msg("'%s'", bad[i]);
+    }
+    memset(attempt.run, 'a', sizeof attempt.run); /* no NUL */
+    assert_false(attempt_is_valid(&attempt));
 }
 
 static void orders_come_back(void **state)
@@ -188,9 +180,12 @@ static void fences_only_rise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_directory(tokens_name_attempts),         in_temporary_directory(orders_come_back),
-        in_temporary_directory(orders_of_version_1_are_read), in_temporary_directory(stops_come_back),
-        in_temporary_directory(remarks_are_taken_once),       in_temporary_directory(fences_only_rise),
+        in_temporary_directory(attempts_have_a_plain_name_and_an_epoch),
+        in_temporary_directory(orders_come_back),
+        in_temporary_directory(orders_of_version_1_are_read),
+        in_temporary_directory(stops_come_back),
+        in_temporary_directory(remarks_are_taken_once),
+        in_temporary_directory(fences_only_rise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

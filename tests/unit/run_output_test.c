@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "platform/agent/journal/file.h"
 #include "platform/agent/order.h"
-#include "platform/runs/internal/output_text.h"
+#include "platform/runs/internal/output_scan.h"
 #include "platform/runs/output.h"
 
 #include "temporary.h"

@@ -29,7 +29,6 @@
 
 #include "base/file/file.h"
 #include "launch/order.h"
-#include "platform/agent/journal/attempt.h"
 #include "platform/agent/journal/journal.h"
 
 #include <stdbool.h>

@@ -4,9 +4,9 @@
  *
  * Rules for every engine:
  *
- * - Run and epoch (attempt.h) identify an attempt, not a number of the engine. start() is idempotent; after a crash of
- *   the caller, the same call completes it. An engine on top of a batch system submits attempt_token() with the job and
- *   finds it by that.
+ * - Run and epoch (struct attempt) identify an attempt, not a number of the engine. start() is idempotent; after a crash of
+ *   the caller, the same call completes it. An engine on top of a batch system submits both with the job and finds
+ *   it by them.
  * - start() with a newer epoch of a run ends older ones; with an older epoch it fails. No program of an attempt starts
  *   on a host before those of older attempts have ended there.
  * - All nodes start or none: if one cannot be started, start() fails, and stop() ends the others.
@@ -30,7 +30,6 @@
 #define WEFT_PLATFORM_ENGINE_ENGINE_H
 
 #include "base/error.h"
-#include "platform/agent/journal/attempt.h"
 #include "platform/agent/journal/journal.h"
 #include "platform/agent/link.h"
 

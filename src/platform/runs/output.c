@@ -6,7 +6,6 @@
 #include "platform/agent/journal/file.h"
 #include "platform/agent/order.h"
 #include "platform/runs/internal/output_scan.h"
-#include "platform/runs/internal/output_text.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -18,7 +18,7 @@
 #define WEFT_PLATFORM_RUNS_OUTPUT_H
 
 #include "core/control/wire/frame.h"
-#include "platform/agent/journal/attempt.h"
+#include "platform/agent/journal/journal.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/runs/internal/output_scan.h"
 
+#include "base/text.h"
 #include "platform/agent/journal/file.h"
 #include "platform/metrics/read/lines.h"
-#include "platform/runs/internal/output_text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -19,6 +19,66 @@
 #define SEGMENT_MOST  ((size_t)64 << 20)
 #define RECORD_MOST   (JOURNAL_HEADER_BYTES + JOURNAL_PAYLOAD_MOST)
 #define GARBAGE_BYTES ((size_t)8 << 20)
+#define ESCAPE        '\033'
+#define BELL          '\007'
+
+/* ---- printable lines ---- */
+
+/* Length of the terminal escape sequence at `at`. */
+static size_t escape_length(const char *at, size_t left)
+{
+    size_t length = 2;
+    if (left < 2)
+        return left;
+    if (at[1] == '[') { /* CSI: parameters, then a letter */
+        while (length < left && ((unsigned char)at[length] < '@' || (unsigned char)at[length] > '~'))
+            length++;
+        return length < left ? length + 1 : left;
+    }
+    if (at[1] == ']' || at[1] == 'P' || at[1] == '_' || at[1] == '^') { /* OSC and such: a string with an end */
+        while (length < left && at[length] != BELL && at[length] != ESCAPE)
+            length++;
+        if (length < left && at[length] == ESCAPE && length + 1 < left && at[length + 1] == '\\')
+            return length + 2;
+        return length < left && at[length] == BELL ? length + 1 : length;
+    }
+    if (strchr("()*+#%", at[1])) /* a set of characters */
+        return left < 3 ? left : 3;
+    return 2;
+}
+
+size_t run_output_text(char *line, size_t size)
+{
+    size_t used = 0;
+    while (size > 0 && (line[size - 1] == '\r' || line[size - 1] == '\n'))
+        size--;
+    for (size_t i = 0; i < size;) {
+        if (line[i] == ESCAPE) {
+            i += escape_length(line + i, size - i);
+        } else if (line[i] == '\r') {
+            used = 0;
+            i++;
+        } else if (line[i] == '\b') {
+            used -= used > 0;
+            i++;
+        } else {
+            line[used++] = line[i++];
+        }
+    }
+    /* Check the text between tabs, so that these stay; a NUL would end it. */
+    for (size_t begin = 0, end; begin <= used; begin = end + 1) {
+        for (end = begin; end < used && line[end] != '\t'; end++)
+            if (line[end] == '\0')
+                line[end] = '?';
+        line[end] = '\0';
+        text_printable(line + begin);
+        if (end < used)
+            line[end] = '\t';
+    }
+    return used;
+}
+
+/* ---- lines of segments ---- */
 
 void run_output_scan_begin(struct run_output_scan *scan, const struct run_output_query *query,
                            const struct run_output_line *cursor, bool forwards)

@@ -173,7 +173,6 @@ void statement_bind_integer(struct statement *statement, int64_t value);
 void statement_bind_number(struct statement *statement, double value);
 void statement_bind_text(struct statement *statement, const char *value);
 void statement_bind_blob(struct statement *statement, const void *bytes, size_t size);
-void statement_bind_null(struct statement *statement);
 
 /** Changes of this use of the statement may wait for the next durable transaction (DATABASE_AS_NEEDED); changes made by
  * triggers may not. */

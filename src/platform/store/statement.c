@@ -93,13 +93,6 @@ void statement_bind_blob(struct statement *statement, const void *bytes, size_t 
                        "cannot bind a value for");
 }
 
-void statement_bind_null(struct statement *statement)
-{
-    int place = next_place(statement);
-    if (place)
-        statement_note(statement, sqlite3_bind_null(statement->handle, place), "cannot bind a value for");
-}
-
 void statement_can_wait(struct statement *statement)
 {
     if (statement != &no_memory)

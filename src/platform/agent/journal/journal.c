@@ -13,6 +13,19 @@ static const char *const kind_names[] = {"unknown", "started", "heartbeat", "out
 static const char *const cause_names[JOURNAL_CAUSES] = {
     "by itself", "stopped", "checkpointed", "fenced", "time limit", "lease", "host", "not started", "agent killed"};
 
+bool attempt_is_valid(const struct attempt *attempt)
+{
+    const char *run = attempt->run, *end = memchr(run, 0, sizeof attempt->run);
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    return end && end > run && strspn(run, letters) == (size_t)(end - run) && run[0] != '.' && run[0] != '-' &&
+           attempt->epoch > 0 && attempt->epoch <= INT64_MAX;
+}
+
+bool attempt_same(const struct attempt *left, const struct attempt *right)
+{
+    return left->epoch == right->epoch && strcmp(left->run, right->run) == 0;
+}
+
 const char *journal_kind_name(uint32_t kind)
 {
     return kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : kind_names[0];

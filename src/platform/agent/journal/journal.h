@@ -35,6 +35,19 @@
 #define JOURNAL_EVENTS        5                          /**< and of those from TensorBoard's files */
 #define JOURNAL_SENTENCE_MOST 1000                       /**< bytes of a message; longer ones are truncated */
 
+#define ATTEMPT_RUN_BYTES  64
+#define ATTEMPT_NODES_MOST 4096
+
+/** An attempt of a run. The epoch grows with every attempt. Only the newest one may act; older ones are fenced: ended
+ * wherever they are found. */
+struct attempt {
+    char run[ATTEMPT_RUN_BYTES]; /**< letters, digits, '-', '_' and, except at the start, '.'; unique */
+    uint64_t epoch;              /**< from 1 */
+};
+
+bool attempt_is_valid(const struct attempt *attempt);
+bool attempt_same(const struct attempt *left, const struct attempt *right);
+
 enum journal_kind {
     JOURNAL_STARTED = 1, /**< the command runs: `started` */
     JOURNAL_HEARTBEAT,   /**< the agent lives */

@@ -46,4 +46,10 @@ weft_status run_output_scan_compact(struct run_output_scan *scan, struct error *
 void run_output_scan_give(struct run_output_scan *scan, struct run_output_page *page);
 void run_output_scan_end(struct run_output_scan *scan);
 
+/**
+ * Make `size` bytes of a line printable UTF-8, in place, and append a NUL, for which there is room. Removes terminal
+ * escapes and control characters except tabs; of an overwritten line the last version remains. Returns the length.
+ */
+size_t run_output_text(char *line, size_t size);
+
 #endif
