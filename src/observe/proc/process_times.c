@@ -23,13 +23,13 @@ struct process_times_entry {
 /* The processes of the sets at one reading, by increasing number. */
 struct process_list {
     struct process_times_entry *entries;
-    uint32_t count;
+    size_t count, room;
 };
 
 /* Numbers of processes to be read. */
 struct process_numbers {
     int32_t *items;
-    uint32_t count, room;
+    size_t count, room;
 };
 
 struct process_times {
@@ -62,16 +62,11 @@ static weft_status process_numbers_add(struct process_numbers *numbers, int32_t 
 {
     if (number <= 0 || numbers->count == PROCESSES_MOST)
         return WEFT_OK;
-    if (numbers->count == numbers->room) {
-        const uint32_t room = numbers->room ? 2 * numbers->room : 64;
-        int32_t *larger = realloc(numbers->items, room * sizeof *larger);
-        if (!larger)
-            return error_memory(error, room * sizeof *larger, "numbers of processes");
-        numbers->items = larger;
-        numbers->room = room;
-    }
-    numbers->items[numbers->count++] = number;
-    return WEFT_OK;
+    weft_status status =
+        ARRAY_RESERVE(numbers->items, numbers->room, numbers->count + 1, "numbers of processes", error);
+    if (status == WEFT_OK)
+        numbers->items[numbers->count++] = number;
+    return status;
 }
 
 static DIR *process_directory_open(int root, const char *path)
@@ -156,17 +151,17 @@ static weft_status process_numbers_choose(const struct process_times *times, con
     if (faccessat(times->root, "proc/thread-self/children", F_OK, 0) == 0) {
         for (uint32_t s = 0; s < count && status == WEFT_OK; s++)
             status = process_numbers_add(numbers, sets[s].ancestor, error);
-        for (uint32_t i = 0; i < numbers->count && status == WEFT_OK; i++)
+        for (size_t i = 0; i < numbers->count && status == WEFT_OK; i++)
             status = process_add_children(numbers, times->root, numbers->items[i], error);
-        for (uint32_t i = 0; i < times->before.count && status == WEFT_OK; i++)
+        for (size_t i = 0; i < times->before.count && status == WEFT_OK; i++)
             status = process_numbers_add(numbers, times->before.entries[i].process.process, error);
     } else {
         status = process_add_all(numbers, times->root, error);
     }
-    uint32_t kept = 0;
+    size_t kept = 0;
     if (numbers->count)
         qsort(numbers->items, numbers->count, sizeof *numbers->items, process_number_compare);
-    for (uint32_t i = 0; i < numbers->count; i++)
+    for (size_t i = 0; i < numbers->count; i++)
         if (i == 0 || numbers->items[i] != numbers->items[kept - 1])
             numbers->items[kept++] = numbers->items[i];
     numbers->count = kept;
@@ -190,13 +185,9 @@ static weft_status process_list_read(struct process_times *times, const struct p
     struct process_list *list = &times->now;
     list->count = 0;
     weft_status status = process_numbers_choose(times, sets, count, &numbers, error);
-    if (status == WEFT_OK && numbers.count) {
-        struct process_times_entry *entries = realloc(list->entries, numbers.count * sizeof *entries);
-        list->entries = entries ? entries : list->entries;
-        if (!entries)
-            status = error_memory(error, numbers.count * sizeof *entries, "a table of processes");
-    }
-    for (uint32_t i = 0; i < numbers.count && status == WEFT_OK; i++) {
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(list->entries, list->room, numbers.count, "a table of processes", error);
+    for (size_t i = 0; i < numbers.count && status == WEFT_OK; i++) {
         struct process_times_entry *entry = &list->entries[list->count];
         *entry = (struct process_times_entry){0};
         list->count += process_read(times->root, numbers.items[i], &entry->process);
@@ -260,7 +251,7 @@ static const struct kernel_process *step_up(const struct process_list *list, con
 static void note_gone(struct process_times *times)
 {
     const struct process_list *before = &times->before;
-    for (uint32_t i = 0; i < before->count; i++) {
+    for (size_t i = 0; i < before->count; i++) {
         const struct kernel_process *ended = &before->entries[i].process, *above = ended;
         if (find_same(&times->now, ended))
             continue;
@@ -313,7 +304,7 @@ weft_status process_times_read(struct process_times *times, struct process_set *
         sets[s].processes = 0;
         sets[s].resident = sets[s].proportional = 0;
     }
-    for (uint32_t i = 0; i < times->now.count; i++) {
+    for (size_t i = 0; i < times->now.count; i++) {
         const struct process_times_entry *entry = &times->now.entries[i];
         const struct kernel_process *above = &entry->process;
         for (int step = 0; above; above = step_up(&times->now, above, step++))

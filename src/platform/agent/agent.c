@@ -269,7 +269,7 @@ static int until_next(const struct agent *agent)
                               agent->killed ? 0 : agent->kill_at,
                               node_output_next(&agent->output)};
     uint64_t next = UINT64_MAX, now = clock_now();
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(times); i++)
         if (times[i] && times[i] < next)
             next = times[i];
     return next <= now ? 0 : (int)((next - now) / 1000000u) + 1;
@@ -284,7 +284,7 @@ static void agent_turn(struct agent *agent, int limit)
         polls[1 + i] = (struct pollfd){reads ? agent->output.streams[i].descriptor : -1, POLLIN, 0};
     polls[3] = (struct pollfd){agent->sampler ? node_sampler_descriptor(agent->sampler) : -1, POLLIN, 0};
     node_connections_watch(&agent->connections, polls + 4);
-    if (poll(polls, sizeof polls / sizeof *polls, limit) < 0)
+    if (poll(polls, ARRAY_SIZE(polls), limit) < 0)
         return;
     for (int i = 0; i < 2; i++)
         if (polls[1 + i].revents)

@@ -77,7 +77,7 @@ static void set_entries(struct growing *growing, char *const *entries)
 static bool is_shared(const char *entry)
 {
     static const char *const shared[] = {"PATH=", "LANG=", "LANGUAGE=", "LC_", "TZ=", "LD_LIBRARY_PATH="};
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(shared); i++)
         if (strncmp(entry, shared[i], strlen(shared[i])) == 0)
             return true;
     return false;

@@ -27,7 +27,7 @@ static void put_limits(struct buffer *buffer, const struct node_limits *limits)
 {
     const uint64_t numbers[] = {limits->memory, limits->memory_of_all, limits->processes, limits->quota,
                                 limits->weight, limits->memory_asked,  limits->file_bytes};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         buffer_put_u64(buffer, numbers[i]);
     buffer_put_text(buffer, limits->processors ? limits->processors : "");
 }
@@ -56,9 +56,9 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
                                  order->slots,       order->hosts, order->user};
     buffer_put(buffer, MAGIC, sizeof MAGIC - 1);
     buffer_put_text(buffer, order->platform);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         buffer_put_u64(buffer, numbers[i]);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         buffer_put_text(buffer, texts[i] ? texts[i] : "");
     put_limits(buffer, &order->limits);
     buffer_put_text(buffer, order->secret_directory ? order->secret_directory : "");
@@ -111,11 +111,11 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     char **const texts[] = {&read.directory, &read.host, &read.slots, &read.hosts, &read.user};
     const int version = agent_order_read_head(&reader, read.platform);
     bool good = version > 0;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         *numbers[i] = reader_u64(&reader);
     reader_text(&reader, read.attempt.run, sizeof read.attempt.run);
     reader_text(&reader, read.boot, sizeof read.boot);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && good; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(texts) && good; i++)
         good = (*texts[i] = reader_text_copy(&reader)) != NULL;
     if (good && version >= 3)
         good = take_limits(&reader, &read.limits);

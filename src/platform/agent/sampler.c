@@ -194,7 +194,7 @@ static void sample_gpus(struct node_sampler *sampler, uint64_t now)
                       {"power", reading->power},
                       {"temperature", reading->temperature}};
         meter_gpu(meter, reading, now);
-        for (size_t j = 0; j < sizeof values / sizeof *values && !reading->lost; j++) {
+        for (size_t j = 0; j < ARRAY_SIZE(values) && !reading->lost; j++) {
             snprintf(name, sizeof name, "gpu/%u/%s", meter->slot, values[j].name);
             sampler_put(sampler, name, values[j].value);
         }

@@ -25,7 +25,7 @@ bool run_checkpoint_name_is_good(const char *name)
     if (length == 0 || length >= RUN_CHECKPOINT_NAME_BYTES || name[0] == '.' || strchr(name, '/') ||
         !text_is_printable(name, false))
         return false;
-    for (size_t i = 0; i < sizeof unfinished / sizeof *unfinished; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(unfinished); i++) {
         size_t size = strlen(unfinished[i]);
         if (length > size && strcmp(name + length - size, unfinished[i]) == 0)
             return false;
@@ -37,7 +37,7 @@ bool run_checkpoint_name_is_good(const char *name)
 static int64_t checkpoints_step_of(const char *name)
 {
     static const char *const words[] = {"step", "checkpoint"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         for (const char *at = name; (at = strstr(at, words[i]));) {
             at += strlen(words[i]);
             const char *digit = *at && strchr("-_=", *at) ? at + 1 : at;
@@ -139,15 +139,10 @@ weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list,
     }
     checkpoints_follow(directory, CHECKPOINT_BEST, best);
     for (struct dirent *entry; used < RUN_CHECKPOINTS_MOST && (entry = readdir(listing));) {
-        if (used == room) {
-            room = room ? 2 * room : 16;
-            struct run_checkpoint *grown = realloc(found, room * sizeof *grown);
-            if (!grown) {
-                closedir(listing);
-                free(found);
-                return error_memory(error, room * sizeof *grown, "a list of checkpoints");
-            }
-            found = grown;
+        if (ARRAY_RESERVE(found, room, used + 1, "a list of checkpoints", error) != WEFT_OK) {
+            closedir(listing);
+            free(found);
+            return WEFT_ERROR_MEMORY;
         }
         if (!checkpoints_look_at(directory, entry->d_name, &found[used]))
             continue;

@@ -131,14 +131,9 @@ static weft_status output_scan_add(struct run_output_scan *scan, const struct ru
     const char *search = scan->query->search;
     if (!is_beyond(scan, line))
         return WEFT_OK;
-    if (scan->count == scan->room) {
-        size_t room = scan->room ? 2 * scan->room : 256;
-        struct run_output_line *grown = realloc(scan->lines, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "lines of a run");
-        scan->lines = grown;
-        scan->room = room;
-    }
+    weft_status status = ARRAY_RESERVE(scan->lines, scan->room, scan->count + 1, "lines of a run", error);
+    if (status != WEFT_OK)
+        return status;
     uint32_t length = (uint32_t)size;
     size_t begin = buffer_size(&scan->texts);
     uint8_t *place = buffer_reserve(&scan->texts, sizeof length + size + 1);

@@ -127,9 +127,9 @@ static weft_status record_parse(const cJSON *object, const char *where, struct r
         {"ended", &record->ended}, {"exit_code", &record->exit_code},
     };
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && status == WEFT_OK; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(texts) && status == WEFT_OK; i++)
         status = record_copy_text(object, texts[i].key, where, texts[i].to, texts[i].size, error);
-    for (size_t i = 0; i < sizeof integers / sizeof *integers && status == WEFT_OK; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(integers) && status == WEFT_OK; i++)
         status = json_get_integer(object, integers[i].key, where, -JSON_EXACT, JSON_EXACT, integers[i].to, error);
     const char *state = NULL;
     if (status == WEFT_OK)
@@ -195,16 +195,10 @@ weft_status run_records_list(const char *directory, char (**ids)[RUN_ID_BYTES], 
         if (stem < 6 || strcmp(entry->d_name + stem - 5, ".json") != 0 || stem - 5 >= RUN_ID_BYTES ||
             *entry->d_name == '.')
             continue;
-        if (length == room) {
-            size_t more = room ? 2 * room : 64;
-            void *grown = realloc(list, more * sizeof *list);
-            if (!grown) {
-                free(list);
-                closedir(entries);
-                return error_memory(error, more * sizeof *list, "the list of runs");
-            }
-            list = grown;
-            room = more;
+        if (ARRAY_RESERVE(list, room, length + 1, "the list of runs", error) != WEFT_OK) {
+            free(list);
+            closedir(entries);
+            return WEFT_ERROR_MEMORY;
         }
         snprintf(list[length++], sizeof *list, "%.*s", (int)(stem - 5), entry->d_name);
     }

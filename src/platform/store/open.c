@@ -99,7 +99,7 @@ static weft_status open_handle(struct database *database, enum database_access a
         return database_error(database, code, "cannot open", error);
     sqlite3_extended_result_codes(database->handle, 1);
     sqlite3_busy_timeout(database->handle, DATABASE_BUSY_MS);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
         sqlite3_db_config(database->handle, options[i].option, options[i].value, NULL);
     code = sqlite3_create_collation(database->handle, "natural_order", SQLITE_UTF8, NULL, store_open_compare_names);
     if (code != SQLITE_OK)
@@ -233,7 +233,7 @@ static void store_open_remove_files(const char *path)
 {
     static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
     char name[FILE_PATH_BYTES + 16];
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
         snprintf(name, sizeof name, "%s%s", path, endings[i]);
         unlink(name);
     }

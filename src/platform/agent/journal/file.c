@@ -58,15 +58,10 @@ static weft_status list_segments(const char *directory, struct journal_segment *
         uint64_t first = segment_first(entry->d_name);
         if (first == 0)
             continue;
-        if (used == room) {
-            room = room ? 2 * room : 16;
-            struct journal_segment *grown = realloc(list, room * sizeof *list);
-            if (!grown) {
-                free(list);
-                closedir(listing);
-                return error_memory(error, room * sizeof *list, "a journal's segments");
-            }
-            list = grown;
+        if (ARRAY_RESERVE(list, room, used + 1, "a journal's segments", error) != WEFT_OK) {
+            free(list);
+            closedir(listing);
+            return WEFT_ERROR_MEMORY;
         }
         list[used++] = (struct journal_segment){.first = first};
     }
@@ -148,16 +143,11 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
 /* Room for one segment more. */
 static weft_status journal_file_add_segment(struct journal_writer *writer, uint64_t first, struct error *error)
 {
-    if (writer->count == writer->room) {
-        size_t room = writer->room ? 2 * writer->room : 16;
-        struct journal_segment *grown = realloc(writer->segments, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "a journal's segments");
-        writer->segments = grown;
-        writer->room = room;
-    }
-    writer->segments[writer->count++] = (struct journal_segment){.first = first};
-    return WEFT_OK;
+    weft_status status =
+        ARRAY_RESERVE(writer->segments, writer->room, writer->count + 1, "a journal's segments", error);
+    if (status == WEFT_OK)
+        writer->segments[writer->count++] = (struct journal_segment){.first = first};
+    return status;
 }
 
 /* Make the next segment and write to it from now on. */

@@ -28,7 +28,7 @@ bool attempt_same(const struct attempt *left, const struct attempt *right)
 
 const char *journal_kind_name(uint32_t kind)
 {
-    return kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : kind_names[0];
+    return kind < ARRAY_SIZE(kind_names) ? kind_names[kind] : kind_names[0];
 }
 
 const char *journal_cause_name(uint32_t cause)

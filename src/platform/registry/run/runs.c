@@ -88,9 +88,9 @@ static weft_status run_runs_add_run(struct database *database, const struct run_
                   "name, state, cause, asked, slot_kind, detail, words) "
                   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
                   "lower(?18 || char(10) || ?15 || char(10) || ?16))");
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
         statement_bind_integer(insert, integers[i]);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         statement_bind_text(insert, texts[i]);
     weft_status status = statement_run(insert, error);
     if (status != WEFT_OK)
@@ -270,7 +270,7 @@ static weft_status run_runs_store(struct change *change)
     statement_bind_text(update, run_cause_name(run->cause));
     statement_bind_text(update, run_cause_name(run->asked));
     statement_bind_text(update, run->detail);
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
         statement_bind_integer(update, integers[i]);
     return statement_run(update, change->error);
 }
@@ -501,7 +501,7 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
         database, "UPDATE nodes SET ended = max(?, started), how = ?, code = ?, signal = ?, detail = ? "
                   "WHERE run = ? AND epoch = ? AND node = ? AND ended = 0");
     const int64_t integers[] = {now, ended->how, ended->code, ended->signal};
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
         statement_bind_integer(update, integers[i]);
     statement_bind_text(update, registry_detail(ended->detail, "", detail));
     statement_bind_integer(update, run);

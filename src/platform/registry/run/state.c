@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/registry/run/state.h"
 
+#include "base/array.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -87,7 +89,7 @@ static const struct {
 
 bool run_state_next(enum run_state from, enum run_cause cause, enum run_state *to)
 {
-    for (size_t i = 0; i < sizeof transitions / sizeof *transitions; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(transitions); i++)
         if (transitions[i].cause == cause && transitions[i].from >> from & 1) {
             *to = transitions[i].to;
             return true;
