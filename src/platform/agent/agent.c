@@ -32,8 +32,8 @@
 #define LOOK_SECONDS    4.0 /* between two looks at the orders; normally the server wakes the agent */
 #define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may keep a pipe open */
 #define KILL_SECONDS    5.0
-#define SAMPLER_SECONDS 1.0 /* for the last look at what the node has used */
-#define SAMPLE_MOST     4.0 /* seconds between two samples of what the node uses; less where heartbeats are faster */
+#define SAMPLER_SECONDS 1.0 /* for the last sample of what the node uses */
+#define SAMPLE_MOST     4.0 /* seconds between two samples of what the node uses; less if heartbeats are faster */
 
 struct agent {
     const char *directory;
@@ -42,25 +42,25 @@ struct agent {
     struct texts secrets; /* "VARIABLE=VALUE" */
     struct node_place place;
     struct cgroup cgroup;
-    struct cgroup_events limited; /* what was told of limits that were reached */
-    char limit[ERROR_TEXT_BYTES]; /* the last of it */
+    struct cgroup_events limited; /* limits reported so far */
+    char limit[ERROR_TEXT_BYTES]; /* the last such report */
     int lock, signals;
     struct journal_writer journal;
     struct node_output output;
     struct node_connections connections;
-    struct node_sampler *sampler; /* NULL: it could not be had */
-    bool begun;                   /* the journal says that the command runs, or that there is none to be run */
-    pid_t command;                /* 0: none is run, or it has been reaped */
-    bool ended;                   /* there is nothing to wait for any more */
+    struct node_sampler *sampler; /* NULL: it could not be started */
+    bool begun;                   /* the journal has JOURNAL_STARTED, or there is no command */
+    pid_t command;                /* 0: no command, or it was reaped */
+    bool ended;                   /* nothing more to wait for */
     int status;                   /* the command's wait status */
-    bool more;                    /* the journal has got something since the last nudge */
+    bool more;                    /* the journal has grown since the last nudge */
 
     uint64_t look_at, beat_at;
     uint64_t limit_at, lease_at; /* 0: never */
 
     struct node_stop obeyed; /* the last stop that was read */
     enum journal_cause cause;
-    uint64_t kill_at; /* 0: nobody wants the end yet */
+    uint64_t kill_at; /* 0: no end is ordered */
     bool killed;
     char why[ERROR_TEXT_BYTES];
 };
@@ -94,8 +94,8 @@ static uint64_t after(uint64_t milliseconds)
 /* ---- the end ---- */
 
 /*
- * Somebody wants the end: the signal now, and SIGKILL after `grace` milliseconds. The first cause stays; a later wish
- * can only shorten the time that is left, but being fenced overrides.
+ * End the command: the signal now, and SIGKILL after `grace` milliseconds. The first cause stays, except that being
+ * fenced overrides it. A later call can only shorten the remaining time.
  */
 static void want_end(struct agent *agent, enum journal_cause cause, int number, uint64_t grace, const char *why)
 {
@@ -109,9 +109,9 @@ static void want_end(struct agent *agent, enum journal_cause cause, int number, 
     if (agent->command > 0) {
         kill(-agent->command, number);
         if (number != SIGKILL)
-            kill(-agent->command, SIGCONT); /* a stopped one could not hear it */
+            kill(-agent->command, SIGCONT); /* a stopped process does not handle signals */
     } else {
-        /* What was to be run never was: it has not ended well, and has to be run again. */
+        /* The command never ran, so it has not succeeded and must run again. */
         if (!agent->begun && agent->order.command.count > 0)
             agent->status = W_EXITCODE(EX_TEMPFAIL, 0);
         agent->ended = true;
@@ -162,7 +162,7 @@ static void look_for_fence(struct agent *agent)
     want_end(agent, JOURNAL_FENCED, SIGKILL, 0, why);
 }
 
-/* The run's output says once that a limit was reached, however often it is. */
+/* Report each limit once in the run's output, however often it is reached. */
 static void look_at_limits(struct agent *agent)
 {
     const struct cgroup_events before = agent->limited;
@@ -170,7 +170,7 @@ static void look_at_limits(struct agent *agent)
     if (!node_limits_tell(&agent->order, &agent->cgroup, &agent->limited, message, sizeof message))
         return;
     const bool memory = agent->limited.memory_kills > before.memory_kills;
-    if (memory || !before.memory_kills) /* a process that was killed says more than one that was not started */
+    if (memory || !before.memory_kills) /* a killed process explains more than a failed fork() */
         snprintf(agent->limit, sizeof agent->limit, "%s", message);
     if ((!before.memory_kills && memory) || (!before.forks_denied && agent->limited.forks_denied))
         agent_note(agent, message);
@@ -234,7 +234,7 @@ static void agent_reap(struct agent *agent)
     }
 }
 
-/* What tells agents to end is the system when it shuts down, or the run, where both are one user's. */
+/* SIGTERM comes from the system at shutdown, or from the run if both have the same user. */
 static void agent_hear_end(struct agent *agent, const struct signalfd_siginfo *came)
 {
     char why[256];
@@ -259,7 +259,7 @@ static void agent_hear_signals(struct agent *agent)
     agent_reap(agent);
 }
 
-/* When something is to be done although nothing happens, in milliseconds from now. */
+/* Milliseconds until the next timer. */
 static int until_next(const struct agent *agent)
 {
     const uint64_t times[] = {agent->look_at,
@@ -333,7 +333,7 @@ static weft_status start_command(struct agent *agent, struct error *error)
     return status;
 }
 
-/* Runs go on without. */
+/* Without a sampler the run continues. */
 static void start_sampler(struct agent *agent)
 {
     const double beats = (double)agent->order.heartbeat * 1e-3;
@@ -355,7 +355,7 @@ static void agent_begin(struct agent *agent)
     start_sampler(agent);
     node_kills_note(agent->directory);
     if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
-        /* A command that cannot be run is its author's affair, as for a shell; all else is the host's. */
+        /* A command that cannot be executed is the run's fault, as in a shell; anything else is the host's. */
         agent->cause = error.status == WEFT_ERROR_DATA ? JOURNAL_BY_ITSELF : JOURNAL_NOT_STARTED;
         agent->status = W_EXITCODE(NODE_NOT_RUN, 0);
         snprintf(agent->why, sizeof agent->why, "%s", error.text);
@@ -369,7 +369,7 @@ static void agent_begin(struct agent *agent)
     agent->lease_at = agent->order.lease ? after(agent->order.lease) : 0;
 }
 
-/* Take what is still in the pipes. */
+/* Read what is left in the pipes. */
 static void agent_drain(struct agent *agent)
 {
     uint64_t end = clock_after(DRAIN_SECONDS);
@@ -377,7 +377,7 @@ static void agent_drain(struct agent *agent)
         agent_turn(agent, 20);
 }
 
-/* A program that fails after it has reached a limit has failed because of it. */
+/* If a program fails after it reached a limit, the limit is the reason. */
 static void blame_limits(struct agent *agent)
 {
     const bool failed =
@@ -405,7 +405,7 @@ static void agent_finish(struct agent *agent)
     exited.exited.cause = agent->cause;
     exited.exited.killed = agent->killed;
     struct error error = {0};
-    /* The last word must not be lost: a full disk is waited for. */
+    /* The last record must not be lost: on a full disk, wait. */
     while (journal_append(&agent->journal, &exited, &error) != WEFT_OK && error.status == WEFT_ERROR_SYSTEM &&
            access(agent->directory, F_OK) == 0) {
         fprintf(stderr, "weft agent: %s\n", error.text);
@@ -414,7 +414,7 @@ static void agent_finish(struct agent *agent)
     }
     journal_sync(&agent->journal, NULL);
     cgroup_remove(&agent->cgroup);
-    node_lock_write(agent->lock, "ended\n"); /* last: who finds something else cleans up */
+    node_lock_write(agent->lock, "ended\n"); /* last: a reader that finds no end cleans up */
     node_connections_nudge(&agent->connections);
     node_connections_close(&agent->connections);
 }
@@ -448,8 +448,8 @@ static weft_status find_root(struct agent *agent, struct error *error)
     return WEFT_OK;
 }
 
-/* Have the values of the run's secrets, for its processes and for what is kept out of its output. One that cannot be
- * had is reported, and its variable is not set: it may have been removed since the run was submitted. */
+/* Load the run's secrets, for its processes and for redacting its output. A secret that cannot be read, for example
+ * because it was removed after the submission, is reported and its variable is not set. */
 static weft_status take_secrets(struct agent *agent, struct error *error)
 {
     const struct texts *wanted = &agent->order.secrets;
@@ -487,7 +487,7 @@ static void wipe_secrets(struct texts *secrets)
     texts_free(secrets);
 }
 
-/* Everything up to the command: the lock first, so that what follows happens once. */
+/* Everything up to the command. The lock comes first, so that the rest happens once. */
 static weft_status agent_prepare(struct agent *agent, bool *ours, struct error *error)
 {
     char path[FILE_PATH_BYTES], number[24];
@@ -515,7 +515,7 @@ static weft_status agent_prepare(struct agent *agent, bool *ours, struct error *
     if (status != WEFT_OK)
         return status;
     snprintf(number, sizeof number, "%d\n", (int)getpid());
-    node_lock_write(agent->lock, number); /* from here on the node counts as begun */
+    node_lock_write(agent->lock, number); /* from here on the node has begun */
     return WEFT_OK;
 }
 
@@ -523,8 +523,8 @@ int node_agent_main(const char *directory)
 {
     struct error error = {0};
     bool ours = false;
-    /* Nobody's child, so that nobody has to wait for its end, and no leader of a session, so that no terminal becomes
-     * its own. */
+    /* Adopted by init, so that no parent must wait for it, and not a session leader, so that it cannot acquire a
+     * terminal. */
     const pid_t process = fork();
     if (process != 0)
         return process < 0;

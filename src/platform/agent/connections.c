@@ -74,7 +74,7 @@ static void connections_admit(struct node_connections *connections)
     close(made);
 }
 
-/* Say something; who does not read is dropped. */
+/* Send a frame; a peer that does not read is dropped. */
 static void connections_say(struct node_connection *connection, enum node_frame kind, const struct buffer *payload)
 {
     struct buffer frames = {0};
@@ -129,7 +129,7 @@ static void connections_obey(struct node_connections *connections, struct node_c
 {
     struct reader reader = {frame->payload, frame->size, false};
     if (connection->guest && frame->kind != NODE_EXEC && frame->kind != NODE_SIGNAL)
-        return; /* a watch would keep a lease alive */
+        return; /* a watch would renew the lease */
     if (frame->kind == NODE_WATCH) {
         connection->watches = true;
         connections->woken = true;
@@ -144,7 +144,7 @@ static void connections_obey(struct node_connections *connections, struct node_c
     }
 }
 
-/* Descriptors that came with some bytes: three belong to a command, any others are not kept. */
+/* Take descriptors received with a message: three belong to a command, others are closed. */
 static void take_descriptors(struct node_connection *connection, struct msghdr *message)
 {
     int count = 0;

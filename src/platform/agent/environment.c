@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An environment that grows; `lacking` once memory ran out. */
+/* An environment that grows; `lacking`: memory ran out. */
 struct growing {
     struct texts *texts;
     bool lacking;
@@ -23,14 +23,14 @@ static char **agent_environment_find(const struct growing *growing, const char *
     return NULL;
 }
 
-/* What a variable is so far, or NULL. */
+/* The current value of a variable, or NULL. */
 static const char *agent_environment_variable(const struct growing *growing, const char *name)
 {
     char **entry = agent_environment_find(growing, name, strlen(name));
     return entry ? *entry + strlen(name) + 1 : NULL;
 }
 
-/* NAME=VALUE, in place of an entry of that name. */
+/* Set NAME=VALUE, replacing an entry of that name. */
 static void set_entry(struct growing *growing, const char *entry)
 {
     char **before = agent_environment_find(growing, entry, (size_t)(strchr(entry, '=') - entry));
@@ -73,7 +73,7 @@ static void set_entries(struct growing *growing, char *const *entries)
 
 /* ---- what it begins with ---- */
 
-/* Whether another account's processes may know an entry of the agent's own environment. */
+/* Whether an entry of the agent's environment may be passed to another account. */
 static bool is_shared(const char *entry)
 {
     static const char *const shared[] = {"PATH=", "LANG=", "LANGUAGE=", "LC_", "TZ=", "LD_LIBRARY_PATH="};
@@ -83,7 +83,7 @@ static bool is_shared(const char *entry)
     return false;
 }
 
-/* What the agent has; for another account less: who started the server has secrets in theirs. */
+/* Start from the agent's environment. Another account gets little of it: it may hold secrets of the server's user. */
 static void take_own(struct growing *growing, const struct passwd *user)
 {
     for (char **entry = environ; entry && *entry; entry++)
@@ -99,7 +99,7 @@ static void take_own(struct growing *growing, const struct passwd *user)
 
 /* ---- where programs are ---- */
 
-/* Whether `directories`, as PATH has them, are `directory` too. */
+/* Whether the list `directories` (as PATH) contains `directory`. */
 static bool is_among(const char *directories, const char *directory)
 {
     const size_t length = strlen(directory);
@@ -109,7 +109,7 @@ static bool is_among(const char *directories, const char *directory)
     return false;
 }
 
-/* Let `weft` be found where nobody has installed it: the directory of this executable comes last in PATH. */
+/* Append the directory of this executable to PATH, so that `weft` is found even if it is not installed. */
 static void add_own_directory(struct growing *growing, struct node_environment *environment)
 {
     char own[PATH_MAX], standard[256] = "", *path;
@@ -119,7 +119,7 @@ static void add_own_directory(struct growing *growing, struct node_environment *
         return;
     own[length] = '\0';
     *strrchr(own, '/') = '\0';
-    if (!before) { /* what is searched then */
+    if (!before) { /* the default search path */
         confstr(_CS_PATH, standard, sizeof standard);
         before = standard;
     }
@@ -181,7 +181,7 @@ weft_status node_environment_make(const struct node_place *place, char *const *m
 
 void node_environment_enter(const struct node_environment *environment)
 {
-    /* A directory that this user may not enter would only make every mistyped name a want of permission. */
+    /* With a directory that this user may not enter in PATH, every mistyped command would fail with EACCES. */
     if (environment->own && access(environment->own, X_OK) != 0)
         environment->entries.items[environment->path] = environment->without;
     environ = environment->entries.items;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock that an agent holds, and what is done when it has died. */
+/* The agent's lock, and cleaning up after a dead agent. */
 #include "platform/agent/internal/life.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -22,10 +22,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OLDER_SECONDS 5.0 /* for an older attempt's agent to end what it has, before it is killed itself */
+#define OLDER_SECONDS 5.0 /* for the agent of an older attempt to end its node, before it is killed */
 #define KILL_SECONDS  5.0
 
-/* The process number in a lock; 0 if it is empty. */
+/* The process id in a lock; 0 if it is empty. */
 static int64_t life_read_number(int lock)
 {
     char text[24] = "";
@@ -45,7 +45,7 @@ static weft_status read_life(const char *directory, enum node_life *life, int64_
         return errno == ENOENT || errno == ENOTDIR ? WEFT_OK : error_system(error, "cannot open '%s'", path);
     }
     *life = NODE_LIVES;
-    if (flock(lock, LOCK_SH | LOCK_NB) == 0) { /* shared: who looks does not keep others from looking */
+    if (flock(lock, LOCK_SH | LOCK_NB) == 0) { /* shared: several may look at a time */
         char ended[8] = "";
         ssize_t n = pread(lock, ended, sizeof ended - 1, 0);
         *life = n <= 0 ? NODE_NOT_BEGUN : strncmp(ended, "ended", 5) == 0 ? NODE_HAS_ENDED : NODE_IS_DEAD;
@@ -75,7 +75,7 @@ weft_status node_lock_take(const char *directory, int *lock, bool *taken, bool *
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
         return error_system(error, "cannot create '%s'", path);
-    /* Those who only look hold it for some microseconds. */
+    /* read_life() holds it for some microseconds. */
     for (int attempt = 0; attempt < 200 && !*taken; attempt++) {
         *taken = flock(file, LOCK_EX | LOCK_NB) == 0;
         if (!*taken && life_read_number(file) > 0 && attempt > 20)
@@ -96,7 +96,7 @@ void node_lock_write(int lock, const char *text)
 {
     const size_t length = strlen(text);
     (void)!pwrite(lock, text, length,
-                  0); /* first: one that is killed in between must not look as if it had not begun */
+                  0); /* first write, then truncate: if killed in between, it must not look as if it had not begun */
     (void)!ftruncate(lock, (off_t)length);
 }
 
@@ -106,7 +106,7 @@ void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *
              (uint32_t)hash_text(directory, 0));
 }
 
-/* Kill what a node has left. */
+/* Kill what is left of a node. */
 static void kill_rest(const char *directory)
 {
     struct node_order order;
@@ -120,8 +120,8 @@ static void kill_rest(const char *directory)
     node_order_free(&order);
 }
 
-/* End the journal, if it has no end: with JOURNAL_LOST, or, with the order of a run that has killed its agent, with the
- * end of its command. */
+/* Append the end to a journal that has none: JOURNAL_LOST, or, if `order` is given because the run has killed its
+ * agent, JOURNAL_EXITED. */
 static weft_status life_write_end(const char *directory, const struct node_order *order, const char *message,
                                   struct error *error)
 {
@@ -137,7 +137,7 @@ static weft_status life_write_end(const char *directory, const struct node_order
                 snprintf(killed, sizeof killed,
                          "the run's agent on host %.100s was killed, by the run itself or its user", order->host);
             end = (struct journal_record){.kind = JOURNAL_EXITED, .text = killed};
-            if (journal.time) /* nobody may have looked for long; the run has not used its slots meanwhile */
+            if (journal.time) /* the agent may have died long ago; the run has not used its slots since */
                 end.time = journal.time + order->heartbeat * 1000;
             end.size = (uint32_t)length;
             end.exited.signal = SIGKILL;
@@ -152,7 +152,7 @@ static weft_status life_write_end(const char *directory, const struct node_order
     return status;
 }
 
-/* Whether the agent of this order, which is dead, was killed by its run or by the run's user. */
+/* Whether the dead agent of this order was killed by its run or the run's user. */
 static bool run_has_killed(const char *directory, const struct node_order *order)
 {
     const struct node_place place = {.order = order, .directory = directory};
@@ -161,7 +161,7 @@ static bool run_has_killed(const char *directory, const struct node_order *order
     if (node_process_user(&place) != geteuid())
         return false;
     if (file_join(path, directory, "kills", NULL) != WEFT_OK || file_read_small(AT_FDCWD, path, text, sizeof text) <= 0)
-        return false; /* nothing of the run had begun */
+        return false; /* the run had not started */
     char *end;
     before.count = strtoull(text, &end, 10);
     snprintf(before.file, sizeof before.file, "%s", *end == ' ' ? end + 1 : "");
@@ -179,7 +179,7 @@ void node_kills_note(const char *directory)
         file_join(path, directory, "kills", NULL) == WEFT_OK ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (file < 0)
         return;
-    dprintf(file, "%" PRIu64 " %s", kills.count, kills.file); /* not synced: it is of no use after a crash */
+    dprintf(file, "%" PRIu64 " %s", kills.count, kills.file); /* not synced: useless after a crash */
     close(file);
 }
 
@@ -236,7 +236,7 @@ weft_status node_agent_gone(const char *directory, bool kill_it, bool *gone, str
     if (status != WEFT_OK || !taken)
         return status;
     kill_rest(directory);
-    if (kill_it) { /* whether its journal takes it or not */
+    if (kill_it) { /* also if that failed */
         (void)life_write_end(directory, NULL, "it was killed, as nothing could be heard of it", NULL);
         node_lock_write(lock, "ended\n");
     }
@@ -247,7 +247,7 @@ weft_status node_agent_gone(const char *directory, bool kill_it, bool *gone, str
 
 /* ---- older attempts ---- */
 
-/* See that the node in `directory`, of an older attempt, has ended. */
+/* End the node in `directory`, of an older attempt. */
 static void end_older_node(const char *directory)
 {
     uint64_t end = clock_after(OLDER_SECONDS);
@@ -257,7 +257,7 @@ static void end_older_node(const char *directory)
     while ((life = node_agent_life(directory, &process)) == NODE_LIVES && clock_now() < end)
         poll(NULL, 0, 5);
     if (life == NODE_LIVES && process > 1) {
-        kill((pid_t)process, SIGKILL); /* stopped, or stuck: it has had its time */
+        kill((pid_t)process, SIGKILL); /* it is stopped or stuck */
         end = clock_after(OLDER_SECONDS);
         while ((life = node_agent_life(directory, NULL)) == NODE_LIVES && clock_now() < end)
             poll(NULL, 0, 5);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define OOM_FILE  "/proc/self/oom_score_adj"
-#define OOM_ABOVE 500 /* a node's processes over its agent's */
+#define OOM_ABOVE 500 /* added to the agent's score for a node's processes */
 #define OOM_MOST  1000
 
 static void make_group(const struct node_order *order, const char *directory, const struct cgroup_limits *limits,
@@ -48,7 +48,7 @@ void node_limits_find(const struct node_order *order, const char *directory, str
 
 /* ---- in a child ---- */
 
-/* Another program may have raised it already; it can only be raised further. */
+/* Without privileges the score can only be raised, and another program may have raised it already. */
 static void raise_oom_score(void)
 {
     char text[16] = "";
@@ -91,9 +91,9 @@ static void set_limit(int resource, uint64_t value)
     setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
-/* A program that writes a larger file gets SIGXFSZ, or EFBIG where that is ignored. Only the soft limit: shared memory
- * counts as a file, and ranks may have more of that (core/transport/heap/heap.c) than their run may have on disk. Programs that
- * raise it are still measured. */
+/* A program that writes a larger file gets SIGXFSZ, or EFBIG if it ignores that. Only the soft limit is set: shared
+ * memory counts as a file, and ranks may use more of it (core/transport/heap/heap.c) than their run may use on disk.
+ * Disk use of programs that raise the limit is still measured. */
 static void limit_files(uint64_t value)
 {
     struct rlimit limit;
@@ -134,7 +134,7 @@ static void tell_memory(const struct node_order *order, const struct cgroup_even
     text_bytes(limits->memory_of_all, all, sizeof all);
     if (events->memory_peak)
         snprintf(most, sizeof most, " (peak %s)", peak);
-    /* Not its own limit, but that of all runs: they share what the machine has. */
+    /* Not the node's own limit but that of all runs, which share the host's memory. */
     if (events->memory_peak && events->memory_peak < limits->memory - limits->memory / 8)
         snprintf(message, size,
                  "all runs together used more than the %s of memory that host %s has for them, and processes of run %s "

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #define WAITING_MOST 64
-#define SEND_SECONDS 5 /* an agent that does not listen for so long is not waited for */
+#define SEND_SECONDS 5 /* how long to wait for an agent that does not accept */
 
 /*
- * A socket of the directory, and its address. The address has room for 107 letters only, so the directory is named by its
- * descriptor, which stays open in `*place`.
+ * Make a socket and its address in the directory. An address has room for 107 bytes only, so it names the directory by
+ * a descriptor, which stays open in `*place`.
  */
 static weft_status make_socket(const char *directory, int *place, int *descriptor, struct sockaddr_un *address,
                                struct error *error)
@@ -93,7 +93,7 @@ static weft_status send_all(int descriptor, const struct buffer *frames, struct 
     return WEFT_OK;
 }
 
-/* Connect, and say one thing. */
+/* Connect and send one frame. */
 static weft_status link_say(const char *directory, enum node_frame kind, int *descriptor, struct error *error)
 {
     struct buffer frames = {0};
@@ -209,7 +209,7 @@ static weft_status hear_frame(struct node_exec *exec, const struct frame *frame,
         exec->ended = true;
     } else if (frame->kind == NODE_REFUSED) {
         reader_text(&reader, message, sizeof message);
-        exec->code = reader.left > 0 ? (int)reader_u32(&reader) : 0; /* older agents say nothing of it */
+        exec->code = reader.left > 0 ? (int)reader_u32(&reader) : 0; /* older agents do not send it */
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s", message);
     }
     return WEFT_OK;

@@ -67,7 +67,7 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
     texts_put(buffer, &order->command);
 }
 
-/* Whether the values are ones that an agent can work with. */
+/* Whether the values are valid. */
 static bool is_sound(const struct node_order *order)
 {
     if (!attempt_is_valid(&order->attempt) || order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST ||
@@ -86,7 +86,7 @@ static bool is_sound(const struct node_order *order)
     return true;
 }
 
-/* What comes before all else: the version, 0 if this is no order, and whose it is. */
+/* Read the beginning of an order: the version (0: not an order) and the platform. */
 static int agent_order_read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
 {
     static const char *const magics[] = {MAGIC_1, MAGIC_2, MAGIC_3, MAGIC};
@@ -227,8 +227,8 @@ weft_status node_stop_reserve(const char *directory, struct error *error)
     return status == WEFT_OK ? file_write(path, blanks, sizeof blanks, error) : status;
 }
 
-/* Write the order over the spare file, and give that the name of the order: neither takes space. An order that is there
- * already becomes the spare file. */
+/* Overwrite the spare file with the order and exchange the names; neither needs disk space. A previous order becomes
+ * the spare file. */
 static bool use_spare(const char *path, const char *directory, const char *text, size_t size)
 {
     char spare[FILE_PATH_BYTES];
@@ -245,7 +245,7 @@ static bool use_spare(const char *path, const char *directory, const char *text,
 weft_status node_stop_save(const struct node_stop *stop, const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES], text[STOP_BYTES + 1];
-    /* As long as the spare file, whose length then need not be changed. */
+    /* As long as the spare file, so that its length need not change. */
     snprintf(text, sizeof text, "%d %" PRIu64, stop->signal, stop->grace);
     const size_t length = strlen(text);
     memset(text + length, '\n', STOP_BYTES - length);

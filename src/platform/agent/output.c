@@ -17,8 +17,9 @@
 #define LINE_MOST       ((size_t)64 << 10)
 #define WAIT_SECONDS    0.5
 #define METRICS_SECONDS 0.5
-#define METRICS_TURN    ((uint64_t)1 << 20) /* bytes of the file of metrics in a turn; also a hole worth skipping */
-#define METRICS_LAST    10.0                /* seconds for what is left of it in the end */
+#define METRICS_TURN                                                                                                   \
+    ((uint64_t)1 << 20)   /* bytes of the file of metrics per call; also the size of a hole worth skipping */
+#define METRICS_LAST 10.0 /* seconds to read the rest of it at the end */
 
 static_assert(METRIC_NO_RANK == JOURNAL_NO_RANK, "a line without a rank is a record without one");
 
@@ -375,7 +376,7 @@ void node_output_close(struct node_output *output)
         buffer_free(&output->streams[i].line);
         buffer_free(&output->streams[i].raw);
     }
-    /* All of it is in the journal, where it is redacted. */
+    /* Its contents are in the journal, redacted. */
     if (output->metrics >= 0 && output->redactor.count && !output->metrics_more)
         (void)!ftruncate(output->metrics, 0);
     if (output->metrics >= 0)

@@ -25,11 +25,11 @@
 
 /* ---- starting ---- */
 
-/* What a child needs to know, made before there is one: after fork() it has one thread of this process's, and a lock
- * that another one held (of the allocator, of the user database) is never given back in it. */
+/* What the child needs, prepared before fork(): the child has only the forking thread, so a lock that another thread
+ * held (of the allocator or the user database) is never released in it. */
 struct process_beginning {
     const struct passwd *user; /* NULL: this process's own */
-    gid_t *groups;             /* all of that user */
+    gid_t *groups;             /* all groups of that user */
     int group_count;
     struct node_environment environment;
 };
@@ -52,7 +52,7 @@ static weft_status find_groups(struct process_beginning *beginning, struct error
         if (getgrouplist(user->pw_name, user->pw_gid, grown, &count) >= 0)
             break;
     }
-    const long most = sysconf(_SC_NGROUPS_MAX); /* who has more has fewer rights, not others */
+    const long most = sysconf(_SC_NGROUPS_MAX); /* beyond that, extra groups are dropped */
     beginning->group_count = most > 0 && count > most ? (int)most : count;
     return WEFT_OK;
 }
@@ -74,7 +74,7 @@ static weft_status make_beginning(const struct node_place *place, char *const *m
     return status;
 }
 
-/* Send errno and what failed ('f'older, 'l'imits, 'p'rogram, 'u'ser) to the parent, and end. */
+/* Send errno and what failed ('f': the directory, 'l'imits, 'p'rogram, 'u'ser) to the parent, and exit. */
 static void agent_process_give_up(int report, char what)
 {
     char message[1 + sizeof(int)] = {what};
@@ -84,7 +84,7 @@ static void agent_process_give_up(int report, char what)
     _exit(127);
 }
 
-/* Another user for good: none of the three numbers, no group and no descriptor leads back. */
+/* Become another user permanently: real, effective and saved ids, groups and descriptors. */
 static void become_user(const struct process_beginning *beginning, int report, pid_t parent)
 {
     const struct passwd *user = beginning->user;
@@ -98,7 +98,7 @@ static void become_user(const struct process_beginning *beginning, int report, p
         errno = EPERM;
         agent_process_give_up(report, 'u');
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* which another user takes away */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* changing the user clears it */
     if (getppid() != parent)
         _exit(127);
 }
@@ -135,7 +135,7 @@ static weft_status agent_process_hear_report(const struct node_place *place, con
         return WEFT_OK;
     memcpy(&code, message + 1, sizeof code);
     const char *host = place->order->host;
-    if (message[0] == 'f') /* what an account has made of its own directory is its affair, and no fault of the host */
+    if (message[0] == 'f') /* the run's fault, not the host's */
         return error_set(error, *place->order->user ? WEFT_ERROR_DATA : WEFT_ERROR_ARGUMENT,
                          "cannot enter the directory '%s' on host %s: %s", place->order->directory, host,
                          strerror(code));
@@ -186,7 +186,7 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
     if (child < 0) {
         status = error_system(error, "cannot start a process");
     } else {
-        if (!terminal) /* a leader of a group cannot begin a session any more */
+        if (!terminal) /* a group leader cannot call setsid() */
             setpgid(child, child);
         status = agent_process_hear_report(place, command[0], report[0], error);
         *process = child;
@@ -198,7 +198,7 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
 
 /* ---- finding ---- */
 
-/* Whether the environment that `process` began with has this entry. */
+/* Whether the initial environment of `process` has this entry. */
 static bool has_entry(const char *process, const char *wanted)
 {
     char path[64], *text;
@@ -228,7 +228,7 @@ int node_process_sweep(const char *directory)
     char wanted[FILE_PATH_BYTES + sizeof DIRECTORY_VARIABLE];
     int killed = 0, now;
     snprintf(wanted, sizeof wanted, DIRECTORY_VARIABLE "%s", directory);
-    for (int pass = 0; pass < 10; pass++) { /* a process that forks meanwhile is met in the next pass */
+    for (int pass = 0; pass < 10; pass++) { /* processes forked meanwhile are found in the next pass */
         DIR *listing = opendir("/proc");
         now = 0;
         for (struct dirent *entry; listing && (entry = readdir(listing));) {

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAILED        255  /* as ssh */
-#define BEGIN_SECONDS 30.0 /* for the agent of the other node to begin; the engine starts one again and again */
+#define FAILED        255  /* as in ssh */
+#define BEGIN_SECONDS 30.0 /* for the other node's agent to begin */
 #define LOOK_MS       10
 
-/* The number of the node on `host` in "a:8,b:8", which names the hosts of the nodes in their order; -1: none. */
+/* The index of `host` in "a:8,b:8", the hosts of the nodes in order; -1: none. */
 static int reach_find_host(const char *hosts, const char *host)
 {
     size_t length = strlen(host);
@@ -30,8 +30,8 @@ static int reach_find_host(const char *hosts, const char *host)
 }
 
 /*
- * The directory of the node on `host`, beside `directory`. The hosts are in the order there, or in the environment where this
- * process is another user's, who cannot read orders.
+ * The directory of the node on `host`, beside `directory`. The hosts are in the order there; another user cannot read
+ * that and has them in the environment.
  */
 static weft_status reach_find_node(const char *directory, const char *host, char found[FILE_PATH_BYTES],
                                    struct error *error)
@@ -68,7 +68,7 @@ static char *reach_join(char *const *words)
     return line;
 }
 
-/* Whether the agent of a node is still to come, or has its lock and does not listen yet. (To another user all are.) */
+/* Whether the agent of a node may still start listening. Always true for another user, who cannot read the lock. */
 static bool is_to_begin(const char *directory)
 {
     int64_t process;
@@ -77,8 +77,8 @@ static bool is_to_begin(const char *directory)
 }
 
 /*
- * All nodes of an attempt are started at once, so the other one's agent may not be there yet. Whether it has begun is
- * looked at first: one that begins in between is found by the next look.
+ * All nodes of an attempt start together, so the other agent may not listen yet. Check its state before connecting: an
+ * agent that begins in between is found by the next try.
  */
 static weft_status reach_begin(const char *directory, const struct node_exec_order *order, struct node_exec *exec,
                                struct error *error)
@@ -106,7 +106,7 @@ int node_reach_main(const char *directory, const char *host, char *const *words)
     if (status == WEFT_OK)
         status = reach_find_node(directory, host, found, &error);
     if (status == WEFT_OK) {
-        error_clear(&error); /* of an order that could not be read */
+        error_clear(&error); /* the order could not be read */
         status = reach_begin(found, &order, &exec, &error);
     }
     while (status == WEFT_OK && !exec.ended)

@@ -36,7 +36,7 @@ void redactor_free(struct redactor *redactor)
     *redactor = (struct redactor){0};
 }
 
-/* The secret that begins at `text`, or NULL. `*may`: one would, if what follows is right. */
+/* The secret that begins at `text`, or NULL. `*may`: the text ends within one. */
 static const struct redacted *redactor_find(const struct redactor *redactor, const char *text, size_t size, bool *may)
 {
     *may = false;
@@ -59,7 +59,7 @@ size_t redactor_take(const struct redactor *redactor, const void *bytes, size_t 
         const struct redacted *secret = redactor_find(redactor, text + at, size - at, &may);
         if (may && !last)
             break;
-        if (may) /* the longest one is cut off here: a shorter one may be whole */
+        if (may) /* the longest one is truncated here, but a shorter one may be complete */
             for (size_t i = 0; i < redactor->count && !secret; i++)
                 if (redactor->secrets[i].size <= size - at &&
                     memcmp(text + at, redactor->secrets[i].value, redactor->secrets[i].size) == 0)

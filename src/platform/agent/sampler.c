@@ -31,7 +31,7 @@
 struct gpu_meter {
     uint32_t slot;
     struct energy energy;
-    double counted; /* joules of its counter when it was read last; NaN: not read */
+    double counted; /* last reading of its counter in joules; NaN: none */
     uint64_t at;
 };
 
@@ -46,11 +46,11 @@ struct node_sampler {
     struct buffer queue; /* records, as journal_put() writes them */
     bool stopping, abandoned, ended;
 
-    /* The thread's own: */
+    /* Used by the thread alone: */
     struct machine_metrics *machine;
-    struct gpu_metrics *gpus; /* NULL: the slots are no GPUs */
+    struct gpu_metrics *gpus; /* NULL: the slots are not GPUs */
     struct cpu_power *power;
-    struct events_directory *events; /* NULL: another node looks */
+    struct events_directory *events; /* NULL: another node reads them */
     struct measured_values power_values;
     struct gpu_meter meters[GPUS_MOST];
     uint32_t meter_count;
@@ -58,9 +58,9 @@ struct node_sampler {
     double machine_seconds, node_seconds; /* when they were read last */
     struct metric_text line, scalars;
     int64_t scalar_step, scalar_time;
-    char told[2][256]; /* troubles that were noted: of GPUs, of event files */
+    char told[2][256]; /* last notes about GPUs and event files */
     bool has_gpus;
-    bool has_owner; /* event files are another user's: */
+    bool has_owner; /* event files belong to another user: */
     struct run_owner owner;
 };
 
@@ -69,13 +69,13 @@ struct node_sampler {
 static void sampler_ring(const struct node_sampler *sampler)
 {
     const uint64_t one = 1;
-    (void)!write(sampler->bell, &one, sizeof one); /* it is readable already if this does not go through */
+    (void)!write(sampler->bell, &one, sizeof one); /* on failure it is readable already */
 }
 
-/* Queue a record; waits while the agent has too many. False: nobody wants it any more. */
+/* Queue a record; blocks while the queue is full. False: the agent has abandoned the thread. */
 static bool queue(struct node_sampler *sampler, struct journal_record *record)
 {
-    record->sequence = 1; /* the journal gives it another one */
+    record->sequence = 1; /* replaced by the journal */
     pthread_mutex_lock(&sampler->mutex);
     while (buffer_size(&sampler->queue) > QUEUED_MOST && !sampler->abandoned)
         pthread_cond_wait(&sampler->changed, &sampler->mutex);
@@ -84,7 +84,7 @@ static bool queue(struct node_sampler *sampler, struct journal_record *record)
     if (wanted)
         journal_put(&sampler->queue, record);
     if (wanted && first)
-        pthread_cond_broadcast(&sampler->changed); /* for who stops it */
+        pthread_cond_broadcast(&sampler->changed); /* for node_sampler_stop() */
     pthread_mutex_unlock(&sampler->mutex);
     if (wanted && first)
         sampler_ring(sampler);
@@ -121,7 +121,7 @@ static void put_exactly(struct node_sampler *sampler, const char *name, double v
         metric_text_put(&sampler->line, whole, value);
 }
 
-/* To six digits: a journal is kept for as long as its run, and gets this every few seconds. */
+/* Six digits: the journal keeps these values for as long as the run. */
 static void sampler_put(struct node_sampler *sampler, const char *name, double value)
 {
     char digits[32];
@@ -131,7 +131,7 @@ static void sampler_put(struct node_sampler *sampler, const char *name, double v
 
 /* ---- energy ---- */
 
-/* By its counter, where it has one, or else by its power. */
+/* Energy by its counter if it has one, otherwise by its power. */
 static void meter_gpu(struct gpu_meter *meter, const struct gpu_reading *reading, uint64_t now)
 {
     const double since = (double)(now - meter->at) * 1e-9;
@@ -146,7 +146,7 @@ static void meter_gpu(struct gpu_meter *meter, const struct gpu_reading *reading
     meter->at = now;
 }
 
-/* The node's part of what the processors have taken since the last sample. */
+/* The node's share of the processors' energy since the last sample. */
 static void meter_processors(struct node_sampler *sampler, const struct cpu_energy *energy, double machine, double node)
 {
     const double all = machine - sampler->machine_seconds, used = node - sampler->node_seconds;
@@ -159,7 +159,7 @@ static void meter_processors(struct node_sampler *sampler, const struct cpu_ener
     energy_add(&sampler->processors, all > 0 || used > 0 ? part : 0, energy->seconds);
 }
 
-/* NaN: nothing is known of it. */
+/* NaN: not known. */
 static double energy_of(const struct node_sampler *sampler)
 {
     double joules = sampler->processors.joules, seconds = sampler->processors.seconds;
@@ -208,7 +208,7 @@ static void put_values(struct node_sampler *sampler, const struct measured_value
         sampler_put(sampler, values->values[i].name, values->values[i].value);
 }
 
-/* Those that JOURNAL_USAGE tells of are not told twice. */
+/* Skip values that JOURNAL_USAGE reports. */
 static void sampler_put_node(struct node_sampler *sampler, const struct machine_use *use)
 {
     for (uint32_t i = 0; i < use->values.count; i++) {
@@ -284,8 +284,8 @@ static weft_status sampler_take_scalar(void *state, const struct events_scalar *
 }
 
 /*
- * What the program writes to event files is read as its user, where this process is root: links, and the directory that
- * the run names, may lead anywhere. False, and told once: nothing can be read.
+ * If this process is root, read event files as the run's user, because links and the directory that the run names may
+ * lead anywhere. False, with one note: not possible.
  */
 static bool become_reader(struct node_sampler *sampler, struct run_owner_before *before)
 {
@@ -332,7 +332,7 @@ static void sampler_release(struct node_sampler *sampler)
     free(sampler);
 }
 
-/* False: it is to end. */
+/* False: the thread must end. */
 static bool sampler_pause_thread(struct node_sampler *sampler, uint64_t until)
 {
     struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
@@ -353,7 +353,7 @@ static double phase(void)
 static void *sampler_run(void *context)
 {
     struct node_sampler *sampler = context;
-    /* These take their time, which the start of a run has not. */
+    /* These are slow, and must not delay the start of a run. */
     sampler_sample(sampler, false);
     if (sampler->has_gpus)
         gpu_metrics_open(sampler->config.nvml, &sampler->gpus, NULL);
@@ -512,7 +512,7 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
         sampler_release(sampler);
         return;
     }
-    pthread_mutex_lock(&sampler->mutex); /* its memory is its own now */
+    pthread_mutex_lock(&sampler->mutex); /* the thread frees its memory */
     sampler->abandoned = true;
     pthread_cond_broadcast(&sampler->changed);
     pthread_mutex_unlock(&sampler->mutex);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint in another run's directory: shared blocks, links or copies, whole or not there. */
+/* Copy a checkpoint to another run's directory by shared blocks, links or copies, completely or not at all. */
 #include "platform/runs/checkpoints.h"
 
 #include "base/file/file.h"
@@ -22,8 +22,8 @@
 
 struct copying {
     const char *directory, *name; /* for messages: what is copied */
-    bool linked;                  /* files are never written again, so a second name is as good as a copy */
-    uid_t owner, holder;          /* of the copy in the end; of the directory it is copied from */
+    bool linked;                  /* files are never modified, so a hard link serves as a copy */
+    uid_t owner, holder;          /* of the finished copy; of the source directory */
     unsigned files;
 };
 
@@ -32,7 +32,7 @@ static weft_status fails(const struct copying *copying, const char *inner, struc
     return error_system(error, "cannot copy '%s' of the checkpoint '%s/%s'", inner, copying->directory, copying->name);
 }
 
-/* Copy bytes; the kernel does it where it can. */
+/* Copy bytes, in the kernel if possible. */
 static weft_status checkpoint_copy_copy_bytes(const struct copying *copying, int from, int to, const char *name,
                                               struct error *error)
 {
@@ -66,8 +66,8 @@ static weft_status checkpoint_copy_copy_bytes(const struct copying *copying, int
 }
 
 /*
- * What the program of a run has put into its directory may be another's file, by a second name: a process that is root
- * would read it, and give it away.
+ * A run's program may have hard-linked another user's file into its directory. A process running as root could read it
+ * and would give it away.
  */
 static weft_status checkpoint_copy_check_holder(const struct copying *copying, const char *name,
                                                 const struct stat *there, struct error *error)
@@ -79,7 +79,7 @@ static weft_status checkpoint_copy_check_holder(const struct copying *copying, c
                      name, copying->directory, copying->name, (unsigned)copying->holder);
 }
 
-/* Give the file a second name; false, and nothing is there: it is to be copied. */
+/* Hard-link the file. False: it must be copied. */
 static bool link_file(const struct copying *copying, int from, int to, const char *name, const struct stat *there)
 {
     struct stat made;
@@ -88,7 +88,7 @@ static bool link_file(const struct copying *copying, int from, int to, const cha
     if (fstatat(to, name, &made, AT_SYMLINK_NOFOLLOW) == 0 && made.st_ino == there->st_ino &&
         made.st_dev == there->st_dev)
         return true;
-    unlinkat(to, name, 0); /* it was replaced meanwhile */
+    unlinkat(to, name, 0); /* it was replaced in between */
     return false;
 }
 
@@ -172,14 +172,14 @@ static weft_status copy_entry(struct copying *copying, int from, int to, const c
     if (S_ISDIR(there.st_mode))
         return copy_directory(copying, from, to, name, depth, error);
     if (!S_ISLNK(there.st_mode))
-        return WEFT_OK; /* a pipe or socket is no state */
+        return WEFT_OK; /* skip pipes and sockets */
     char target[FILE_PATH_BYTES];
     ssize_t length = readlinkat(from, name, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
     return length > 0 && symlinkat(target, to, name) == 0 ? WEFT_OK : fails(copying, name, error);
 }
 
-/* The checkpoint that was copied is there still, and the same one. */
+/* Whether the source checkpoint still exists and is the same one. */
 static weft_status check_still(const struct copying *copying, int directory, const struct stat *before,
                                struct error *error)
 {
@@ -217,7 +217,7 @@ weft_status run_checkpoint_copy(const char *path, const char *name, const char *
         struct error failure = {0};
         copying.holder = holder.st_uid;
         status = copy_entry(&copying, from, to, found, 0, &failure);
-        /* What went away in the midst explains any failure better. */
+        /* If the source has changed, that is the better explanation. */
         if (check_still(&copying, from, &before, error) != WEFT_OK)
             status = WEFT_ERROR_STATE;
         else if (status != WEFT_OK)

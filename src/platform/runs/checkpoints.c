@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define DEPTH_MOST 16
-#define FILES_MOST 10000 /* of one checkpoint whose bytes are counted */
+#define FILES_MOST 10000 /* files counted of one checkpoint */
 #define STEP_MOST  INT64_C(1000000000000000)
 
 bool run_checkpoint_name_is_good(const char *name)
@@ -33,7 +33,7 @@ bool run_checkpoint_name_is_good(const char *name)
     return true;
 }
 
-/* The number that follows "step" or "checkpoint" in a name; -1: there is none. */
+/* The number after "step" or "checkpoint" in a name; -1: there is none. */
 static int64_t checkpoints_step_of(const char *name)
 {
     static const char *const words[] = {"step", "checkpoint"};
@@ -56,7 +56,7 @@ static int64_t checkpoints_milliseconds(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
 }
 
-/* Add the bytes of what is in a directory, `*left` files at most; the newest change of them to `*time`. */
+/* Add the sizes of the files in a directory, at most `*left`, and set `*time` to the newest change. */
 static void checkpoints_add_bytes(int parent, const char *name, int depth, unsigned *left,
                                   struct run_checkpoint *checkpoint)
 {
@@ -84,7 +84,7 @@ static void checkpoints_add_bytes(int parent, const char *name, int depth, unsig
     closedir(listing);
 }
 
-/* The name that a link in the directory has beside it; "" if it leads elsewhere. */
+/* The name in the directory that a link points to; "" if it leads elsewhere. */
 static void checkpoints_follow(int directory, const char *link, char target[RUN_CHECKPOINT_NAME_BYTES])
 {
     ssize_t length = readlinkat(directory, link, target, RUN_CHECKPOINT_NAME_BYTES);
@@ -103,7 +103,7 @@ static int newest_first(const void *left, const void *right)
     return strcmp(b->name, a->name);
 }
 
-/* What `name` is, if it is a checkpoint. */
+/* Fill in `checkpoint` if `name` is one. */
 static bool checkpoints_look_at(int directory, const char *name, struct run_checkpoint *checkpoint)
 {
     struct stat there;
@@ -117,7 +117,7 @@ static bool checkpoints_look_at(int directory, const char *name, struct run_chec
         checkpoints_add_bytes(directory, name, 0, &left, checkpoint);
     else
         checkpoint->bytes = (uint64_t)there.st_size;
-    if (checkpoint->time == 0) /* a directory's own time changes with what is in it, but also with a copy */
+    if (checkpoint->time == 0) /* fallback: copying changes a directory's own time */
         checkpoint->time = checkpoints_milliseconds(&there.st_mtim);
     return true;
 }

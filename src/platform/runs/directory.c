@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define THREADS 3 /* one large snapshot does not hold up the small ones */
+#define THREADS 3 /* a large snapshot does not delay small ones */
 
 enum job_state { JOB_WAITS, JOB_IS_MADE, JOB_IS_DONE };
 
@@ -29,15 +29,15 @@ struct runs_directory_job {
         checkpoint[RUN_CHECKPOINT_BYTES];
     char account[REGISTRY_ACCOUNT_BYTES];
     enum job_state state;
-    struct error failure; /* status WEFT_OK: it is made */
+    struct error failure; /* finished if status is WEFT_OK */
 };
 
 struct run_directories {
     char runs[FILE_PATH_BYTES], snapshots[FILE_PATH_BYTES];
     int descriptor;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t come;
-    struct runs_directory_job *jobs; /* in the order of asking */
+    struct runs_directory_job *jobs; /* in the order of requests */
     bool closing;
     unsigned threads, idle;
     pthread_t thread[THREADS];
@@ -53,7 +53,7 @@ weft_status run_directory_path(const char *runs, int64_t run, const char *name, 
 
 /* ---- making ---- */
 
-/* The name that a directory has until it is whole; one that a crash has left is removed. */
+/* The name of an incomplete directory; removes one left by a crash. */
 static weft_status begin_partial(const char *path, char partial[FILE_PATH_BYTES], struct error *error)
 {
     if (snprintf(partial, FILE_PATH_BYTES, "%s.partial", path) >= FILE_PATH_BYTES)
@@ -84,7 +84,7 @@ static weft_status make_work(const struct run_directories *directories, const st
     if (status != WEFT_OK)
         return status;
     if (!snapshot_store_find(from, store, order->owner, order->snapshot))
-        memcpy(from, store, sizeof from); /* checking it out says what is missing */
+        memcpy(from, store, sizeof from); /* snapshot_check_out() reports what is missing */
     return give_name(partial, work, snapshot_check_out(from, order->snapshot, partial, error), error);
 }
 
@@ -114,7 +114,7 @@ static weft_status make_checkpoints(const struct run_directories *directories, c
                      error);
 }
 
-/* The directory that all else is made in. `*given`: an account has it, and all in it: it is not for us to touch. */
+/* Make the directory of the run. `*given`: it belongs to an account and must not be modified. */
 static weft_status make_own(const struct run_directory_order *order, const char *own, bool *given, struct error *error)
 {
     weft_status status = WEFT_OK;
@@ -185,7 +185,7 @@ static void *runs_directory_work(void *argument)
     return NULL;
 }
 
-/* A thread for one job more, if none is idle and there may be another one. */
+/* Start another thread if none is idle and the limit allows it. */
 static weft_status runs_directory_start_thread(struct run_directories *directories, struct error *error)
 {
     sigset_t all, before;
@@ -229,7 +229,7 @@ static weft_status add_job(struct run_directories *directories, const struct run
     return WEFT_OK;
 }
 
-/* What became of a run's job. */
+/* The result of a run's job. */
 static weft_status runs_directory_ask(struct run_directories *directories, const struct run_directory_order *order,
                                       bool *made, struct error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages and watching: which segments of which node are read next, and which lines of them are kept. What is in a
- * segment is platform/runs/output_scan.c's. */
+/* Pages and following: decides which segment of which node to read next, and which lines to keep.
+ * platform/runs/output_scan.c reads the segments. */
 #include "platform/runs/output.h"
 
 #include "platform/agent/journal/file.h"
@@ -18,18 +18,18 @@
 
 #define READ_MOST   ((uint64_t)128 << 20) /* bytes of journals for a page */
 #define TEXT_MOST   ((size_t)4 << 20)     /* bytes of lines in a page */
-#define FOLLOW_MOST ((size_t)256 << 10)   /* bytes of all nodes' journals at a time, when one watches */
-#define LINES_MOST  4096                  /* and lines, which may be empty ones */
-#define TIME_BYTES  24                    /* of a record's header, up to and with its time */
+#define FOLLOW_MOST ((size_t)256 << 10)   /* bytes of all journals per call when following */
+#define LINES_MOST  4096                  /* and lines */
+#define TIME_BYTES  24                    /* beginning of a record's header, including its time */
 
-/* The journal of a node, a segment at a time. */
+/* A node's journal, read by segments. */
 struct runs_output_source {
     uint32_t node;
     char directory[FILE_PATH_BYTES];
     uint64_t *firsts; /* its segments */
     size_t count;
-    size_t left;       /* backwards: segments before this one are to be read; forwards: this one is the next */
-    uint64_t frontier; /* what is not read yet is not later (backwards), or not earlier (forwards), than this time */
+    size_t left;       /* backwards: the segment after the next to read; forwards: the next to read */
+    uint64_t frontier; /* unread records are not later (backwards) or earlier (forwards) than this */
     bool exhausted;
 };
 
@@ -39,7 +39,7 @@ struct paging {
     bool forwards;
     size_t most;
     struct run_output_scan scan;
-    bool dropped; /* lines that are left for another page */
+    bool dropped; /* lines left for another page */
 };
 
 /* ---- cursors ---- */
@@ -72,7 +72,7 @@ static weft_status runs_output_read_cursor(const char *cursor, struct run_output
 
 /* ---- opening ---- */
 
-/* The time of a segment's first record; 0: it has none, or is no segment. */
+/* The time of a segment's first record; 0: none. */
 static uint64_t segment_time(const struct runs_output_source *source, uint64_t first)
 {
     char path[FILE_PATH_BYTES];
@@ -88,7 +88,7 @@ static uint64_t segment_time(const struct runs_output_source *source, uint64_t f
     return le64toh(time);
 }
 
-/* The last segment that may hold what the cursor names. */
+/* The last segment that may contain the cursor's line. */
 static size_t runs_output_find_segment(const struct runs_output_source *source, const struct run_output_line *cursor)
 {
     for (size_t i = source->count; i-- > 1;)
@@ -114,7 +114,7 @@ static void close_sources(struct runs_output_source *sources, uint32_t count)
     free(sources);
 }
 
-/* The nodes that a query asks for. */
+/* Open the nodes that a query selects. */
 static weft_status open_sources(const struct run_output_query *query, struct runs_output_source **sources,
                                 uint32_t *count, struct error *error)
 {
@@ -174,7 +174,7 @@ static void runs_output_sort(struct run_output_scan *scan)
         qsort(scan->lines, scan->count, sizeof *scan->lines, runs_output_by_time);
 }
 
-/* Keep the lines [begin, end) of those that are sorted. */
+/* Keep the sorted lines [begin, end). */
 static void runs_output_keep(struct paging *paging, size_t begin, size_t end)
 {
     struct run_output_scan *scan = &paging->scan;
@@ -184,7 +184,7 @@ static void runs_output_keep(struct paging *paging, size_t begin, size_t end)
     scan->count = end - begin;
 }
 
-/* Keep the most that a page can have, at the end that counts. */
+/* Keep as many lines as fit a page, nearest to the cursor. */
 static weft_status trim(struct paging *paging, struct error *error)
 {
     size_t count = paging->scan.count, most = paging->most;
@@ -194,7 +194,7 @@ static weft_status trim(struct paging *paging, struct error *error)
     return run_output_scan_compact(&paging->scan, error);
 }
 
-/* The source whose next segment may hold what is nearest; NULL: all are read. */
+/* The source whose next segment may contain the nearest lines; NULL: all are read. */
 static struct runs_output_source *nearest(struct paging *paging)
 {
     struct runs_output_source *found = NULL;
@@ -207,7 +207,7 @@ static struct runs_output_source *nearest(struct paging *paging)
     return found;
 }
 
-/* Whether the page is full, and nothing that is not read yet belongs in it. */
+/* Whether the page is full and no unread line belongs on it. */
 static bool is_complete(struct paging *paging, uint64_t frontier)
 {
     if (paging->scan.count < paging->most)
@@ -235,7 +235,7 @@ static weft_status read_next(struct paging *paging, struct runs_output_source *s
     return trim(paging, error);
 }
 
-/* The reading was ended before everything near was seen: what lies beyond `frontier` waits for the next page. */
+/* Reading stopped at its limit: leave lines beyond `frontier` to the next page. */
 static void runs_output_cut(struct paging *paging, uint64_t frontier)
 {
     struct run_output_scan *scan = &paging->scan;
@@ -265,7 +265,7 @@ static weft_status runs_output_read_all(struct paging *paging, struct run_output
     return WEFT_OK;
 }
 
-/* No more text than a page may have. */
+/* Limit the text of a page. */
 static void limit_text(struct paging *paging)
 {
     struct run_output_scan *scan = &paging->scan;
@@ -279,14 +279,14 @@ static void limit_text(struct paging *paging)
     runs_output_keep(paging, paging->forwards ? 0 : scan->count - kept, paging->forwards ? kept : scan->count);
 }
 
-/* Where the next pages begin. */
+/* Set the cursors of the adjacent pages. */
 static void set_cursors(const struct paging *paging, const char *cursor, uint64_t frontier,
                         struct run_output_page *page)
 {
     if (page->count > 0) {
         run_output_cursor(&page->lines[0], page->before);
         run_output_cursor(&page->lines[page->count - 1], page->after);
-    } else if (frontier > 0) { /* between the lines: of no node */
+    } else if (frontier > 0) { /* a position between lines, of no node */
         const struct run_output_line none = {.time = frontier - paging->forwards, .node = UINT32_MAX};
         run_output_cursor(&none, page->before);
         run_output_cursor(&none, page->after);
@@ -345,7 +345,7 @@ struct run_output_follow {
     struct run_output_query query;
     struct runs_output_source *sources;
     struct run_output_place *places;
-    uint32_t count, first; /* `first` is looked at first, the next time */
+    uint32_t count, first; /* the node to begin with next time */
     bool has_cursor;
     struct run_output_line cursor;
 };
@@ -375,7 +375,7 @@ weft_status run_output_follow(const struct run_output_query *query, const struct
     return WEFT_OK;
 }
 
-/* What was added to a node's journal, some `most` bytes of it; `*taken` are those. */
+/* Read about `most` bytes added to a node's journal; `*taken` is how many. */
 static weft_status follow_source(struct run_output_follow *follow, uint32_t i, struct run_output_scan *scan,
                                  size_t most, size_t *taken, bool *more, struct error *error)
 {
@@ -392,7 +392,7 @@ static weft_status follow_source(struct run_output_follow *follow, uint32_t i, s
     if (place->segment == 0)
         *place = (struct run_output_place){
             source->firsts[follow->has_cursor ? runs_output_find_segment(source, &follow->cursor) : 0], 0};
-    /* Whether another one follows has to be known before reading: what it follows is complete then. */
+    /* Find out before reading whether another segment follows, which means that this one is complete. */
     while (at < source->count && source->firsts[at] <= place->segment)
         at++;
     status = run_output_scan(scan, source->directory, source->node, place, most, &seen, error);
@@ -413,7 +413,7 @@ weft_status run_output_follow_next(struct run_output_follow *follow, struct run_
     size_t left = FOLLOW_MOST, taken = 0;
     run_output_scan_begin(&scan, &follow->query, follow->has_cursor ? &follow->cursor : NULL, true);
     scan.count_most = LINES_MOST;
-    /* Each has its share of what those before it have left, so that lines of the same time come together. */
+    /* Divide the remaining limit among the remaining nodes, so that lines of the same time come together. */
     for (uint32_t i = 0; status == WEFT_OK && i < follow->count; i++) {
         const size_t share = left / (follow->count - i);
         if (share == 0 || scan.count >= LINES_MOST) {

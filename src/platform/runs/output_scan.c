@@ -42,7 +42,7 @@ static size_t escape_length(const char *at, size_t left)
             return length + 2;
         return length < left && at[length] == BELL ? length + 1 : length;
     }
-    if (strchr("()*+#%", at[1])) /* a set of characters */
+    if (strchr("()*+#%", at[1])) /* a character set */
         return left < 3 ? left : 3;
     return 2;
 }
@@ -93,7 +93,7 @@ void run_output_scan_end(struct run_output_scan *scan)
     buffer_free(&scan->texts);
 }
 
-/* While texts grow, a line knows its own by an offset: of its length, before its bytes. */
+/* During a scan `text` is the offset of a length, which precedes the bytes. */
 static size_t offset_of(const struct run_output_line *line)
 {
     return (size_t)(uintptr_t)line->text;
@@ -108,14 +108,14 @@ size_t run_output_scan_size(const struct run_output_scan *scan, const struct run
 
 /* ---- lines ---- */
 
-/* Whether a line is on the side of the cursor that is asked for. */
+/* Whether a line is on the requested side of the cursor. */
 static bool is_beyond(const struct run_output_scan *scan, const struct run_output_line *line)
 {
     const struct run_output_line *cursor = scan->cursor;
     if (!cursor)
         return true;
     bool behind, same = false;
-    if (line->node == cursor->node) { /* whatever its clock did */
+    if (line->node == cursor->node) { /* regardless of the clock */
         same = line->sequence == cursor->sequence && line->index == cursor->index;
         behind = line->sequence != cursor->sequence ? line->sequence > cursor->sequence : line->index > cursor->index;
     } else {
@@ -124,7 +124,7 @@ static bool is_beyond(const struct run_output_scan *scan, const struct run_outpu
     return !same && behind == scan->forwards;
 }
 
-/* Add a line, if it is one that is looked for. */
+/* Add a line if it matches. */
 static weft_status output_scan_add(struct run_output_scan *scan, const struct run_output_line *line, const char *text,
                                    size_t size, struct error *error)
 {
@@ -153,7 +153,7 @@ static weft_status output_scan_add(struct run_output_scan *scan, const struct ru
     return WEFT_OK;
 }
 
-/* Whether `search` is in some text, whatever the case. */
+/* Whether the text contains `search`, ignoring case. */
 static bool contains(const char *text, size_t size, const char *search)
 {
     size_t length = strlen(search);
@@ -162,7 +162,7 @@ static bool contains(const char *text, size_t size, const char *search)
     for (int i = 0; i < 2; i++)
         next[i] = next[i] ? memchr(text, letters[i], size) : NULL;
     while (next[0] || next[1]) {
-        int i = !next[0] || (next[1] && next[1] < next[0]); /* the first of both */
+        int i = !next[0] || (next[1] && next[1] < next[0]); /* the earlier one */
         if ((size_t)(end - next[i]) >= length && strncasecmp(next[i], search, length) == 0)
             return true;
         next[i] = memchr(next[i] + 1, letters[i], (size_t)(end - next[i] - 1));
@@ -170,7 +170,7 @@ static bool contains(const char *text, size_t size, const char *search)
     return false;
 }
 
-/* Lines that cannot have what is searched, because their bytes have not, need not be made texts. */
+/* Skip lines whose raw bytes do not contain the search text before making them printable. */
 static bool output_scan_may_have(const struct run_output_scan *scan, const struct journal_record *record)
 {
     const char *search = scan->query->search;
@@ -232,7 +232,7 @@ static weft_status add_record(struct run_output_scan *scan, uint32_t node, const
 
 /* ---- segments ---- */
 
-/* Read up to `most` bytes of a file from `offset` on; `*there` is how many there are. */
+/* Read up to `most` bytes of a file from `offset`; `*there` is how many it has. */
 static weft_status output_scan_load(struct run_output_scan *scan, const char *path, uint64_t offset, size_t most,
                                     size_t *got, uint64_t *there, struct error *error)
 {
@@ -294,7 +294,7 @@ weft_status run_output_scan(struct run_output_scan *scan, const char *directory,
         seen->bytes += used;
         status = add_record(scan, node, &record, error);
     }
-    /* Where all was read, or nothing could be, what follows is torn or damaged, and nothing more comes of it. */
+    /* If nothing more can be parsed, the rest is torn or damaged. */
     const bool left_out = got < there ? seen->any : seen->bytes >= most || scan->count >= count_most;
     seen->partial = left_out && seen->bytes < there;
     place->offset += seen->bytes;

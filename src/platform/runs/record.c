@@ -144,7 +144,7 @@ static weft_status record_parse(const cJSON *object, const char *where, struct r
     return error_set(error, WEFT_ERROR_DATA, "%s: state is '%s', not running, succeeded or failed", where, state);
 }
 
-/* Whether the launcher has certainly gone: its machine is this one, as booted now, and no such process is left. */
+/* Whether the launcher is certainly gone: it ran on this host since its last boot, and has no process any more. */
 static bool launcher_is_gone(const struct run_record *record)
 {
     char here[IDENTITY_BYTES];

@@ -16,12 +16,12 @@
 
 #define TEXT_MOST  ((size_t)1 << 20)
 #define RUNS       "weft-runs"
-#define PERIOD     100000 /* microseconds in which a quota of processor time is counted */
+#define PERIOD     100000 /* period of the processor quota in microseconds */
 #define SHARES     1024   /* cpu.shares of weight 1 */
 #define SHARES_TOP 262144
 #define WEIGHT     100 /* cpu.weight of weight 1 */
 #define WEIGHT_TOP 10000
-#define MAKE_TRIES 5 /* another node's end may remove an empty parent at the same time */
+#define MAKE_TRIES 5 /* another node may remove the empty parent at the same time */
 
 /* ---- files of a group ---- */
 
@@ -44,7 +44,7 @@ static bool write_number(const char *directory, const char *name, uint64_t value
     return write_value(directory, name, text);
 }
 
-/* The text of a small file, to be freed; NULL: it cannot be read. */
+/* Read a small file; the caller frees it. NULL: it cannot be read. */
 static char *cgroup_read_value(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES], *text = NULL;
@@ -86,7 +86,7 @@ static bool limit_memory(const char *directory, bool version_2, uint64_t bytes)
             write_value(directory, "memory.swap.max", "0");
         return limited;
     }
-    /* Swap may never be less than memory: whichever way the limit moves, one of the two orders works. */
+    /* The limit with swap may never be below that of memory, so try both orders. */
     const bool swap = has_file(directory, "memory.memsw.limit_in_bytes");
     bool limited = write_number(directory, "memory.limit_in_bytes", bytes);
     if (swap && !write_number(directory, "memory.memsw.limit_in_bytes", bytes))
@@ -114,7 +114,7 @@ static bool limit_time(const char *directory, bool version_2, uint32_t quota, ui
     return limited;
 }
 
-/* A group of version 1 has no processors and no memory nodes until it is given some. */
+/* A version 1 cpuset begins without processors and memory nodes. */
 static bool limit_processors(const char *directory, const char *parent, bool version_2, const char *processors)
 {
     static const char *const names[] = {"cpuset.mems", "cpuset.cpus"};
@@ -142,7 +142,7 @@ static bool limit(const char *directory, const char *parent, enum cgroup_control
 
 /* ---- making ---- */
 
-/* The group of all runs in one tree, which is shared with other servers of this machine. */
+/* The group of all runs in one tree, shared with other servers of this host. */
 static bool make_parent(const char *own, char directory[FILE_PATH_BYTES])
 {
     return file_join(directory, own, RUNS, NULL) == WEFT_OK && (mkdir(directory, 0755) == 0 || errno == EEXIST);
@@ -170,7 +170,7 @@ static void prepare_parent(const struct cgroup_place *place, int tree, const cha
     }
 }
 
-/* Make the node's group in one tree; false, and "": it cannot be had. */
+/* Make the node's group in one tree. On failure returns false and sets "". */
 static bool make_in_tree(const struct cgroup_place *place, int tree, const char *name,
                          const struct cgroup_limits *limits, char directory[FILE_PATH_BYTES],
                          char parent[FILE_PATH_BYTES])
@@ -203,7 +203,7 @@ void cgroup_make(const struct cgroup_place *place, const char *name, const struc
         if (!*group->directories[i])
             continue;
         group->limits[i] = limit(group->directories[i], parent, (enum cgroup_controller)i, place->version_2[i], limits);
-        if (!group->limits[i] && !place->version_2[i]) { /* nothing could enter a cpuset that has no processors */
+        if (!group->limits[i] && !place->version_2[i]) { /* processes cannot enter a cpuset without processors */
             rmdir(group->directories[i]);
             rmdir(parent);
             group->directories[i][0] = '\0';
@@ -241,7 +241,7 @@ void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events
 
 /* ---- ending ---- */
 
-/* Kill each process by its number; how many there were. */
+/* Kill each process by its id; returns how many there were. */
 static int kill_each(const char *directory)
 {
     char *text = cgroup_read_value(directory, "cgroup.procs"), *rest = NULL;
@@ -258,7 +258,7 @@ static int kill_each(const char *directory)
 bool cgroup_kill(const struct cgroup *group, double seconds)
 {
     uint64_t end = clock_after(seconds);
-    write_value(group->directories[CGROUP_PIDS], "pids.max", "0");       /* nothing new while what is there is killed */
+    write_value(group->directories[CGROUP_PIDS], "pids.max", "0");       /* no forks while processes are killed */
     write_value(group->directories[CGROUP_UNIFIED], "cgroup.kill", "1"); /* Linux 5.14 */
     for (;;) {
         int left = 0;
@@ -281,6 +281,6 @@ void cgroup_remove(const struct cgroup *group)
         rmdir(group->directories[i]);
         memcpy(parent, group->directories[i], sizeof parent);
         *strrchr(parent, '/') = '\0';
-        rmdir(parent); /* refused while another node's group is in it */
+        rmdir(parent); /* fails while it contains another node's group */
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where this process may make control groups: its own groups in the trees that are mounted, and what they have. */
+/* Where this process may make control groups: its own groups in the mounted trees, and their controllers. */
 #include "platform/agent/cgroup/cgroup.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static bool can_write(const char *directory, const char *name)
     return file_join(path, directory, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
 }
 
-/* Whether `word` is one of the words of a text that `separators` divide. */
+/* Whether `word` is one of the words of a text divided by `separators`. */
 static bool has_word(const char *text, const char *word, const char *separators)
 {
     const size_t length = strlen(word);
@@ -80,7 +80,7 @@ static void cgroup_place_take_line(const char *root, char *line, struct cgroup_p
         }
 }
 
-/* Fill in the directories; that of version 2's tree is the parent where this process is in SERVER. */
+/* Fill in the directories. In version 2's tree it is the parent if this process is in SERVER. */
 static void find_directories(const char *root, struct cgroup_place *place, bool *in_server)
 {
     char path[FILE_PATH_BYTES], *text, *rest = NULL;
@@ -162,7 +162,7 @@ static bool write_word(const char *directory, const char *name, const char *word
     return written;
 }
 
-/* Give what controllers there are to the groups below; false: this needs a group without processes. */
+/* Enable the available controllers for subgroups. False: the group must not have processes. */
 static bool give_controllers(const char *directory)
 {
     bool given = true;

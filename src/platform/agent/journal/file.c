@@ -17,7 +17,7 @@
 #define SUFFIX        ".journal"
 #define DIGITS        20
 #define RECORD_MOST   (JOURNAL_HEADER_BYTES + JOURNAL_PAYLOAD_MOST)
-#define PIECE_BYTES   ((size_t)4 << 10) /* of a reader's memory */
+#define PIECE_BYTES   ((size_t)4 << 10) /* a reader's buffer grows by this */
 
 /* ---- segments ---- */
 
@@ -28,7 +28,7 @@ weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *directo
     return file_join(path, directory, name, error);
 }
 
-/* The sequence that a file is named for; 0: it is no segment. */
+/* The sequence in a file's name; 0: not a segment. */
 static uint64_t segment_first(const char *name)
 {
     if (strlen(name) != DIGITS + sizeof SUFFIX - 1 || strcmp(name + DIGITS, SUFFIX) != 0 ||
@@ -45,7 +45,7 @@ static int by_first(const void *left, const void *right)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* All segments of `directory` in order; no directory: none. */
+/* All segments of `directory` in order; none if it does not exist. */
 static weft_status list_segments(const char *directory, struct journal_segment **segments, size_t *count,
                                  struct error *error)
 {
@@ -113,7 +113,7 @@ static void note_record(struct journal_writer *writer, const struct journal_reco
     writer->time = record->time;
 }
 
-/* Read a whole segment of the journal that is opened: count what is in it, and find where its good bytes end. */
+/* Read a whole segment while opening the journal: count its records, and find the end of the valid ones. */
 static weft_status scan_segment(struct journal_writer *writer, size_t index, uint64_t *good, struct error *error)
 {
     struct journal_segment *segment = &writer->segments[index];
@@ -132,7 +132,7 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
         count_record(segment, &record);
         at += used;
     }
-    if (status == WEFT_OK && at < size && index + 1 < writer->count) /* in the last one it is a torn tail */
+    if (status == WEFT_OK && at < size && index + 1 < writer->count) /* in the last segment it is a torn tail */
         status = journal_file_damaged(writer->directory, segment->first, at, error);
     free(content);
     writer->kept += segment->output_bytes;
@@ -150,7 +150,7 @@ static weft_status journal_file_add_segment(struct journal_writer *writer, uint6
     return status;
 }
 
-/* Make the next segment and write to it from now on. */
+/* Begin the next segment. */
 static weft_status begin_segment(struct journal_writer *writer, struct error *error)
 {
     char path[FILE_PATH_BYTES];
@@ -175,7 +175,7 @@ static weft_status begin_segment(struct journal_writer *writer, struct error *er
     return WEFT_OK;
 }
 
-/* Bytes on the disk that are given up when it is full. */
+/* Allocate space that is freed when the disk is full. */
 static void make_reserve(struct journal_writer *writer)
 {
     char path[FILE_PATH_BYTES];
@@ -243,7 +243,7 @@ weft_status journal_writer_open(struct journal_writer *writer, const char *direc
     return status;
 }
 
-/* Write what `writer->record` holds, all or nothing. */
+/* Write `writer->record` completely or not at all. */
 static weft_status journal_file_write_record(struct journal_writer *writer, bool output, struct error *error)
 {
     const uint8_t *bytes = buffer_begin(&writer->record);
@@ -256,8 +256,7 @@ static weft_status journal_file_write_record(struct journal_writer *writer, bool
             give_up_reserve(writer);
         } else if (put < 0 && errno != EINTR) {
             error_system(error, "cannot write %zu bytes to the journal '%s'", size, writer->directory);
-            /* A reader takes what is left of it for a record on its way; if not even this works, the next writer cuts.
-             */
+            /* Until then a reader sees an incomplete record. If this fails too, the next writer truncates. */
             (void)!ftruncate(writer->file, (off_t)writer->bytes);
             return WEFT_ERROR_SYSTEM;
         }
@@ -292,7 +291,7 @@ static weft_status journal_file_append(struct journal_writer *writer, struct jou
     return WEFT_OK;
 }
 
-/* Replace a segment by its records that are no output. */
+/* Rewrite a segment without its output. */
 static weft_status thin_segment(struct journal_writer *writer, size_t index, struct error *error)
 {
     struct journal_segment *segment = &writer->segments[index];
@@ -325,7 +324,7 @@ static weft_status thin_segment(struct journal_writer *writer, size_t index, str
     return WEFT_OK;
 }
 
-/* Drop the output of old segments until what is kept fits; what fails is tried again at the next segment. */
+/* Drop output of old segments until the rest is within the limit. Failures are retried at the next segment. */
 static void drop_output(struct journal_writer *writer)
 {
     for (size_t i = 0; i + 1 < writer->count && writer->kept > writer->limits.output_bytes; i++) {
@@ -372,8 +371,7 @@ void journal_writer_close(struct journal_writer *writer)
 
 /* ---- reading ---- */
 
-/* Have room for `size` bytes and no more: thousands of journals are read at a time, most of them some lines a minute.
- */
+/* Fit the buffer to `size` bytes: thousands of journals are read concurrently, most with some lines per minute. */
 static weft_status journal_file_make_room(struct journal_reader *reader, size_t size, struct error *error)
 {
     const size_t room = (size + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
@@ -435,7 +433,7 @@ static weft_status enter_segment(struct journal_reader *reader, uint64_t first, 
     return WEFT_OK;
 }
 
-/* Read from the next record on. */
+/* Fill the buffer from the next record on. */
 static weft_status refill(struct journal_reader *reader, struct error *error)
 {
     struct stat status;
@@ -460,7 +458,7 @@ static weft_status refill(struct journal_reader *reader, struct error *error)
     return WEFT_OK;
 }
 
-/* The next record of this segment, from what was read or else from the file as it is now. */
+/* The next record of this segment, from the buffer or the file. */
 static weft_status next_here(struct journal_reader *reader, struct journal_record *record, bool *found,
                              struct error *error)
 {
@@ -478,7 +476,7 @@ static weft_status next_here(struct journal_reader *reader, struct journal_recor
         }
         if (attempt == 1 && what == JOURNAL_DAMAGED) {
             struct stat status;
-            /* One record at the very end may be a write that others do not see whole yet, or a torn tail. */
+            /* The last record may be a write in progress or a torn tail. */
             if (fstat(reader->file, &status) != 0 || (uint64_t)status.st_size > reader->offset + RECORD_MOST)
                 return journal_file_damaged(reader->directory, reader->first, reader->offset, error);
             uint32_t payload = reader->size >= 4
@@ -513,7 +511,7 @@ static weft_status next_anywhere(struct journal_reader *reader, struct journal_r
         status = journal_file_find_segment(reader, &following, error);
         if (status != WEFT_OK || following == 0)
             return status;
-        /* It is complete now; but something may have come into it before the other was begun. */
+        /* The segment is complete now, but records may have been added before the next one began. */
         if (reader->first != 0)
             status = next_here(reader, record, found, error);
         if (status != WEFT_OK || *found)

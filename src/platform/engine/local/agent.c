@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of agents: a node's is started, in a session of its own. */
+/* Starting agents, each in its own session. */
 #include "platform/engine/local/internal/state.h"
 
 #include "base/clock.h"
@@ -22,8 +22,7 @@ void local_agent_wait(struct local_node *node, int options)
         node->starter = 0;
 }
 
-/* What the child of posix_spawn() does before it is the agent: a session of its own, with nothing of this process but
- * its environment. */
+/* Attributes for posix_spawn(): a new session, default signals, no descriptors; only the environment is inherited. */
 static int prepare_spawn(posix_spawnattr_t *attributes, posix_spawn_file_actions_t *actions, const char *log)
 {
     sigset_t none, all;
@@ -39,13 +38,12 @@ static int prepare_spawn(posix_spawnattr_t *attributes, posix_spawn_file_actions
     failure = failure
                   ? failure
                   : posix_spawn_file_actions_addopen(actions, STDERR_FILENO, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    /* All others, such as a port that another library listens at. */
+    /* Close all others, such as sockets of libraries. */
     return failure ? failure : posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
 }
 
 /*
- * fork() would copy the tables of all of this process's memory, and have its threads copy each page that they write to
- * next; posix_spawn() does not.
+ * Unlike fork(), posix_spawn() does not copy page tables or make later writes of this process's threads copy pages.
  */
 weft_status local_agent_start(struct engine_local *local, struct local_node *node, struct error *error)
 {
@@ -53,7 +51,7 @@ weft_status local_agent_start(struct engine_local *local, struct local_node *nod
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
     local_agent_wait(node, WNOHANG);
-    if (node->starter) { /* the last one is not even a program yet */
+    if (node->starter) { /* the last one has not even reached exec() */
         node->started_at = clock_now();
         return WEFT_OK;
     }

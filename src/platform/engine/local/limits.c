@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hosts have for runs, and what a node may use of it: what its run has asked for, or what comes with its slots. */
+/* Resources of hosts for runs, and limits of a node: what its run asked for, or the share of its slots. */
 #include "platform/engine/local/internal/state.h"
 
 #include "core/topology/limits.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESERVE_PART      16 /* of the memory, for the server, its agents and the machine; within these bounds */
+#define RESERVE_PART      16 /* share of memory kept for server, agents and system, within these bounds */
 #define RESERVE_LEAST     ((uint64_t)256 << 20)
 #define RESERVE_MOST      ((uint64_t)4 << 30)
-#define MEMORY_LEAST      ((uint64_t)1 << 30) /* for a node that asks for nothing, where the machine has it */
+#define MEMORY_LEAST      ((uint64_t)1 << 30) /* for a node without a request, if the host has it */
 #define PROCESSES_OF_SLOT ((uint64_t)1024)
 #define PROCESSOR_TEXT    ((size_t)16) /* bytes of "1234-1235," */
 
@@ -51,7 +51,7 @@ void local_limits_divide(struct engine_local *local)
 
 /* ---- a node ---- */
 
-/* The processors of slots: the slots of all hosts, in order, divide those that this process may use evenly. */
+/* Processors of slots: those of this process, divided evenly among the slots of all hosts in order. */
 static void local_limits_choose(const struct engine_local *local, const struct local_host *host,
                                 const struct engine_place *place, uint64_t most, cpu_set_t *chosen)
 {
@@ -67,7 +67,7 @@ static void local_limits_choose(const struct engine_local *local, const struct l
     }
 }
 
-/* "0-3,8", to be freed; NULL: memory ran out. */
+/* "0-3,8"; the caller frees it. NULL: memory ran out. */
 static char *write_processors(const cpu_set_t *chosen)
 {
     const size_t room = PROCESSOR_TEXT * ((size_t)CPU_COUNT(chosen) + 1);
@@ -107,8 +107,8 @@ weft_status local_limits_of_node(const struct engine_local *local, const struct 
         .processes = order->processes ? order->processes : PROCESSES_OF_SLOT * slots,
         .weight = slots,
     };
-    /* Where slots outnumber processors there are none to be given to a slot: they share all of them, by their number,
-     * and a run that has asked for some gets no more time than those have. */
+    /* With more slots than processors, slots share all processors in proportion to their number. A requested number
+     * of processors then limits processor time. */
     if (local->processor_count >= local->slots && place->count)
         local_limits_choose(local, host, place, order->processors ? order->processors : UINT64_MAX, &chosen);
     else if (order->processors && order->processors < local->processor_count)

@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BEGIN_SECONDS 5.0 /* for an agent to take its lock, before another one is started */
-#define STARTS_MOST   4   /* agents for a node, none of which has begun */
+#define BEGIN_SECONDS 5.0 /* for an agent to take its lock before another one is started */
+#define STARTS_MOST   4   /* agents started for a node that has not begun */
 
 static struct engine_local *local_of(struct engine *engine)
 {
@@ -37,7 +37,7 @@ static weft_status local_unknown(const struct attempt *attempt, struct error *er
                      attempt->epoch, attempt->run);
 }
 
-/* The node as this engine knows it; it is made if it is in the directory. */
+/* The engine's entry of a node; made if the directory has the node. */
 static weft_status local_find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
                                    struct local_node **found, struct error *error)
 {
@@ -91,7 +91,7 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
         status = local_order_make_room(local, &order->attempt, error);
     if (status == WEFT_OK)
         status = node_fence_raise(local->directory, &order->attempt, error);
-    if (status == WEFT_OK) /* all orders before the first agent: what is complete is started whole */
+    if (status == WEFT_OK) /* write all orders before starting an agent: all nodes start, or none */
         status = local_order_write(local, order, error);
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
         struct local_node *node;
@@ -106,7 +106,7 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
 
 /* ---- stopping ---- */
 
-/* How many nodes an attempt has, by the order of any of them. */
+/* The number of nodes of an attempt, from any of its orders. */
 static weft_status local_count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
                                      struct error *error)
 {
@@ -127,7 +127,7 @@ static weft_status local_count_nodes(struct engine_local *local, const struct at
     return local_unknown(attempt, error);
 }
 
-/* The directory of a node that was ordered, whichever platform's it is. */
+/* The directory of a node that has an order, of any platform. */
 static bool find_order(const struct engine_local *local, const struct attempt *attempt, uint32_t number,
                        char directory[FILE_PATH_BYTES])
 {
@@ -149,7 +149,7 @@ static weft_status stop_node(const char *directory, enum engine_end how, uint64_
     node_order_free(&order);
     status = node_stop_save(&stop, directory, error);
     if (status == WEFT_OK && node_agent_life(directory, NULL) == NODE_LIVES)
-        (void)node_wake(directory, NULL); /* or it finds the order by itself */
+        (void)node_wake(directory, NULL); /* otherwise the agent finds the order by itself */
     return status;
 }
 
@@ -162,7 +162,7 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         char directory[FILE_PATH_BYTES];
         if (!find_order(local, attempt, i, directory))
-            continue; /* it was never ordered, and by this one's epoch never will be */
+            continue; /* never ordered, and now fenced */
         weft_status told = stop_node(directory, how, grace, first == WEFT_OK ? error : NULL);
         first = first == WEFT_OK ? told : first; /* stop the others all the same */
     }
@@ -177,13 +177,13 @@ static weft_status local_remark(struct engine *engine, const struct attempt *att
     if (status == WEFT_OK)
         status = node_remark_save(message, node->directory, error);
     if (status == WEFT_OK && node_agent_life(node->directory, NULL) == NODE_LIVES)
-        (void)node_wake(node->directory, NULL); /* or it finds it by itself */
+        (void)node_wake(node->directory, NULL); /* otherwise the agent finds it by itself */
     return status;
 }
 
 /* ---- polling ---- */
 
-/* The boot at which a node was ordered is over: whatever it was, it does not run. */
+/* The host was rebooted since the order, so nothing of the node runs. */
 static bool machine_was_down(const struct engine_local *local, const struct local_node *node)
 {
     struct node_order order;
@@ -194,8 +194,8 @@ static bool machine_was_down(const struct engine_local *local, const struct loca
     return down;
 }
 
-/* See that somebody cares for a node that has not ended: its agent, a new one, or who buries it. `*more`: there may be
- * something in its journal that nobody will tell of. */
+/* For a node that has not ended: watch its agent, start a new one, or bury it. `*more`: the journal may have grown
+ * without a notice. */
 static weft_status look_after(struct engine_local *local, struct local_node *node, bool *more, struct error *error)
 {
     enum node_life life = node_agent_life(node->directory, NULL);
@@ -221,7 +221,7 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
     return node_agent_bury(node->directory, message, error);
 }
 
-/* Give what is in the journal by now; `*stopped` if `visit` wants no more. */
+/* Visit the records that the journal has; `*stopped` if `visit` returned false. */
 static weft_status read_journal(struct local_node *node, uint64_t after, engine_record_visit *visit, void *context,
                                 bool *stopped, struct error *error)
 {
@@ -254,18 +254,18 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     weft_status status = local_find_node(local, attempt, number, &node, error);
     if (status != WEFT_OK)
         return status;
-    if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: what comes later nudges again */
+    if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: later records cause another nudge */
         local_watch_stop(local, node);
     status = read_journal(node, after, visit, context, &stopped, error);
     if (status != WEFT_OK || stopped)
         return status;
     if (node->ended) {
-        local_remove_node(local, node); /* a history of thousands costs nothing */
+        local_remove_node(local, node); /* thousands of old attempts cost nothing */
         return WEFT_OK;
     }
     bool more;
     status = look_after(local, node, &more, error);
-    if (status == WEFT_OK && more) /* the end that was just written, or what came before there was a watch */
+    if (status == WEFT_OK && more) /* the end just written, or records from before the watch */
         status = read_journal(node, node->reader.after, visit, context, &stopped, error);
     if (status == WEFT_OK && node->ended && !stopped)
         local_remove_node(local, node);
@@ -398,7 +398,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     if (status == WEFT_OK && (!file_is_directory(directory) || !is_own_attempt(local, attempt)))
         return WEFT_OK;
     if (local_count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
-        nodes = ATTEMPT_NODES_MOST; /* this was begun before, and cut short */
+        nodes = ATTEMPT_NODES_MOST; /* an earlier call was interrupted */
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         status = node_directory(directory, local->directory, attempt, i, error);
         enum node_life life = status == WEFT_OK ? wait_for_end(directory) : NODE_HAS_ENDED;
@@ -409,7 +409,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     }
     if (status != WEFT_OK)
         return status;
-    /* Past this attempt, so that it cannot be started again. */
+    /* Fence this attempt too, so that it cannot be started again. */
     struct attempt following = *attempt;
     uint64_t fence = 0;
     following.epoch++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes that the local engine knows, by run, epoch and number: thousands are looked up many times a second. */
+/* A hash table of nodes by run, epoch and number, for thousands of nodes and many lookups per second. */
 #include "platform/engine/local/internal/state.h"
 
 #include "base/hash.h"
@@ -36,7 +36,7 @@ weft_status local_nodes_add(struct local_nodes *nodes, struct local_node *node, 
         if (!lists)
             return error_memory(error, places * sizeof(struct local_node *), "the nodes of this machine");
         for (struct local_node *each = local_nodes_first(nodes), *next; each; each = next) {
-            next = local_nodes_next(nodes, each); /* before its list is another one */
+            next = local_nodes_next(nodes, each); /* before the node moves to another list */
             local_nodes_put(lists, places, each);
         }
         free(nodes->lists);
@@ -57,7 +57,7 @@ void local_nodes_take_out(struct local_nodes *nodes, struct local_node *node)
     nodes->count--;
 }
 
-/* The first node of the lists from number `list` on. */
+/* The first node in list number `list` or a later one. */
 static struct local_node *first_from(const struct local_nodes *nodes, uint32_t list)
 {
     while (list < nodes->places && !nodes->lists[list])

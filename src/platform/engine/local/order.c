@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an engine's order to the orders of its nodes; whose those are that are there. */
+/* Orders of nodes from an engine's order, and checks of existing ones. */
 #include "platform/engine/local/internal/state.h"
 
 #include "base/text.h"
@@ -48,7 +48,7 @@ weft_status local_order_check(const struct engine_local *local, const struct eng
     return WEFT_OK;
 }
 
-/* "0,1,2" of a place, "a:8,b:8" of all; the caller frees. NULL: memory ran out. */
+/* "0,1,2" for a place, "a:8,b:8" for all; the caller frees it. NULL: memory ran out. */
 static char *write_slots(const struct engine_place *place)
 {
     size_t room = 12 * ((size_t)place->count + 1), at = 0;
@@ -78,7 +78,7 @@ static bool add_all(struct texts *texts, char *const *items)
     return added;
 }
 
-/* What a node runs; none where it only waits. texts_free() frees it. */
+/* The command of a node; empty if it only waits. texts_free() frees it. */
 static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
                                 const char *hosts, struct texts *command, struct error *error)
 {
@@ -99,7 +99,7 @@ static weft_status node_command(const struct engine_local *local, const struct e
     return error_memory(error, strlen(hosts), "an order");
 }
 
-/* How `weft run` on the node in `directory` reaches the others, into the environment. */
+/* Add to the environment how `weft run` on the node in `directory` reaches the others. */
 static bool write_reach(const struct engine_local *local, const char *directory, struct texts *environment)
 {
     struct buffer words = {0}, variable = {0};
@@ -129,7 +129,7 @@ static weft_status node_environment(const struct engine_local *local, const stru
     return added ? WEFT_OK : error_memory(error, strlen(directory), "an order");
 }
 
-/* Make the directories of a node: what is said in them is for nobody else to read. */
+/* Make the directories of a node, readable by this user alone. */
 static weft_status make_node_directory(const char *directory, struct error *error)
 {
     char journal[FILE_PATH_BYTES];
@@ -143,7 +143,7 @@ static weft_status make_node_directory(const char *directory, struct error *erro
     return status;
 }
 
-/* Let another user's processes come to the file of metrics and the socket, and see nothing on the way. */
+/* Let the run's user reach the file of metrics and the socket without listing the directories above. */
 static weft_status let_user_in(const struct engine_local *local, const char *directory, struct error *error)
 {
     char path[FILE_PATH_BYTES];
@@ -156,7 +156,7 @@ static weft_status let_user_in(const struct engine_local *local, const char *dir
     return WEFT_OK;
 }
 
-/* What is written of a node is for nobody's eyes; its directory is a way for the run's user alone. */
+/* Nobody else may read a node's files; the run's user may only pass through its directory. */
 static weft_status open_node(const struct engine_local *local, const struct engine_order *order, const char *directory,
                              const char *path, struct error *error)
 {
@@ -165,7 +165,7 @@ static weft_status open_node(const struct engine_local *local, const struct engi
     return order->user && *order->user ? let_user_in(local, directory, error) : WEFT_OK;
 }
 
-/* Write the order of one node, unless it is there. */
+/* Write the order of a node if it is missing. */
 static weft_status write_order(struct engine_local *local, const struct engine_order *order, uint32_t number,
                                char *hosts, struct error *error)
 {
@@ -244,11 +244,11 @@ bool local_order_is_own(const struct engine_local *local, const char *directory)
     return node_order_platform(directory, platform, NULL) != WEFT_OK || local_local_order_is_own(local, platform);
 }
 
-/* What is in the directory of a run. */
+/* Contents of a run's directory. */
 struct local_order_found {
     bool others; /* orders of another platform, */
     char platform[NODE_PLATFORM_BYTES];
-    bool runs; /* which run: they were killed, and are about to end */
+    bool runs; /* that still run: they were killed and are about to end */
 };
 
 static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt,

@@ -69,7 +69,7 @@ weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *
     struct attempt attempts[HEARD_MOST];
     uint32_t numbers[HEARD_MOST];
     int count = epoll_wait(engine->descriptor, events, HEARD_MOST, 0), heard = 0;
-    /* All names first: the caller's polls free nodes. */
+    /* Copy all names first: the caller's polls free nodes. */
     for (int i = 0; i < count; i++) {
         const struct local_node *node = events[i].data.ptr;
         noticed = noticed || !node;
