@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has become of one run: its attempts, their nodes, its events. */
+/* The history of a run: attempts, their nodes, events. */
 #include "platform/registry/internal/list.h"
 #include "platform/registry/run/runs.h"
 

@@ -10,7 +10,7 @@
 
 #define SQL_BYTES 2048
 
-/* A statement in the making, with the values that it will want, in order. */
+/* A statement under construction, with its text values in order. */
 struct query {
     char sql[SQL_BYTES];
     size_t length;
@@ -27,7 +27,7 @@ static void run_list_append(struct query *query, const char *text)
     }
 }
 
-/* "AND column = ?", if there is a text to compare with. */
+/* Append "AND column = ?" if there is a value. */
 static void append_equal(struct query *query, const char *condition, const char *text)
 {
     if (!text)
@@ -37,8 +37,8 @@ static void append_equal(struct query *query, const char *condition, const char 
 }
 
 /*
- * The states as text: they are the program's own words. Runs that have ended are nearly all, and going through the
- * runs by number finds a page of them soonest; the unary plus keeps the database from sorting them all by state first.
+ * State names need no binding. Nearly all runs have ended, so a page of these is found fastest by scanning runs by
+ * number. The unary plus keeps SQLite from using the index of states for them.
  */
 static void append_states(struct query *query, unsigned states)
 {

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SILENT_MS                                                                                                      \
-    60000 /* a rank that has reported nothing for so long may be replaced; such an old report is shown with its age */
-#define LEAST_MS  1000 /* between two samples */
-#define SHARE     64   /* of the time since the first report: the gap between two samples, so that 16 are a quarter */
-#define LEFT_MOST 1e9  /* seconds: thirty years */
+#define SILENT_MS 60000 /* age at which another rank may take over, and a report is shown with its age */
+#define LEAST_MS  1000  /* between two samples */
+#define SHARE     64  /* the gap between two samples is 1/64 of the time since the first report, so 16 are a quarter */
+#define LEFT_MOST 1e9 /* seconds: thirty years */
 
 void run_progress_begin(struct run_progress_watch *watch, const struct run_progress *last)
 {
@@ -30,7 +29,7 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Units a second: the median between samples, and to the present report. 0: nobody can say. */
+/* Units per second: the median between samples, including the current report. 0: not known. */
 static double run_progress_rate_of(const struct run_progress_watch *watch, double done, int64_t time)
 {
     double rates[RUN_PROGRESS_SAMPLES];

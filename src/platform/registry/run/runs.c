@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: submitted, placed, changed. The one place where a run's row changes is run_runs_apply(). */
+/* Submitting, placing and changing runs. Only run_runs_apply() changes a run's state. */
 #include "platform/registry/run/runs.h"
 
 #include "base/text.h"
@@ -108,7 +108,7 @@ static weft_status run_runs_add_run(struct database *database, const struct run_
                                                   run_cause_text(RUN_CAUSE_SUBMITTED), now, error);
 }
 
-/* What is not the specification's own affair: the project, and the owner's role in it. */
+/* Check the project and the owner's role in it. */
 static weft_status check_submission(struct database *database, const struct run_specification *specification,
                                     struct error *error)
 {
@@ -169,18 +169,18 @@ weft_status registry_run_specification(struct database *database, int64_t run, s
 
 /* ---- changing ---- */
 
-/* One report or order on its way into the database. */
+/* A report or order being applied. */
 struct change {
     struct database *database;
-    struct registry_run *run; /* as it is; follows each change */
+    struct registry_run *run; /* the current row, updated by each change */
     int64_t epoch;            /* of the report */
     const char *actor, *detail;
-    int64_t now; /* when it happened; it may be told later */
+    int64_t now; /* when it happened; the report may be later */
     struct registry_outcome *outcome;
     struct error *error;
 };
 
-/* Keep what was not done, for those who ask later. */
+/* Record what was refused. */
 static weft_status turn_down(struct change *change, enum run_cause cause, enum registry_verdict verdict)
 {
     char detail[REGISTRY_DETAIL_BYTES];
@@ -216,7 +216,7 @@ static weft_status end_attempt(struct change *change, enum run_cause cause, cons
     weft_status status = statement_run(update, change->error);
     if (status != WEFT_OK)
         return status;
-    /* Nobody will tell of these any more. */
+    /* No reports about these nodes will follow. */
     update = database_prepare(change->database,
                               "UPDATE nodes SET ended = ?, how = ? WHERE run = ? AND epoch = ? AND ended = 0");
     statement_bind_integer(update, change->now);
@@ -226,7 +226,7 @@ static weft_status end_attempt(struct change *change, enum run_cause cause, cons
     return statement_run(update, change->error);
 }
 
-/* What else of the run changes with its state. */
+/* Update other columns that follow from the state. */
 static void run_runs_follow(struct change *change, enum run_cause cause)
 {
     struct registry_run *run = change->run;
@@ -275,7 +275,7 @@ static weft_status run_runs_store(struct change *change)
     return statement_run(update, change->error);
 }
 
-/* Change the run by `cause`, if that is allowed. */
+/* Change the run by `cause` if allowed. */
 static weft_status run_runs_apply(struct change *change, enum run_cause cause)
 {
     struct registry_run *run = change->run;
@@ -304,14 +304,14 @@ static weft_status run_runs_apply(struct change *change, enum run_cause cause)
                                                   change->actor, run->detail, run->changed, change->error);
 }
 
-/* Load the run and see whether the report is about its present attempt; if not, it is recorded and `*stale`. */
+/* Load the run. A report about another attempt than the current one is recorded and `*stale`. */
 static weft_status run_runs_begin(struct change *change, int64_t run, enum run_cause cause, bool *stale)
 {
     weft_status status = registry_run_get(change->database, run, change->run, change->error);
     *change->outcome = (struct registry_outcome){.cause = cause};
     if (status != WEFT_OK)
         return status;
-    /* Only an order may leave open which attempt is meant; a report that does is nobody's. */
+    /* Only an order may leave the attempt open; a report must name it. */
     if (change->epoch == REGISTRY_PRESENT && !run_cause_is_end(cause) && cause != RUN_CAUSE_STARTED)
         change->epoch = change->run->epoch;
     *stale = change->epoch != change->run->epoch;
@@ -383,19 +383,19 @@ weft_status registry_run_place(struct database *database, int64_t run, const cha
     return status;
 }
 
-/* End the present attempt, as it was asked for, as it went, and as often as it may be tried. */
+/* End the current attempt. The cause follows from the ordered stop, the exit and the remaining retries. */
 static weft_status run_runs_end(struct change *change, enum run_exit exit, int64_t platform_most)
 {
     const struct registry_run *run = change->run;
     bool again = run->epoch < REGISTRY_ATTEMPTS_MOST;
     if (exit == RUN_EXIT_NOT_STARTED && run->state == RUN_RUNNING)
-        exit = RUN_EXIT_LOST; /* it had told that it started */
+        exit = RUN_EXIT_LOST; /* it had reported its start */
     if (exit == RUN_EXIT_FAILED)
         again = again && run->program_failures < run->retries;
     if (exit == RUN_EXIT_LOST || exit == RUN_EXIT_NOT_STARTED)
         again = again && run->platform_failures < platform_most;
     enum run_cause cause = run_cause_of_end(run->asked, exit, again);
-    /* A program cannot have ended where nobody said that it had begun: the reports in between are on their way. */
+    /* A program cannot end before it has started: reports in between are missing. */
     if (run->state == RUN_PLACED && exit < RUN_EXIT_LOST) {
         weft_status status = run_runs_apply(change, RUN_CAUSE_ACCEPTED);
         if (status != WEFT_OK)
@@ -406,7 +406,7 @@ static weft_status run_runs_end(struct change *change, enum run_exit exit, int64
 
 /* ---- nodes ---- */
 
-/* How many nodes of the attempt are left, the worst exit of the others, and the time of the last of them. */
+/* The number of running nodes, the worst exit of the others, and the time of the last one. */
 static weft_status run_runs_count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,
                                         int64_t *last)
 {
@@ -421,7 +421,7 @@ static weft_status run_runs_count_nodes(const struct change *change, const char 
     return statement_end(select, change->error);
 }
 
-/* It was asked to stop before anybody heard that it runs: that stays so, but it has run since then, and pays for it. */
+/* It was asked to stop before its start was reported. It stays stopping, but has run since then and is charged. */
 static weft_status start_unheard(struct change *change)
 {
     run_runs_follow(change, RUN_CAUSE_STARTED);
@@ -449,8 +449,8 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     statement_bind_integer(update, node);
     status = statement_run(update, error);
     if (status != WEFT_OK || database_changes(database) == 0)
-        return status; /* told before */
-    /* The attempt runs from when the last of its nodes does; they need not tell of it in that order. */
+        return status; /* reported before */
+    /* The attempt starts with its last node; reports may be in another order. */
     status = run_runs_count_nodes(
         &change,
         "SELECT ifnull(sum(started = 0), 0), 0, ifnull(max(started), 0) FROM nodes WHERE run = ? AND "
@@ -462,7 +462,7 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
         return start_unheard(&change);
     if (row.state != RUN_PLACED && row.state != RUN_STARTING)
         return WEFT_OK;
-    /* The engine's word that it took the attempt may come later than the nodes' own. */
+    /* The engine may report acceptance after the nodes report their start. */
     if (row.state == RUN_PLACED && (status = run_runs_apply(&change, RUN_CAUSE_ACCEPTED)) != WEFT_OK)
         return status;
     return run_runs_apply(&change, RUN_CAUSE_STARTED);
@@ -518,7 +518,7 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
         return status;
     if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
         return status;
-    if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_IDLE) /* that says more than how its program took it */
+    if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_IDLE) /* more informative than the program's exit */
         snprintf(detail, sizeof detail, "was stopped because it was idle: %.*s", REGISTRY_DETAIL_BYTES - 64,
                  row.detail);
     if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_DISK)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Runs, their attempts and the nodes of these. The rules of registry.h hold.
+ * Runs, their attempts and nodes. The rules of registry.h hold.
  *
- * A run's state changes only as platform/registry/run/state.h allows, and every change is an event that is kept: when, by which cause,
- * by whom, with a message. Attempts are fenced by the epoch: each report and order names the attempt that is
- * meant, and what comes for another than the present one changes nothing, but is recorded (once for each cause).
+ * A run's state changes only as platform/registry/run/state.h allows. Every change is stored as an event with its time,
+ * cause, actor and a message. Reports and orders name an attempt by its epoch. One for another attempt than the current
+ * one changes nothing, but is recorded, once per cause.
  *
- * Reports may come more than once and late: a second report of the same thing is REGISTRY_DONE without effect.
+ * Reports may be late and repeated: repeating one is REGISTRY_DONE without effect.
  */
 #ifndef WEFT_PLATFORM_REGISTRY_RUN_RUNS_H
 #define WEFT_PLATFORM_REGISTRY_RUN_RUNS_H
@@ -17,19 +17,19 @@
 #include "platform/registry/run/state.h"
 #include "platform/registry/run_specification.h"
 
-#define REGISTRY_SLOTS_BYTES   256  /**< the text of the slots of a node: "0-3,6" */
-#define REGISTRY_ATTEMPTS_MOST 1000 /**< of a run; one more failure of any kind is its last */
-#define REGISTRY_PRESENT       (-1) /**< as an epoch: whichever attempt is the present one (for people's orders) */
+#define REGISTRY_SLOTS_BYTES   256  /**< text of a node's slots: "0-3,6" */
+#define REGISTRY_ATTEMPTS_MOST 1000 /**< of a run; a failure of the last one is final */
+#define REGISTRY_PRESENT       (-1) /**< as an epoch: the current attempt, for orders by people */
 
 struct registry_run {
-    int64_t run, epoch; /**< epoch of the present or last attempt; 0 before the first */
+    int64_t run, epoch; /**< epoch of the current or last attempt; 0 before the first */
     char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], class_name[PLATFORM_NAME_BYTES];
     char name[RUN_NAME_BYTES];
     enum run_state state;
     enum run_cause cause; /**< of the last change */
-    enum run_cause asked; /**< what the present attempt was asked to stop for; RUN_CAUSE_SUBMITTED: nothing */
+    enum run_cause asked; /**< why the current attempt was asked to stop; RUN_CAUSE_SUBMITTED: it was not */
     int64_t nodes, slots; /**< slots of each node */
-    /** As in struct run_specification; the time limit is the one that applies, which may be less than was asked for. */
+    /** As in struct run_specification, except that time_limit is the effective one. */
     int64_t processors, memory, time_limit, time_slice, priority, retries;
     enum slot_kind slot_kind;
     bool preemptible, may_span_pods, interactive;
@@ -37,17 +37,17 @@ struct registry_run {
     int64_t submitted, waiting_since;            /**< milliseconds since 1970, as those below; 0: not yet */
     int64_t first_started, started;              /**< all nodes of the first, the last attempt */
     int64_t ended, changed;
-    int64_t served;     /**< milliseconds that ended attempts have run */
-    int64_t discarded;  /**< when it was decided that what it has left on disk is to go */
-    int64_t idle_since; /**< when the present attempt was seen to use nothing of what it holds; 0: it was not */
-    struct run_progress progress; /**< of the present or last attempt */
+    int64_t served;               /**< milliseconds that ended attempts have run */
+    int64_t discarded;            /**< when its files were discarded */
+    int64_t idle_since;           /**< since when the current attempt uses none of its slots; 0: it does */
+    struct run_progress progress; /**< of the current or last attempt */
     char detail[REGISTRY_DETAIL_BYTES];
 };
 
 struct registry_attempt {
     int64_t epoch, placed, started, ended;
     char pod[PLATFORM_NAME_BYTES];
-    bool over; /**< then `cause` and `detail` are those of its end */
+    bool over; /**< then `cause` and `detail` describe its end */
     enum run_cause cause;
     char detail[REGISTRY_DETAIL_BYTES];
 };
@@ -56,41 +56,41 @@ struct registry_node {
     int64_t node; /**< from 0 */
     char host[PLATFORM_NAME_BYTES], slots[REGISTRY_SLOTS_BYTES];
     int64_t started, ended;
-    enum run_exit how; /**< if it has ended; so are the next three */
+    enum run_exit how; /**< valid if it has ended, as the next three */
     int64_t code, signal;
     char detail[REGISTRY_DETAIL_BYTES];
-    int64_t sequence; /**< of the last record of its journal that was dealt with */
+    int64_t sequence; /**< of the last processed record of its journal */
 };
 
 enum registry_verdict {
-    REGISTRY_DONE,    /**< changed, or it was so already */
-    REGISTRY_STALE,   /**< of another attempt than the present one: nothing changed */
-    REGISTRY_REFUSED, /**< not allowed in this state: nothing changed */
+    REGISTRY_DONE,    /**< changed, or already so */
+    REGISTRY_STALE,   /**< of another attempt than the current one: no change */
+    REGISTRY_REFUSED, /**< not allowed in this state: no change */
 };
 
 struct registry_event {
     int64_t event, epoch, time;
     enum run_cause cause;
-    bool first; /**< the submission: there is no state before */
+    bool first; /**< the submission; `from` is meaningless */
     enum run_state from, to;
     enum registry_verdict verdict;
     char actor[PLATFORM_NAME_BYTES]; /**< a user, or "" for the platform */
     char detail[REGISTRY_DETAIL_BYTES];
 };
 
-/** What became of a report or an order. */
+/** The result of a report or an order. */
 struct registry_outcome {
     enum registry_verdict verdict;
-    enum run_state from, to; /**< the same if nothing changed */
+    enum run_state from, to; /**< equal if nothing changed */
     enum run_cause cause;    /**< of the change */
-    bool attempt_ended;      /**< by this change; then: */
+    bool attempt_ended;      /**< this change ended the attempt; then: */
     int64_t used;            /**< slot-milliseconds since it ran on all of its nodes, for ledger_settle() */
 };
 
 /**
- * Queue a run. The owner must be a member of the project, which must be open. `key` (NULL: none) makes it safe to
- * submit again after an answer was lost: the same owner's same key gives the run that was made then and `*again` true.
- * Errors: STATE for a key that was used for something else, a closed project, or a missing role.
+ * Queue a run. The owner must be a member of the project, which must be open. `key` (NULL: none) makes repeating a
+ * submission safe: the same key of the same owner returns the existing run and sets `*again`. Errors: STATE if the key
+ * was used for another specification, the project is closed, or the role is missing.
  */
 weft_status registry_run_submit(struct database *database, const struct run_specification *specification,
                                 const struct registry_key *key, int64_t now, int64_t *run, bool *again,
@@ -99,7 +99,7 @@ weft_status registry_run_submit(struct database *database, const struct run_spec
 /** Errors: ARGUMENT if there is no such run. */
 weft_status registry_run_get(struct database *database, int64_t run, struct registry_run *found, struct error *error);
 
-/** All that was asked for; to be freed. */
+/** The specification of a run; the caller frees it. */
 weft_status registry_run_specification(struct database *database, int64_t run, struct run_specification *specification,
                                        struct error *error);
 
@@ -110,8 +110,8 @@ weft_status registry_run_specification(struct database *database, int64_t run, s
 weft_status registry_run_duplicate(struct database *database, int64_t run, int64_t *duplicate, struct error *error);
 
 /**
- * Begin an attempt on `count` nodes; nodes[i] gives host and slots of node i. Errors: DATA if that is
- * not the number of nodes that the run asks for.
+ * Begin an attempt on `count` nodes; nodes[i] has host and slots of node i. Errors: DATA if the run asks for another
+ * number of nodes.
  */
 weft_status registry_run_place(struct database *database, int64_t run, const char *pod,
                                const struct registry_node *nodes, size_t count, const char *detail, int64_t now,
@@ -125,64 +125,63 @@ weft_status registry_run_change(struct database *database, int64_t run, int64_t 
                                 const char *actor, const char *detail, int64_t now, struct registry_outcome *outcome,
                                 struct error *error);
 
-/** The clock was set by `by` milliseconds (below 0: back): shift the start times of all that waits or runs. */
+/** The clock was set by `by` milliseconds (negative: back): shift the times of runs that have not ended. */
 weft_status registry_runs_shift(struct database *database, int64_t by, struct error *error);
 
-/** Keep a remark among the events of a run, whatever its state: "has not used its GPUs for an hour". */
+/** Add a remark to the events of a run in any state: "has not used its GPUs for an hour". */
 weft_status registry_run_note(struct database *database, int64_t run, const char *actor, const char *detail,
                               int64_t now, struct error *error);
 
-/** The seconds that a run may run are these from now on; `detail`, why, is kept among its events. */
+/** Set the time limit of a run in seconds; `detail`, the reason, becomes an event. */
 weft_status registry_run_limit(struct database *database, int64_t run, int64_t time_limit, const char *detail,
                                int64_t now, struct error *error);
 
-/** Keep what an attempt has reported last of its progress. Of another attempt than the present one nothing changes. */
+/** Store the last progress report of the current attempt; ignored for others. */
 weft_status registry_run_progress(struct database *database, int64_t run, int64_t epoch,
                                   const struct run_progress *progress, struct error *error);
 
-/** The present attempt of a run was seen to use nothing of what it holds, or (`idle` false) something again; `detail`
- * is kept among its events. And how many runs are seen so. */
+/** Record that the current attempt of a run uses none of its slots, or (`idle` false) uses them again; `detail` becomes
+ * an event. Count idle runs. */
 weft_status registry_run_idle(struct database *database, int64_t run, bool idle, const char *detail, int64_t now,
                               struct error *error);
 weft_status registry_idle_runs(struct database *database, int64_t *count, struct error *error);
 
 /**
- * Node `node` started at `now`; the report may come late. The run started when the last of its nodes did; in the list
- * of events the change comes after those that were reported before. With the last node the run is running. If it was
- * asked to stop before that report, it stays stopping, and has run since `now`.
+ * Node `node` started at `now`; the report may be late. With its last node the run is running since the latest start of
+ * a node. Events are in the order of reports. A run that was asked to stop before stays stopping, and has run since
+ * `now`.
  */
 weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
                                 struct registry_outcome *outcome, struct error *error);
 
 /**
- * Node `node` has ended: host, slots, sequence of `ended` are not looked at. With the last of them the attempt ends, by
- * the worst of their exits (not started, lost, failed, again, completed), with the detail of the first that ended so,
- * at the time of the last; what it was asked for, this exit, the run's retries and `platform_most` failures of the
- * platform decide how the run goes on. One that gives way is then RUN_PREEMPTED; RUN_CAUSE_REQUEUED follows. `now` as
- * above. `*left` nodes have not ended.
+ * A node has ended; host, slots and sequence of `ended` are ignored. `*left` nodes have not ended. With the last node the
+ * attempt ends, at the time of the last one, by the worst exit (not started, lost, failed, again, completed) and with
+ * the detail of the first node that ended so. The next state follows from the stop that was ordered, this exit, the
+ * run's retries and `platform_most`, the limit of platform failures. A run that gives way becomes RUN_PREEMPTED, and
+ * RUN_CAUSE_REQUEUED must follow. `now` as above.
  */
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
                               struct error *error);
 
-/** The journal of that node has been processed up to `sequence`. By itself this can wait for a sync of the disk
- * (DATABASE_AS_NEEDED): after a crash the records after an older number are read once more. */
+/** The journal of that node has been processed up to `sequence`. This alone needs no sync (DATABASE_AS_NEEDED): after a
+ * crash, records are read again from an older number. */
 weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,
                                 struct error *error);
 
-/** The attempts of a run, oldest first; the nodes of one; *list is to be freed. */
+/** The attempts of a run, oldest first; the nodes of one. The caller frees *list. */
 weft_status registry_attempts(struct database *database, int64_t run, struct registry_attempt **list, size_t *count,
                               struct error *error);
 weft_status registry_nodes(struct database *database, int64_t run, int64_t epoch, struct registry_node **list,
                            size_t *count, struct error *error);
 
-/** How far the journal of a node has been dealt with. */
+/** How far the journal of a node has been processed. */
 struct registry_dealt {
     int64_t run, epoch, node, sequence;
 };
 
-/** Pass on how far every journal has been dealt with, those of runs that have ended too, but not of those whose
- * journals are gone, as they were discarded; an error ends it. */
+/** Visit the journals of all runs that are not discarded, ended ones included; an error of `take` ends the walk. */
 typedef weft_status registry_dealt_take(void *state, const struct registry_dealt *dealt, struct error *error);
 weft_status registry_dealt_each(struct database *database, registry_dealt_take *take, void *state, struct error *error);
 
