@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "platform/registry/internal/list.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,10 +62,7 @@ char *registry_detail(const char *detail, const char *otherwise, char kept[REGIS
 static weft_status run_column_set(struct database *database, const char *sql, int64_t value, int64_t run,
                                   const char *actor, const char *detail, int64_t now, struct error *error)
 {
-    struct statement *update = database_prepare(database, sql);
-    statement_bind_integer(update, value);
-    statement_bind_integer(update, run);
-    weft_status status = statement_run(update, error);
+    weft_status status = DATABASE_RUN(database, error, sql, value, run);
     return status == WEFT_OK ? registry_run_note(database, run, actor, detail, now, error) : status;
 }
 
@@ -87,26 +85,17 @@ weft_status registry_idle_runs(struct database *database, int64_t *count, struct
     /* The states first: few runs are active, of a history of years. */
     struct statement *select = database_prepare(
         database, "SELECT count(*) FROM runs WHERE state IN ('running', 'stopping') AND idle_since != 0");
-    int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *count = found;
-    return status;
+    return statement_end_integer(select, count, error);
 }
 
 weft_status registry_run_progress(struct database *database, int64_t run, int64_t epoch,
                                   const struct run_progress *progress, struct error *error)
 {
     struct statement *update =
-        database_prepare(database, "UPDATE runs SET progress_at = ?, progress_rank = ?, progress_done = ?, "
-                                   "progress_total = ?, progress_left = ? WHERE run = ? AND epoch = ?");
-    statement_bind_integer(update, progress->reported);
-    statement_bind_integer(update, progress->rank);
-    statement_bind_number(update, progress->done);
-    statement_bind_number(update, progress->total);
-    statement_bind_number(update, progress->left);
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
+        DATABASE_QUERY(database,
+                       "UPDATE runs SET progress_at = ?, progress_rank = ?, progress_done = ?, "
+                       "progress_total = ?, progress_left = ? WHERE run = ? AND epoch = ?",
+                       progress->reported, progress->rank, progress->done, progress->total, progress->left, run, epoch);
     statement_can_wait(update);
     return statement_run(update, error);
 }
@@ -125,9 +114,7 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof updates / sizeof *updates && status == WEFT_OK; i++) {
-        struct statement *update = database_prepare(database, updates[i]);
-        statement_bind_integer(update, by);
-        status = statement_run(update, error);
+        status = DATABASE_RUN(database, error, updates[i], by);
     }
     return status;
 }
@@ -140,19 +127,15 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
 weft_status registry_run_duplicate(struct database *database, int64_t run, int64_t *duplicate, struct error *error)
 {
     /* The states first: few runs wait or run, of a history of years. */
-    struct statement *select = database_prepare(
+    struct statement *select = DATABASE_QUERY(
         database,
         "SELECT ifnull(min(runs.run), 0) FROM runs CROSS JOIN run_specifications AS asked ON asked.run = runs.run "
         "WHERE runs.state IN ('queued', 'placed', 'starting', 'running', 'stopping', 'preempted', 're-queued') "
         "AND runs.run != ?1 AND " RUN_WORK(
             "asked.specification") " = "
-                                   "(SELECT " RUN_WORK("specification") " FROM run_specifications WHERE run = ?1)");
-    statement_bind_integer(select, run);
-    const int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *duplicate = found;
-    return status;
+                                   "(SELECT " RUN_WORK("specification") " FROM run_specifications WHERE run = ?1)",
+        run);
+    return statement_end_integer(select, duplicate, error);
 }
 
 /* The unfinished runs that begin from a checkpoint of run `parent` (SQL). This order of tables uses the index
@@ -163,10 +146,8 @@ weft_status registry_run_duplicate(struct database *database, int64_t run, int64
 
 static weft_status run_dependent_find(struct database *database, int64_t run, int64_t *dependent, struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT ifnull(min(dependent.run), 0) " DEPENDENTS("?"));
-    statement_bind_integer(select, run);
-    *dependent = statement_next(select) ? statement_integer(select, 0) : 0;
-    return statement_end(select, error);
+    struct statement *select = DATABASE_QUERY(database, "SELECT ifnull(min(dependent.run), 0) " DEPENDENTS("?"), run);
+    return statement_end_integer(select, dependent, error);
 }
 
 weft_status registry_run_discard(struct database *database, int64_t run, const char *actor, const char *detail,
@@ -197,11 +178,11 @@ weft_status registry_runs_to_discard(struct database *database, int64_t before, 
                                      size_t *count, struct error *error)
 {
     struct registry_list list = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT run FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled') AND ended < ? "
-                  "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?");
-    statement_bind_integer(select, before);
-    statement_bind_integer(select, (int64_t)most);
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT run FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled') AND ended < ? "
+                       "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?",
+                       before, (int64_t)most);
     while (statement_next(select)) {
         int64_t *run = registry_list_add(&list, sizeof *run);
         if (run)
@@ -214,10 +195,11 @@ weft_status registry_run_snapshots(struct database *database, const char *projec
                                    size_t *count, struct error *error)
 {
     struct registry_list list = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT DISTINCT json_extract(specification, '$.snapshot') AS snapshot FROM runs "
-                  "JOIN run_specifications USING (run) WHERE project = ? AND snapshot != '' ORDER BY snapshot");
-    statement_bind_text(select, project);
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT DISTINCT json_extract(specification, '$.snapshot') AS snapshot FROM runs "
+                       "JOIN run_specifications USING (run) WHERE project = ? AND snapshot != '' ORDER BY snapshot",
+                       project);
     while (statement_next(select)) {
         char(*id)[RUN_SNAPSHOT_BYTES] = registry_list_add(&list, sizeof *id);
         if (id)

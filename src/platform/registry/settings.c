@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/registry/settings.h"
+#include "platform/store/query.h"
 
 weft_status registry_platform_get(struct database *database, struct registry_platform *platform, struct error *error)
 {
     struct registry_platform found = {0};
     struct statement *select = database_prepare(database, "SELECT identity, adopts FROM platform");
     if (statement_next(select)) {
-        statement_copy_text(select, 0, found.identity, sizeof found.identity);
-        found.adopts = statement_integer(select, 1) != 0;
+        STATEMENT_READ(select, 0, found.identity, &found.adopts);
     }
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && !*found.identity)
@@ -30,9 +30,8 @@ weft_status registry_number_above(struct database *database, int64_t run, int64_
     *last = found;
     if (run <= found)
         return WEFT_OK;
-    struct statement *change =
-        database_prepare(database, known ? "UPDATE sqlite_sequence SET seq = ? WHERE name = 'runs'"
-                                         : "INSERT INTO sqlite_sequence (seq, name) VALUES (?, 'runs')");
-    statement_bind_integer(change, run);
-    return statement_run(change, error);
+    return DATABASE_RUN(database, error,
+                        known ? "UPDATE sqlite_sequence SET seq = ? WHERE name = 'runs'"
+                              : "INSERT INTO sqlite_sequence (seq, name) VALUES (?, 'runs')",
+                        run);
 }

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "platform/metrics/store/names.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,11 +53,10 @@ weft_status metric_choose(struct metric_store *store, int64_t run, const char *n
 {
     struct error here = {0};
     weft_status status = WEFT_OK;
-    struct statement *select =
-        database_prepare(metric_store_database(store), "SELECT series, rank, attempt FROM metric_series WHERE run = ? "
-                                                       "AND name = ? ORDER BY rank, attempt DESC");
-    statement_bind_integer(select, run);
-    statement_bind_text(select, name);
+    struct statement *select = DATABASE_QUERY(metric_store_database(store),
+                                              "SELECT series, rank, attempt FROM metric_series WHERE run = ? "
+                                              "AND name = ? ORDER BY rank, attempt DESC",
+                                              run, name);
     while (status == WEFT_OK && statement_next(select)) {
         const struct metric_chosen series = {statement_integer(select, 0), statement_integer(select, 1),
                                              statement_integer(select, 2)};

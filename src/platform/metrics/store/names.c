@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/metrics/store/names.h"
+#include "platform/store/query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,10 @@ weft_status metric_names(struct metric_store *store, int64_t run, struct metric_
 {
     size_t found = 0, room = 0;
     struct metric_name *list = store_names_grow(NULL, 0, &room, sizeof *list), *grown = list;
-    struct statement *select = database_prepare(metric_store_database(store),
-                                                "SELECT name, count(DISTINCT rank), count(DISTINCT attempt) FROM "
-                                                "metric_series WHERE run = ? GROUP BY name ORDER BY name");
-    statement_bind_integer(select, run);
+    struct statement *select = DATABASE_QUERY(metric_store_database(store),
+                                              "SELECT name, count(DISTINCT rank), count(DISTINCT attempt) FROM "
+                                              "metric_series WHERE run = ? GROUP BY name ORDER BY name",
+                                              run);
     while (grown && statement_next(select)) {
         grown = store_names_grow(list, found, &room, sizeof *list);
         if (!grown)
@@ -31,8 +32,7 @@ weft_status metric_names(struct metric_store *store, int64_t run, struct metric_
         statement_copy_text(select, 0, name->name, sizeof name->name);
         const char *slash = strrchr(name->name, '/');
         name->group = slash ? (size_t)(slash - name->name) : 0;
-        name->ranks = statement_integer(select, 1);
-        name->attempts = statement_integer(select, 2);
+        STATEMENT_READ(select, 1, &name->ranks, &name->attempts);
     }
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && !grown)
@@ -52,10 +52,8 @@ weft_status metric_ranks(struct metric_store *store, int64_t run, const char *na
     size_t found = 0, room = 0;
     int64_t *list = store_names_grow(NULL, 0, &room, sizeof *list), *grown = list;
     struct statement *select =
-        database_prepare(metric_store_database(store),
-                         "SELECT DISTINCT rank FROM metric_series WHERE run = ? AND name = ? ORDER BY rank");
-    statement_bind_integer(select, run);
-    statement_bind_text(select, name);
+        DATABASE_QUERY(metric_store_database(store),
+                       "SELECT DISTINCT rank FROM metric_series WHERE run = ? AND name = ? ORDER BY rank", run, name);
     while (grown && statement_next(select)) {
         grown = store_names_grow(list, found, &room, sizeof *list);
         if (!grown)
