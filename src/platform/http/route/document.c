@@ -109,7 +109,7 @@ static void route_document_put_body(struct json_writer *writer, const struct rou
 static void put_responses(struct json_writer *writer, const struct route *route)
 {
     char status[16];
-    unsigned success = route->status ? route->status : 200;
+    unsigned success = route_status(route);
     snprintf(status, sizeof status, "%u", success);
     json_open_object(writer, "responses");
     json_open_object(writer, status);
@@ -138,8 +138,9 @@ static void put_responses(struct json_writer *writer, const struct route *route)
     json_close(writer);
 }
 
-static void route_document_put_operation(struct json_writer *writer, const struct route *route)
+static void route_document_put_operation(struct json_writer *writer, const struct router_entry *entry)
 {
+    const struct route *route = entry->route;
     char method[16], description[160];
     snprintf(method, sizeof method, "%s", route->method);
     for (char *c = method; *c; c++)
@@ -148,7 +149,7 @@ static void route_document_put_operation(struct json_writer *writer, const struc
     json_open_object(writer, method);
     json_put_text(writer, "operationId", route->operation);
     json_open_array(writer, "tags");
-    json_put_text(writer, NULL, route->tag);
+    json_put_text(writer, NULL, entry->tag);
     json_close(writer);
     json_put_text(writer, "summary", route->summary);
     json_put_text(writer, "description", description);
@@ -180,7 +181,7 @@ static void put_paths(struct json_writer *writer, const struct router *router)
         json_open_object(writer, path);
         for (size_t j = i; j < router->count; j++)
             if (strcmp(router->entries[j].route->path, path) == 0)
-                route_document_put_operation(writer, router->entries[j].route);
+                route_document_put_operation(writer, &router->entries[j]);
         json_close(writer);
     }
     json_close(writer);

@@ -42,8 +42,7 @@ bool run_order_begin(struct route_call *call);
 bool run_wanted_set(cJSON *wanted, const char *key, const char *value);
 
 /** Keep the run that is wanted, or find the one of the same key. On the writer's thread. */
-weft_status run_submission_enter(struct writer *writer, struct route_call *call, struct run_submission *submission,
-                                 struct error *error);
+weft_status run_submission_enter(struct route_call *call, struct run_submission *submission, struct error *error);
 
 /** The answer to who has asked. */
 void run_submission_put(struct json_writer *answer, const struct run_submission *submission);

@@ -309,7 +309,6 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/metrics",
      .operation = "scrapeMetrics",
-     .tag = "server",
      .summary = "The control plane, its cluster and its machine, as Prometheus reads them: to administrators, and to "
                 "their tokens of at most viewer.",
      .permission = ROUTE_USER,
@@ -317,4 +316,4 @@ static const struct route routes[] = {
      .handler = show_metrics},
 };
 
-const struct route_table prometheus_routes = {.routes = routes, .route_count = sizeof routes / sizeof *routes};
+const struct route_table prometheus_routes = {.routes = routes, .route_count = ARRAY_SIZE(routes), .tag = "server"};

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits, why, and until when. */
 #include "platform/service/internal/collector.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
-#include "platform/service/internal/sight.h"
 #include "platform/service/runs/run_json.h"
 
 #include <stdio.h>
@@ -20,9 +18,9 @@ static int64_t expected_start(const struct controller_plan *plan, int64_t run)
     return 0;
 }
 
-static weft_status tell_why(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                            struct error *error)
+static weft_status tell_why(struct route_call *call, struct json_writer *answer, struct error *error)
 {
+    struct writer *writer = service_of(call)->writer;
     struct controller *controller = writer_controller(writer);
     int64_t number = route_value(call, "run")->integer, now = writer_now(), expected = 0;
     char why[1024], idle[RUN_USE_SENTENCE_BYTES], progress[RUN_PROGRESS_BYTES];
@@ -50,11 +48,6 @@ static weft_status tell_why(struct writer *writer, struct route_call *call, stru
     return WEFT_OK;
 }
 
-static void show_why(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, tell_why);
-}
-
 /* ---- the queue ---- */
 
 static void routes_queue_put_name(struct json_writer *writer, const struct sight *sight, int64_t number, bool seen)
@@ -70,10 +63,7 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
 {
     bool seen = sight_has(sight, planned->project);
     json_open_object(writer, NULL);
-    if (seen)
-        json_put_integer(writer, "run", planned->run);
-    else
-        json_put_tree(writer, "run", NULL);
+    json_put_known(writer, "run", seen, planned->run);
     json_put_text(writer, "project", seen ? planned->project : NULL);
     json_put_text(writer, "owner", seen ? planned->owner : NULL);
     routes_queue_put_name(writer, sight, planned->run, seen);
@@ -143,9 +133,9 @@ static int64_t routes_queue_slots_of(const struct controller_plan_run *runs, siz
     return slots;
 }
 
-static weft_status tell_queue(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status tell_queue(struct route_call *call, struct json_writer *answer, struct error *error)
 {
+    struct writer *writer = service_of(call)->writer;
     struct controller *controller = writer_controller(writer);
     const int64_t now = writer_now(), after = route_value(call, "after")->integer;
     const bool by_number = route_value(call, "after")->given;
@@ -182,73 +172,52 @@ static weft_status tell_queue(struct writer *writer, struct route_call *call, st
     return WEFT_OK;
 }
 
-static void show_queue(struct route_call *call)
+static weft_status do_resume(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    writer_do(service_of(call)->writer, call, tell_queue);
-}
-
-static weft_status do_resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                             struct error *error)
-{
-    weft_status status = writer_resume(writer, error);
+    weft_status status = writer_resume(service_of(call)->writer, error);
     if (status == WEFT_OK)
         fprintf(stderr, "weft: '%s' has resumed scheduling\n", call->who.user);
     return status;
 }
 
-static void routes_queue_resume(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, do_resume);
-}
-
 /* ---- tables ---- */
 
-static const struct route_parameter queue_parameters[] = {{.name = "most",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 1,
-                                                           .most = 10000,
-                                                           .fallback = "1000",
-                                                           .meaning = "How many of each list at most; with `after`, "
-                                                                      "of both together."},
-                                                          {.name = "after",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 0,
-                                                           .most = 1e15,
-                                                           .meaning =
-                                                               "Only runs of larger numbers, page by page in the "
-                                                               "order of numbers: begin with 0, go on with `next`."},
-                                                          {0}};
+static const struct route_parameter queue_parameters[] = {
+    ROUTE_NUMBERED("most", 1, 10000, "1000", "How many of each list at most; with `after`, of both together."),
+    ROUTE_NUMBERED(
+        "after", 0, 1e15, NULL,
+        "Only runs of larger numbers, page by page in the order of numbers: begin with 0, go on with `next`."),
+    {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/queue",
      .operation = "showQueue",
-     .tag = "queue",
      .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs. "
                 "Without `after` the first of each, in that order.",
      .permission = ROUTE_USER,
      .parameters = queue_parameters,
      .response = "Queue",
-     .handler = show_queue},
+     .handler = service_write,
+     .work = tell_queue},
     {.method = "POST",
      .path = "/api/v1/queue/resume",
      .operation = "resumeQueue",
-     .tag = "queue",
      .summary = "Start runs again, after scheduling was paused because of unclean exits of the server.",
      .permission = ROUTE_ADMINISTRATOR,
-     .status = 204,
-     .handler = routes_queue_resume},
+     .handler = service_write,
+     .work = do_resume},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/why",
      .operation = "explainRun",
-     .tag = "queue",
      .summary = "Why a run is in its state: what it waits for, and when it is expected to start.",
      .permission = ROUTE_VIEWER,
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Why",
-     .handler = show_why},
+     .handler = service_write,
+     .work = tell_why},
 };
 
 /* clang-format off */
@@ -280,7 +249,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table queue_routes = {.routes = routes,
-                                         .route_count = sizeof routes / sizeof *routes,
-                                         .schemas = schemas,
-                                         .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table queue_routes = ROUTE_TABLE("queue");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that runs are started from: uploaded to the store of its project, and only there. */
 #include "base/text.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/internal/snapshot_stores.h"
 #include "platform/snapshot/list.h"
@@ -193,22 +192,19 @@ static void add_objects(struct route_call *call)
 }
 
 static const struct route_parameter snapshot_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The project whose runs may use it."},
+    ROUTE_NAMED("project", "The project whose runs may use it."),
     {.name = "snapshot", .least = 64, .most = 64, .meaning = "The SHA-256 of the list, in hexadecimal digits."},
     {0}};
 static const struct route_parameter object_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The project whose snapshots may have them."},
-    {.name = "owner_only",
-     .type = ROUTE_BOOL,
-     .fallback = "false",
-     .meaning = "They are of a snapshot with files that only their owner may read: nobody else gets them."},
+    ROUTE_NAMED("project", "The project whose snapshots may have them."),
+    ROUTE_FLAG("owner_only",
+               "They are of a snapshot with files that only their owner may read: nobody else gets them."),
     {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/projects/{project}/snapshots/{snapshot}",
      .operation = "showSnapshot",
-     .tag = "snapshots",
      .summary = "What a snapshot holds.",
      .permission = ROUTE_VIEWER,
      .project_may_be_new = true,
@@ -218,7 +214,6 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/snapshots/{snapshot}",
      .operation = "putSnapshot",
-     .tag = "snapshots",
      .summary = "Offer the list of what a snapshot holds: it is kept once none of its objects is missing.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
@@ -230,7 +225,6 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/projects/{project}/objects",
      .operation = "addObjects",
-     .tag = "snapshots",
      .summary = "Upload contents of files, each as \"SHA256 SIZE\", a line end and that many bytes.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
@@ -260,7 +254,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table snapshot_routes = {.routes = routes,
-                                            .route_count = sizeof routes / sizeof *routes,
-                                            .schemas = schemas,
-                                            .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table snapshot_routes = ROUTE_TABLE("snapshots");

@@ -3,14 +3,6 @@
 
 #include <stdlib.h>
 
-void json_put_time(struct json_writer *writer, const char *key, int64_t time)
-{
-    if (time)
-        json_put_integer(writer, key, time);
-    else
-        json_put_tree(writer, key, NULL);
-}
-
 const char *run_json_reason(const struct registry_run *run)
 {
     if (run->state == RUN_RUNNING && run->idle_since)

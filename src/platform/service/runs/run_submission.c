@@ -156,9 +156,9 @@ static weft_status check_resumed(struct database *registry, const struct run_sub
                            submission->resumes, other, submission->resumes);
 }
 
-weft_status run_submission_enter(struct writer *writer, struct route_call *call, struct run_submission *submission,
-                                 struct error *error)
+weft_status run_submission_enter(struct route_call *call, struct run_submission *submission, struct error *error)
 {
+    struct writer *writer = service_of(call)->writer;
     struct database *registry = writer_registry(writer);
     const struct run_order *order = call->kept;
     struct run_specification specification;
