@@ -9,8 +9,7 @@
 #include "platform/service/internal/clock_watch.h"
 #include "platform/service/internal/collector.h"
 #include "platform/service/internal/complaint.h"
-#include "platform/service/internal/idle_runs.h"
-#include "platform/service/internal/leftovers.h"
+#include "platform/service/internal/retention.h"
 
 #include <errno.h>
 #include <inttypes.h>

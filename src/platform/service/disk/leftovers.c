@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/leftovers.h"
+#include "platform/service/internal/retention.h"
 
 #include "base/file/file.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/space.h"
+#include "platform/service/internal/disk.h"
 
 #include "base/file/file.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/use.h"
+#include "platform/service/internal/disk.h"
 
 #include "base/clock.h"
 #include "base/file/file.h"

@@ -13,7 +13,6 @@
 #include "platform/service/internal/complaint.h"
 #include "platform/service/internal/exits.h"
 #include "platform/service/internal/retention.h"
-#include "platform/service/internal/space.h"
 #include "platform/service/internal/writer.h"
 #include "platform/service/service.h"
 
@@ -109,6 +108,10 @@ void service_change(struct route_call *call);
 
 /** Answer 204, or with the error. */
 void service_answer_done(struct route_call *call, weft_status status, const struct error *error);
+
+/** The handler that streams every point of a metric (metric_export.c), for a call with the parameters run, name, rank,
+ * attempt and format: the writer writes a piece, the client reads it, and so on. */
+void metric_export(struct route_call *call);
 
 /* The resources, each in its file of the same name. Their context is filled in by service.c. */
 extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,

@@ -27,7 +27,7 @@
 #include "platform/registry/run_specification.h"
 #include "platform/service/internal/exits.h"
 #include "platform/service/internal/policy.h"
-#include "platform/service/internal/watch.h"
+#include "platform/service/internal/disk.h"
 
 #define SERVICE_SECRETS "secrets" /**< the directory of secret_store.h, in that of the state */
 
@@ -47,7 +47,7 @@ struct writer_config {
     struct disk_space *space;            /**< outlives the writer */
 };
 
-/** Open the metrics in the directory, settle what is left of other platforms (leftovers.h), and take up what runs. Errors:
+/** Open the metrics in the directory, settle what is left of other platforms (leftovers_settle()), and take up what runs. Errors:
  * those of all of them. */
 weft_status writer_open(const struct writer_config *config, struct writer **writer, struct error *error);
 

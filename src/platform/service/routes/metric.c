@@ -6,7 +6,6 @@
 #include "platform/metrics/run_metrics.h"
 #include "platform/metrics/store/latest.h"
 #include "platform/metrics/store/names.h"
-#include "platform/service/internal/metric_export.h"
 #include "platform/service/internal/service_state.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to runs: submitted, stopped, forked, promoted, discarded. */
 #include "platform/registry/run/runs.h"
-#include "platform/service/internal/run_origin.h"
 #include "platform/service/internal/run_submission.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"

@@ -6,7 +6,7 @@
  * The struct belongs to whichever of the two threads has it: to the writer from writer_post() to http_post(), otherwise
  * to the HTTP server's. `closed` is that one's alone.
  */
-#include "platform/service/internal/metric_export.h"
+#include "platform/service/internal/service_state.h"
 
 #include "base/text.h"
 #include "core/control/wire/frame.h"
