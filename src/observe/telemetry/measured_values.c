@@ -24,14 +24,8 @@ weft_status measured_values_add(struct measured_values *list, double value, stru
     va_list arguments;
     if (!isfinite(value))
         return WEFT_OK;
-    if (list->count == list->room) {
-        const uint32_t room = list->room ? 2 * list->room : 32;
-        struct measured_value *larger = realloc(list->values, room * sizeof *larger);
-        if (!larger)
-            return error_memory(error, room * sizeof *larger, "measured values");
-        list->values = larger;
-        list->room = room;
-    }
+    if (ARRAY_RESERVE(list->values, list->room, list->count + 1, "measured values", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     struct measured_value *added = &list->values[list->count++];
     va_start(arguments, format);
     vsnprintf(added->name, sizeof added->name, format, arguments);

@@ -29,28 +29,19 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slot
             error, WEFT_ERROR_ARGUMENT,
             "a Pod of %u hosts, one with %u slots: there must be a host at least, and 1 to %d slots on each", hosts,
             hosts ? slots[wrong] : 0, POOL_SLOTS_MOST);
-    size_t pod_bytes = (pool->pod_count + 1) * sizeof *pool->pods;
-    size_t host_bytes = ((size_t)pool->host_count + hosts) * sizeof *pool->hosts;
-    struct pool_pod *pods = realloc(pool->pods, pod_bytes);
-    if (!pods)
-        return error_memory(error, pod_bytes, "Pods");
-    pool->pods = pods;
-    struct pool_host *all = realloc(pool->hosts, host_bytes);
-    if (!all)
-        return error_memory(error, host_bytes, "hosts");
-    pool->hosts = all;
-    memset(&pods[pool->pod_count], 0, sizeof *pods);
-    pods[pool->pod_count].first = pool->host_count;
-    pods[pool->pod_count].count = hosts;
+    if (ARRAY_RESERVE(pool->pods, pool->pod_room, pool->pod_count + 1, "Pods", error) != WEFT_OK ||
+        ARRAY_RESERVE(pool->hosts, pool->host_room, (size_t)pool->host_count + hosts, "hosts", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    struct pool_host *all = pool->hosts;
+    pool->pods[pool->pod_count] = (struct pool_pod){.first = pool->host_count, .count = hosts};
     for (uint32_t i = 0; i < hosts; i++) {
-        struct pool_host *host = &all[pool->host_count + i];
-        memset(host, 0, sizeof *host);
-        host->pod = pool->pod_count;
-        host->slots = host->free = (uint16_t)slots[i];
+        all[pool->host_count + i] = (struct pool_host){.pod = pool->pod_count,
+                                                       .slots = (uint16_t)slots[i],
+                                                       .free = (uint16_t)slots[i],
+                                                       .open = true,
+                                                       .reserved_for = POOL_NOBODY};
         if (slots[i] > pool->largest)
             pool->largest = slots[i];
-        host->open = true;
-        host->reserved_for = POOL_NOBODY;
     }
     pool->pod_count++;
     pool->host_count += hosts;

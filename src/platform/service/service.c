@@ -309,11 +309,10 @@ static weft_status service_open_writer(struct service *service, const struct ser
 
 static weft_status open_pages(struct service *service, struct error *error)
 {
-    size_t count;
-    const struct page *pages = pages_all(&count);
     weft_status status = static_files_new(&service->pages, error);
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = static_files_add(service->pages, &(struct static_file){pages[i].path, pages[i].bytes, pages[i].size},
+    for (size_t i = 0; i < pages_table_count && status == WEFT_OK; i++)
+        status = static_files_add(service->pages,
+                                  &(struct static_file){pages_table[i].path, pages_table[i].bytes, pages_table[i].size},
                                   error);
     return status;
 }

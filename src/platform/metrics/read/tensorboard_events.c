@@ -71,14 +71,7 @@ static void tensorboard_events_advance(struct events_reader *reader, uint64_t do
 
 static weft_status tensorboard_events_grow(struct events_reader *reader, size_t room, struct error *error)
 {
-    if (room <= reader->room)
-        return WEFT_OK;
-    uint8_t *bytes = realloc(reader->bytes, room);
-    if (!bytes)
-        return error_memory(error, room, "a record of an event file");
-    reader->bytes = bytes;
-    reader->room = room;
-    return WEFT_OK;
+    return ARRAY_RESERVE(reader->bytes, reader->room, room, "a record of an event file", error);
 }
 
 /* Read on; `*more` is false at the end of the file. */

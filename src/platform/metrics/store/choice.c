@@ -11,14 +11,8 @@
 
 static weft_status choice_add(struct metric_choice *choice, const struct metric_chosen *series, struct error *error)
 {
-    if (choice->count == choice->room) {
-        const size_t room = 2 * choice->room + 16;
-        struct metric_chosen *grown = realloc(choice->series, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "the ranks of a curve");
-        choice->series = grown;
-        choice->room = room;
-    }
+    if (ARRAY_RESERVE(choice->series, choice->room, choice->count + 1, "the ranks of a curve", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     choice->series[choice->count++] = *series;
     return WEFT_OK;
 }

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FORGOTTEN_AT_ONCE 64 /* series in a transaction: it ends soon enough for a server that answers between two */
-
 /* The key of a block is the row's own number: no index beside the table, and a curve is read from front to back. */
 static const char *const migrations[] = {
     "CREATE TABLE metric_series (series INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL, name TEXT NOT NULL,"
@@ -88,43 +86,6 @@ weft_status metric_rows_key(struct database *database, int64_t series, struct me
         statement_copy_text(select, 3, name, size);
     }
     return statement_end(select, error);
-}
-
-static weft_status run_with(struct database *database, const char *sql, int64_t first, int64_t second,
-                            struct error *error)
-{
-    return DATABASE_RUN(database, error, sql, first, second);
-}
-
-static weft_status forget_series(struct database *database, int64_t series, struct error *error)
-{
-    weft_status status = run_with(database, "DELETE FROM metric_block WHERE block >= ? AND block < ?",
-                                  block_key(series, 0), block_key(series + 1, 0), error);
-    if (status == WEFT_OK)
-        status =
-            run_with(database, "DELETE FROM metric_summary WHERE series >= ? AND series <= ?", series, series, error);
-    if (status == WEFT_OK)
-        status =
-            run_with(database, "DELETE FROM metric_series WHERE series >= ? AND series <= ?", series, series, error);
-    return status;
-}
-
-weft_status metric_rows_forget(struct database *database, int64_t run, bool *left, struct error *error)
-{
-    int64_t series[FORGOTTEN_AT_ONCE];
-    size_t count = 0;
-    struct statement *select =
-        DATABASE_QUERY(database, "SELECT series FROM metric_series WHERE run = ? LIMIT ?", run, FORGOTTEN_AT_ONCE);
-    while (count < FORGOTTEN_AT_ONCE && statement_next(select))
-        series[count++] = statement_integer(select, 0);
-    weft_status status = statement_end(select, error);
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = forget_series(database, series[i], error);
-    if (status == WEFT_OK)
-        *left = count == FORGOTTEN_AT_ONCE;
-    if (status == WEFT_OK && !*left)
-        status = run_with(database, "DELETE FROM metric_run WHERE run >= ? AND run <= ?", run, run, error);
-    return status;
 }
 
 /* ---- blocks and summaries ---- */

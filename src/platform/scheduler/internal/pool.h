@@ -40,6 +40,7 @@ struct pool {
     struct pool_host *hosts;
     struct pool_pod *pods;
     uint32_t host_count, pod_count;
+    size_t host_room, pod_room;
     uint32_t largest;     /**< slots of the largest host */
     uint64_t slots, free; /**< of open hosts */
 };
