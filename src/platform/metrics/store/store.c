@@ -52,7 +52,7 @@ static weft_status take_piece(void *state, int64_t number, int64_t block, size_t
     struct metric_series *series;
     char name[METRIC_NAME_MOST + 1];
     weft_status status = metric_rows_key(store->database, number, &key, name, sizeof name, error);
-    if (status != WEFT_OK || key.run == 0) /* a database of before, whose metrics of a run were removed */
+    if (status != WEFT_OK || key.run == 0) /* the series is gone */
         return status;
     series = metric_table_find(&store->table, &key);
     if (!series) {

@@ -12,9 +12,6 @@
 /** The JSON between the parentheses as text: SCHEMA({"type": "object"}). */
 #define SCHEMA(...) #__VA_ARGS__
 
-/** Milliseconds since 1970; null for 0 (not yet). */
-void json_put_time(struct json_writer *writer, const char *key, int64_t time);
-
 /** `value`, or null where it is not known. */
 void json_put_known(struct json_writer *writer, const char *key, bool known, int64_t value);
 

@@ -17,11 +17,6 @@ void json_put_known(struct json_writer *writer, const char *key, bool known, int
         json_put_tree(writer, key, NULL);
 }
 
-void json_put_time(struct json_writer *writer, const char *key, int64_t time)
-{
-    json_put_known(writer, key, time != 0, time);
-}
-
 void json_open_list(struct json_writer *writer, const char *key)
 {
     json_open_object(writer, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Budgets: what projects have, and every posting of it. */
+#include "base/format/json_put.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/routes/budget_json.h"
 #include "platform/service/runs/run_json.h"
@@ -11,15 +12,10 @@
 void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget)
 {
     json_open_object(writer, key);
-    json_put_bool(writer, "limited", budget->limited);
-    budget_json_put_amount(writer, "rate_per_day", budget->rate);
-    budget_json_put_amount(writer, "cap", budget->cap);
-    json_put_bool(writer, "shared", budget->shared);
-    budget_json_put_amount(writer, "pool", budget->pool);
-    budget_json_put_amount(writer, "accruing", budget->accruing);
-    budget_json_put_amount(writer, "members", budget->members);
-    budget_json_put_amount(writer, "held", budget->held);
-    budget_json_put_amount(writer, "spent", budget->spent);
+    JSON_PUT(writer, "limited", budget->limited, "rate_per_day", budget_json_amount(budget->rate), "cap",
+             budget_json_amount(budget->cap), "shared", budget->shared, "pool", budget_json_amount(budget->pool),
+             "accruing", budget_json_amount(budget->accruing), "members", budget_json_amount(budget->members), "held",
+             budget_json_amount(budget->held), "spent", budget_json_amount(budget->spent));
     json_close(writer);
 }
 
@@ -124,9 +120,7 @@ static weft_status refund(struct route_call *call, struct json_writer *answer, s
     controller_budgets_changed(writer_controller(writer));
     writer_project_changed(writer, call->project);
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", run);
-    json_put_text(answer, "project", call->project);
-    budget_json_put_amount(answer, "refunded", refunded);
+    JSON_PUT(answer, "run", run, "project", call->project, "refunded", budget_json_amount(refunded));
     json_close(answer);
     return WEFT_OK;
 }
@@ -136,16 +130,9 @@ static weft_status refund(struct route_call *call, struct json_writer *answer, s
 static void routes_budget_put_entry(struct json_writer *writer, const struct ledger_entry *entry)
 {
     json_open_object(writer, NULL);
-    json_put_integer(writer, "posting", entry->posting);
-    json_put_time(writer, "time", entry->time);
-    json_put_text(writer, "kind", entry->kind);
-    json_put_text(writer, "account", entry->account);
-    json_put_text(writer, "user", entry->user);
-    budget_json_put_amount(writer, "amount", entry->amount);
-    json_put_integer(writer, "run", entry->run);
-    json_put_integer(writer, "epoch", entry->epoch);
-    json_put_text(writer, "actor", entry->actor);
-    json_put_text(writer, "detail", entry->detail);
+    JSON_PUT(writer, "posting", entry->posting, "time", json_time(entry->time), "kind", entry->kind, "account",
+             entry->account, "user", entry->user, "amount", budget_json_amount(entry->amount), "run", entry->run,
+             "epoch", entry->epoch, "actor", entry->actor, "detail", entry->detail);
     json_close(writer);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pods, hosts, and who has which slots of them. */
+#include "base/format/json_put.h"
 #include "platform/registry/hosts.h"
 #include "platform/registry/run/list.h"
 #include "platform/service/internal/service_state.h"
@@ -13,16 +14,11 @@
 
 static void routes_cluster_put_host(struct json_writer *writer, const struct registry_host *host)
 {
-    json_put_text(writer, "host", host->host);
-    json_put_text(writer, "pod", host->pod);
-    json_put_text(writer, "state", registry_host_state_name(host->state));
-    json_put_text(writer, "detail", host->detail);
-    json_put_integer(writer, "slots", host->slots);
-    json_put_text(writer, "slot_kind", slot_kind_name(host->slot_kind));
+    JSON_PUT(writer, "host", host->host, "pod", host->pod, "state", registry_host_state_name(host->state), "detail",
+             host->detail, "slots", host->slots, "slot_kind", slot_kind_name(host->slot_kind));
     json_put_known(writer, "processors", host->processors != 0, host->processors);
     json_put_known(writer, "memory", host->memory != 0, host->memory);
-    json_put_time(writer, "heard", host->heard);
-    json_put_time(writer, "changed", host->changed);
+    JSON_PUT(writer, "heard", json_time(host->heard), "changed", json_time(host->changed));
 }
 
 /* What nodes have of a host: the caller sees whose they are only where the project is theirs to see. */
@@ -40,8 +36,7 @@ static int64_t put_taken(struct json_writer *writer, struct sight *sight, const 
         json_put_text(writer, "slots", placement->slots);
         json_put_known(writer, "run", seen, placement->run);
         json_put_known(writer, "node", seen, placement->node);
-        json_put_text(writer, "project", seen ? placement->project : NULL);
-        json_put_text(writer, "owner", seen ? placement->owner : NULL);
+        JSON_PUT(writer, "project", seen ? placement->project : NULL, "owner", seen ? placement->owner : NULL);
         json_close(writer);
     }
     json_close(writer);
@@ -76,9 +71,7 @@ static void put_cluster(struct json_writer *writer, struct sight *sight, const s
         json_close(writer);
     }
     json_close(writer);
-    json_put_integer(writer, "slots", slots);
-    json_put_integer(writer, "taken", taken);
-    json_put_integer(writer, "waiting_slots", waiting);
+    JSON_PUT(writer, "slots", slots, "taken", taken, "waiting_slots", waiting);
     json_close(writer);
 }
 
@@ -196,13 +189,9 @@ static void list_node_events(struct route_call *call)
     json_open_list(&writer, "events");
     for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
         json_open_object(&writer, NULL);
-        json_put_integer(&writer, "event", events[i].event);
-        json_put_time(&writer, "time", events[i].time);
-        json_put_text(&writer, "what", events[i].what);
-        json_put_text(&writer, "from", registry_host_state_name(events[i].from));
-        json_put_text(&writer, "to", registry_host_state_name(events[i].to));
-        json_put_text(&writer, "actor", events[i].actor);
-        json_put_text(&writer, "detail", detail_of(call, &events[i]));
+        JSON_PUT(&writer, "event", events[i].event, "time", json_time(events[i].time), "what", events[i].what, "from",
+                 registry_host_state_name(events[i].from), "to", registry_host_state_name(events[i].to), "actor",
+                 events[i].actor, "detail", detail_of(call, &events[i]));
         json_close(&writer);
     }
     json_close_page(&writer, count > most);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cluster over time: how full it was, and who had which slots when. */
+#include "base/format/json_put.h"
 #include "platform/metrics/cluster_history.h"
 #include "platform/registry/run/list.h"
 #include "platform/service/internal/service_state.h"
@@ -67,8 +68,7 @@ static weft_status tell_history(struct route_call *call, struct json_writer *ans
     routes_history_put_column(answer, "waiting", &history, WAITING);
     routes_history_put_column(answer, "free", &history, FREE);
     routes_history_put_column(answer, "largest_hole", &history, HOLE);
-    json_put_number(answer, "idle_while_queued", history.idle_while_queued);
-    json_put_number(answer, "utilisation", history.utilisation);
+    JSON_PUT(answer, "idle_while_queued", history.idle_while_queued, "utilisation", history.utilisation);
     json_close(answer);
     cluster_history_free(&history);
     return WEFT_OK;
@@ -86,16 +86,12 @@ static void put_bar(struct json_writer *writer, struct sight *sight, const struc
 {
     const bool seen = sight_has(sight, bar->project);
     json_open_object(writer, NULL);
-    json_put_text(writer, "host", bar->host);
-    json_put_text(writer, "slots", bar->slots);
+    JSON_PUT(writer, "host", bar->host, "slots", bar->slots);
     json_put_known(writer, "run", seen, bar->run);
     json_put_known(writer, "epoch", seen, bar->epoch);
     json_put_known(writer, "node", seen, bar->node);
-    json_put_text(writer, "project", seen ? bar->project : NULL);
-    json_put_text(writer, "owner", seen ? bar->owner : NULL);
-    json_put_time(writer, "from", bar->from);
-    json_put_time(writer, "to", bar->to);
-    json_put_text(writer, "cause", bar->over ? run_cause_name(bar->cause) : NULL);
+    JSON_PUT(writer, "project", seen ? bar->project : NULL, "owner", seen ? bar->owner : NULL, "from",
+             json_time(bar->from), "to", json_time(bar->to), "cause", bar->over ? run_cause_name(bar->cause) : NULL);
     json_close(writer);
 }
 

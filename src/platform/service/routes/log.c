@@ -3,6 +3,7 @@
  * What runs print. A page is read by a thread of its own (it may look through 128 MiB of journals); what is added while
  * somebody watches is read on the HTTP server's thread, a quarter of a second apart, because that is little.
  */
+#include "base/format/json_put.h"
 #include "platform/agent/journal/journal.h"
 #include "platform/runs/output.h"
 #include "platform/service/internal/service_state.h"
@@ -131,13 +132,10 @@ static void log_put_line(struct json_writer *writer, const struct log_reading *r
 {
     char inner[RUN_OUTPUT_CURSOR_BYTES], cursor[CURSOR_BYTES];
     json_open_object(writer, NULL);
-    json_put_integer(writer, "time", (int64_t)(line->time / 1000));
-    json_put_unsigned(writer, "attempt", reading->query.attempt.epoch);
-    json_put_unsigned(writer, "node", line->node);
+    JSON_PUT(writer, "time", (int64_t)(line->time / 1000), "attempt", reading->query.attempt.epoch, "node", line->node);
     json_put_known(writer, "rank", line->rank != JOURNAL_NO_RANK, line->rank);
-    json_put_unsigned(writer, "stream", line->stream);
-    json_put_text(writer, "text", line->text);
-    json_put_text(writer, "cursor", cursor_of(reading, run_output_cursor(line, inner), cursor));
+    JSON_PUT(writer, "stream", line->stream, "text", line->text, "cursor",
+             cursor_of(reading, run_output_cursor(line, inner), cursor));
     json_close(writer);
 }
 
@@ -154,9 +152,8 @@ static weft_status log_read_page(struct route_call *call, struct json_writer *an
     for (size_t i = 0; i < reading->page.count; i++)
         log_put_line(answer, reading, &reading->page.lines[i]);
     json_close(answer);
-    json_put_bool(answer, "more", reading->page.more);
-    json_put_text(answer, "before", cursor_of(reading, reading->page.before, text));
-    json_put_text(answer, "after", cursor_of(reading, reading->page.after, text));
+    JSON_PUT(answer, "more", reading->page.more, "before", cursor_of(reading, reading->page.before, text), "after",
+             cursor_of(reading, reading->page.after, text));
     json_close(answer);
     return WEFT_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The metrics of a run: which there are, curves of them, and every point (metric_export.c). */
+#include "base/format/json_put.h"
 #include "observe/telemetry/metric_unit.h"
 #include "platform/metrics/query/draw.h"
 #include "platform/metrics/read/text.h"
@@ -45,15 +46,11 @@ static weft_status metric_put_name(struct json_writer *answer, struct metric_sto
     memcpy(group, name->name, name->group);
     group[name->group] = 0;
     json_open_object(answer, NULL);
-    json_put_text(answer, "name", name->name);
-    json_put_text(answer, "group", group);
-    json_put_text(answer, "unit", metric_unit(name->name));
-    json_put_integer(answer, "ranks", name->ranks);
-    json_put_integer(answer, "attempts", name->attempts);
+    JSON_PUT(answer, "name", name->name, "group", group, "unit", metric_unit(name->name), "ranks", name->ranks,
+             "attempts", name->attempts);
     if (found) {
         json_open_object(answer, "last");
-        json_put_integer(answer, "step", latest.step);
-        json_put_integer(answer, "time", milliseconds_of(latest.time));
+        JSON_PUT(answer, "step", latest.step, "time", milliseconds_of(latest.time));
         metric_put_value(answer, "value", latest.mean);
         metric_put_value(answer, "lowest", latest.lowest);
         metric_put_value(answer, "highest", latest.highest);
@@ -116,8 +113,7 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
         if (last && shown < PREFIXES_MOST) {
             snprintf(prefix, sizeof prefix, "%.*s", (int)metric_prefix_of(last), last);
             json_open_object(answer, NULL);
-            json_put_text(answer, "prefix", prefix);
-            json_put_integer(answer, "metrics", members);
+            JSON_PUT(answer, "prefix", prefix, "metrics", members);
             json_close(answer);
             shown++;
         } else if (last) {
@@ -128,8 +124,7 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
     }
     if (without) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "prefix", "");
-        json_put_integer(answer, "metrics", without);
+        JSON_PUT(answer, "prefix", "", "metrics", without);
         json_close(answer);
     }
     json_close(answer);
@@ -158,9 +153,7 @@ static weft_status put_page(struct json_writer *answer, struct metric_store *sto
         shown += shown < choice->most;
     }
     json_close(answer);
-    json_put_integer(answer, "matching", (int64_t)matching);
-    json_put_integer(answer, "total", (int64_t)count);
-    json_put_bool(answer, "more", more);
+    JSON_PUT(answer, "matching", (int64_t)matching, "total", (int64_t)count, "more", more);
     return status;
 }
 
@@ -238,12 +231,9 @@ static weft_status put_curve(struct json_writer *answer, struct metric_store *st
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    json_put_text(answer, "name", query->name);
-    json_put_text(answer, "axis", times ? "times" : "steps");
-    json_put_integer(answer, "points", (int64_t)curve->points);
-    json_put_integer(answer, "nan", (int64_t)(curve->nan + curve->infinite[0] + curve->infinite[1]));
-    json_put_integer(answer, "infinite", (int64_t)(curve->infinite[0] + curve->infinite[1]));
-    json_put_bool(answer, "whole", curve->whole);
+    JSON_PUT(answer, "name", query->name, "axis", times ? "times" : "steps", "points", (int64_t)curve->points, "nan",
+             (int64_t)(curve->nan + curve->infinite[0] + curve->infinite[1]), "infinite",
+             (int64_t)(curve->infinite[0] + curve->infinite[1]), "whole", curve->whole);
     json_open_array(answer, "ranks");
     for (size_t i = 0; i < count; i++)
         json_put_integer(answer, NULL, ranks[i]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Projects and their members. */
+#include "base/format/json_put.h"
 #include "platform/registry/ledger/ledger.h"
 #include "platform/registry/projects.h"
 #include "platform/registry/run/list.h"
@@ -13,12 +14,8 @@
 static void routes_project_put_project(struct json_writer *writer, const struct registry_project *project,
                                        enum role role)
 {
-    json_put_text(writer, "project", project->project);
-    json_put_text(writer, "title", project->title);
-    json_put_bool(writer, "personal", project->personal);
-    json_put_time(writer, "created", project->created);
-    json_put_time(writer, "closed", project->closed);
-    json_put_text(writer, "role", role_name(role));
+    JSON_PUT(writer, "project", project->project, "title", project->title, "personal", project->personal, "created",
+             json_time(project->created), "closed", json_time(project->closed), "role", role_name(role));
 }
 
 /* What its runs take on disk, and may take together. */
@@ -45,8 +42,7 @@ static weft_status put_use(struct json_writer *writer, struct database *reader, 
         all += counts[state];
         live += REGISTRY_STATE(state) & REGISTRY_LIVE ? counts[state] : 0;
     }
-    json_put_integer(writer, "runs", all);
-    json_put_integer(writer, "live", live);
+    JSON_PUT(writer, "runs", all, "live", live);
     budget_json_put(writer, "budget", &budget);
     return WEFT_OK;
 }
@@ -94,10 +90,9 @@ static weft_status put_members(struct json_writer *writer, struct database *read
     json_open_array(writer, "members");
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         json_open_object(writer, NULL);
-        json_put_text(writer, "user", members[i].user);
-        json_put_text(writer, "role", role_name(members[i].role));
-        json_put_time(writer, "since", members[i].since);
-        budget_json_put_amount(writer, "balance", routes_project_balance_of(balances, balance_count, members[i].user));
+        JSON_PUT(writer, "user", members[i].user, "role", role_name(members[i].role), "since",
+                 json_time(members[i].since), "balance",
+                 budget_json_amount(routes_project_balance_of(balances, balance_count, members[i].user)));
         json_close(writer);
     }
     json_close(writer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits, why, and until when. */
+#include "base/format/json_put.h"
 #include "platform/service/internal/collector.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
@@ -40,10 +41,8 @@ static weft_status tell_why(struct route_call *call, struct json_writer *answer,
     else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
         snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", number);
-    json_put_text(answer, "state", run_state_name(run.state));
-    json_put_text(answer, "why", *why ? why : run_json_reason(&run));
-    json_put_time(answer, "expected_start", expected);
+    JSON_PUT(answer, "run", number, "state", run_state_name(run.state), "why", *why ? why : run_json_reason(&run),
+             "expected_start", json_time(expected));
     json_close(answer);
     return WEFT_OK;
 }
@@ -64,13 +63,10 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
     bool seen = sight_has(sight, planned->project);
     json_open_object(writer, NULL);
     json_put_known(writer, "run", seen, planned->run);
-    json_put_text(writer, "project", seen ? planned->project : NULL);
-    json_put_text(writer, "owner", seen ? planned->owner : NULL);
+    JSON_PUT(writer, "project", seen ? planned->project : NULL, "owner", seen ? planned->owner : NULL);
     routes_queue_put_name(writer, sight, planned->run, seen);
-    json_put_integer(writer, "nodes", planned->nodes);
-    json_put_integer(writer, "slots", planned->slots);
-    json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
-    json_put_time(writer, "since", planned->since);
+    JSON_PUT(writer, "nodes", planned->nodes, "slots", planned->slots, "size", (int64_t)planned->nodes * planned->slots,
+             "since", json_time(planned->since));
     return seen;
 }
 
@@ -80,17 +76,16 @@ static void routes_queue_put_waiting(struct json_writer *answer, struct sight *s
 {
     char reason[1024];
     const bool seen = put_planned(answer, sight, &plan->waiting[place]);
-    json_put_integer(answer, "place", (int64_t)place + 1);
-    json_put_text(answer, "reason",
-                  controller_plan_reason(controller, &plan->waiting[place], seen, now, reason, sizeof reason));
-    json_put_time(answer, "expected_start", plan->waiting[place].expected_start);
+    JSON_PUT(answer, "place", (int64_t)place + 1, "reason",
+             controller_plan_reason(controller, &plan->waiting[place], seen, now, reason, sizeof reason),
+             "expected_start", json_time(plan->waiting[place].expected_start));
     json_close(answer);
 }
 
 static void put_running(struct json_writer *answer, struct sight *sight, const struct controller_plan_run *running)
 {
     put_planned(answer, sight, running);
-    json_put_time(answer, "ends_before", running->ends_before);
+    JSON_PUT(answer, "ends_before", json_time(running->ends_before));
     json_close(answer);
 }
 
@@ -155,17 +150,16 @@ static weft_status tell_queue(struct route_call *call, struct json_writer *answe
         if (plan->waiting[i].run > after && plan->waiting[i].run <= last)
             routes_queue_put_waiting(answer, &sight, controller, plan, i, now);
     json_close(answer);
-    json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
-    json_put_text(answer, "paused", exits_why(&service_of(call)->exits));
-    json_put_integer(answer, "waiting_slots", routes_queue_slots_of(plan->waiting, plan->waiting_count));
+    JSON_PUT(answer, "waiting", (int64_t)plan->waiting_count, "paused", exits_why(&service_of(call)->exits),
+             "waiting_slots", routes_queue_slots_of(plan->waiting, plan->waiting_count));
     json_open_array(answer, "running");
     for (size_t i = 0; i < plan->running_count && i < most; i++)
         if (plan->running[i].run > after && plan->running[i].run <= last)
             put_running(answer, &sight, &plan->running[i]);
     json_close(answer);
-    json_put_integer(answer, "running_count", (int64_t)plan->running_count);
-    json_put_integer(answer, "running_slots", routes_queue_slots_of(plan->running, plan->running_count));
-    json_put_bool(answer, "more", more || plan->waiting_count > most || plan->running_count > most);
+    JSON_PUT(answer, "running_count", (int64_t)plan->running_count, "running_slots",
+             routes_queue_slots_of(plan->running, plan->running_count), "more",
+             (bool)(more || plan->waiting_count > most || plan->running_count > most));
     if (more)
         json_put_integer(answer, "next", last);
     json_close(answer);

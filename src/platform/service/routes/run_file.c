@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What runs have written: their checkpoints. */
+#include "base/format/json_put.h"
 #include "platform/runs/checkpoints.h"
 #include "platform/runs/directory.h"
 #include "platform/service/internal/service_state.h"
@@ -21,9 +22,7 @@ static weft_status read_checkpoints(struct route_call *call, struct json_writer 
     json_open_list(answer, "checkpoints");
     for (size_t i = 0; i < count; i++) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "name", list[i].name);
-        json_put_time(answer, "time", list[i].time);
-        json_put_unsigned(answer, "bytes", list[i].bytes);
+        JSON_PUT(answer, "name", list[i].name, "time", json_time(list[i].time), "bytes", list[i].bytes);
         json_put_known(answer, "step", list[i].step >= 0, list[i].step);
         json_put_bool(answer, "best", list[i].best);
         json_close(answer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to runs: submitted, stopped, forked, promoted, discarded. */
+#include "base/format/json_put.h"
 #include "platform/registry/run/runs.h"
 #include "platform/service/internal/run_submission.h"
 #include "platform/service/internal/service_state.h"
@@ -241,8 +242,7 @@ static weft_status run_order_stop(struct route_call *call, struct json_writer *a
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", number);
-    json_put_text(answer, "state", run_state_name(run.state));
+    JSON_PUT(answer, "run", number, "state", run_state_name(run.state));
     json_close(answer);
     return WEFT_OK;
 }
@@ -282,8 +282,7 @@ static void discarded(struct route_call *call, weft_status status, const struct 
         return;
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_integer(&writer, "run", run.run);
-    json_put_time(&writer, "discarded", run.discarded);
+    JSON_PUT(&writer, "run", run.run, "discarded", json_time(run.discarded));
     json_close(&writer);
     route_reply(call, &writer);
 }

@@ -4,6 +4,7 @@
 #include "platform/service/internal/service_state.h"
 
 #include "base/clock.h"
+#include "base/format/json_put.h"
 #include "platform/agent/limits.h"
 #include "platform/registry/projects.h"
 
@@ -30,23 +31,14 @@ static weft_status show_server(struct route_call *call, struct json_writer *answ
     struct disk_space_state disk;
     char limits[NODE_LIMITS_TEXT_BYTES];
     json_open_object(answer, NULL);
-    json_put_text(answer, "version", weft_version());
-    json_put_text(answer, "user", call->who.user);
-    json_put_bool(answer, "administrator", identity_administers(&call->who));
-    json_put_text(answer, "project", usual_project(call));
-    json_put_bool(answer, "tokens", service->tokens);
-    json_put_text(answer, "slot_kind", slot_kind_name(slots.kind));
-    json_put_integer(answer, "slots", slots.slots);
-    json_put_integer(answer, "hosts", slots.hosts);
-    json_put_integer(answer, "started", service->started);
-    json_put_text(answer, "isolation", accounts_isolation());
-    json_put_text(answer, "limits", node_limits_describe(limits));
-    json_put_text(answer, "paused", exits_why(&service->exits));
+    JSON_PUT(answer, "version", weft_version(), "user", call->who.user, "administrator",
+             (bool)(identity_administers(&call->who)), "project", usual_project(call), "tokens", service->tokens,
+             "slot_kind", slot_kind_name(slots.kind), "slots", slots.slots, "hosts", slots.hosts, "started",
+             service->started, "isolation", accounts_isolation(), "limits", node_limits_describe(limits), "paused",
+             exits_why(&service->exits));
     disk_space_state(service->space, &disk);
     json_open_object(answer, "disk");
-    json_put_unsigned(answer, "size", disk.size);
-    json_put_unsigned(answer, "free", disk.free);
-    json_put_unsigned(answer, "low", disk.low);
+    JSON_PUT(answer, "size", disk.size, "free", disk.free, "low", disk.low);
     service_put_trouble(answer, service);
     json_close(answer);
     json_close(answer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signing in and out with a browser (platform/access/sessions.h). */
+#include "base/format/json_put.h"
 #include "base/hash.h"
 #include "platform/access/sessions.h"
 #include "platform/service/internal/service_state.h"
@@ -69,8 +70,7 @@ static void begin_session(struct route_call *call)
         sessions_begin(service_of(call)->access, &call->who, peer_of(call->request), now, &made, &error);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "key", status == WEFT_OK ? made.key : "");
-    json_put_time(&writer, "ends", made.ends * 1000);
+    JSON_PUT(&writer, "key", status == WEFT_OK ? made.key : "", "ends", json_time(made.ends * 1000));
     json_close(&writer);
     if (status == WEFT_OK)
         set_cookie(call, made.cookie, made.ends - now);

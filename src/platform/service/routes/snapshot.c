@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that runs are started from: uploaded to the store of its project, and only there. */
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/internal/snapshot_stores.h"
@@ -51,9 +52,7 @@ static weft_status take_list(struct route_call *call, struct json_writer *answer
                            offer.id, wanted);
     if (status == WEFT_OK) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "snapshot", offer.id);
-        json_put_unsigned(answer, "entries", offer.entries);
-        json_put_unsigned(answer, "bytes", offer.bytes);
+        JSON_PUT(answer, "snapshot", offer.id, "entries", offer.entries, "bytes", offer.bytes);
         json_open_array(answer, "missing");
         for (uint64_t i = 0; i < offer.missing; i++)
             json_put_text(answer, NULL, (const char *)buffer_begin(&offer.hashes) + i * SHA256_TEXT_BYTES);
@@ -137,14 +136,13 @@ static weft_status put_entries(struct json_writer *answer, const char *list_path
         bool file = snapshot_entry_is_file(&entry);
         json_open_object(answer, NULL);
         routes_snapshot_put_name(answer, "path", entry.path);
-        json_put_text(answer, "kind",
-                      entry.kind == 'd'                   ? "folder"
-                      : entry.kind == 'l'                 ? "link"
-                      : snapshot_entry_is_program(&entry) ? "program"
-                                                          : "file");
-        json_put_bool(answer, "owner_only", snapshot_entry_is_private(&entry));
-        json_put_unsigned(answer, "bytes", file ? entry.size : 0);
-        json_put_text(answer, "content", file ? entry.hash : NULL);
+        JSON_PUT(answer, "kind",
+                 entry.kind == 'd'                   ? "folder"
+                 : entry.kind == 'l'                 ? "link"
+                 : snapshot_entry_is_program(&entry) ? "program"
+                                                     : "file",
+                 "owner_only", (bool)(snapshot_entry_is_private(&entry)), "bytes", file ? entry.size : 0, "content",
+                 file ? entry.hash : NULL);
         routes_snapshot_put_name(answer, "target", entry.kind == 'l' ? entry.target : NULL);
         json_close(answer);
     }

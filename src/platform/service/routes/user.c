@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, their tokens, and the audit log. */
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/registry/projects.h"
 #include "platform/service/internal/accounts.h"
@@ -22,12 +23,9 @@ static weft_status list_users(struct route_call *call, struct json_writer *answe
     json_open_list(answer, "users");
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "user", users[i].user);
-        json_put_bool(answer, "administrator", users[i].admin);
-        json_put_bool(answer, "disabled", users[i].disabled);
+        JSON_PUT(answer, "user", users[i].user, "administrator", users[i].admin, "disabled", users[i].disabled);
         const bool shown = !viewer || strcmp(viewer, users[i].user) == 0;
-        json_put_text(answer, "account", shown ? users[i].account : "");
-        json_put_time(answer, "created", users[i].created);
+        JSON_PUT(answer, "account", shown ? users[i].account : "", "created", json_time(users[i].created));
         json_close(answer);
     }
     json_close_list(answer);
@@ -123,15 +121,10 @@ static bool routes_user_put_token(void *context, const struct token_record *reco
     if (!covers(view->who, record))
         return true;
     json_open_object(writer, NULL);
-    json_put_text(writer, "id", record->id);
-    json_put_text(writer, "user", record->user);
-    json_put_text(writer, "project", record->project);
-    json_put_text(writer, "most", role_name(record->most));
-    json_put_bool(writer, "administrator", record->administrator);
-    json_put_time(writer, "created", record->created * 1000);
-    json_put_time(writer, "ends", record->ends * 1000);
-    json_put_time(writer, "revoked", record->revoked * 1000);
-    json_put_text(writer, "note", record->note);
+    JSON_PUT(writer, "id", record->id, "user", record->user, "project", record->project, "most",
+             role_name(record->most), "administrator", record->administrator, "created",
+             json_time(record->created * 1000), "ends", json_time(record->ends * 1000), "revoked",
+             json_time(record->revoked * 1000), "note", record->note);
     json_close(writer);
     return true;
 }
@@ -212,9 +205,7 @@ static void make_token(struct route_call *call)
     weft_status status = tokens_make(&store, &wanted, time(NULL), text, &error);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "token", status == WEFT_OK ? text : "");
-    json_put_text(&writer, "id", wanted.id);
-    json_put_time(&writer, "ends", wanted.ends * 1000);
+    JSON_PUT(&writer, "token", status == WEFT_OK ? text : "", "id", wanted.id, "ends", json_time(wanted.ends * 1000));
     json_close(&writer);
     route_answer(call, status, &writer, &error);
 }
@@ -261,15 +252,9 @@ static bool routes_user_put_entry(void *context, const struct audit_entry *entry
         return false;
     }
     json_open_object(writer, NULL);
-    json_put_integer(writer, "number", entry->number);
-    json_put_time(writer, "time", entry->time_ms);
-    json_put_text(writer, "user", entry->user);
-    json_put_text(writer, "token", entry->token);
-    json_put_text(writer, "address", entry->address);
-    json_put_text(writer, "project", entry->project);
-    json_put_text(writer, "what", entry->what);
-    json_put_text(writer, "target", entry->target);
-    json_put_integer(writer, "status", entry->status);
+    JSON_PUT(writer, "number", entry->number, "time", json_time(entry->time_ms), "user", entry->user, "token",
+             entry->token, "address", entry->address, "project", entry->project, "what", entry->what, "target",
+             entry->target, "status", entry->status);
     json_close(writer);
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/run_submission.h"
 
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/registry/owner.h"
 #include "platform/registry/projects.h"
@@ -224,9 +225,7 @@ weft_status run_submission_enter(struct route_call *call, struct run_submission 
 void run_submission_put(struct json_writer *answer, const struct run_submission *submission)
 {
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", submission->run);
-    json_put_bool(answer, "again", submission->again);
-    json_put_bool(answer, "project_made", submission->project_made);
+    JSON_PUT(answer, "run", submission->run, "again", submission->again, "project_made", submission->project_made);
     if (submission->secrets)
         json_put_unsigned(answer, "secrets_left_out", submission->secrets);
     if (*submission->limited)
