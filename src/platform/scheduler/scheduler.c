@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/scheduler/scheduler.h"
 
+#include "platform/scheduler/internal/pool.h"
 #include "platform/scheduler/internal/priority.h"
 #include "platform/scheduler/internal/reservation.h"
 #include "platform/scheduler/internal/room.h"
-#include "platform/scheduler/internal/shapes.h"
 #include "platform/scheduler/internal/state.h"
 
 #include <assert.h>

@@ -5,7 +5,7 @@
 #include "platform/access/sessions.h"
 #include "platform/http/pages.h"
 #include "platform/registry/projects.h"
-#include "platform/registry/settings.h"
+#include "platform/registry/registry.h"
 #include "platform/service/internal/accounts.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 
 #include "base/file/file.h"
 #include "base/text.h"
+#include "platform/registry/registry.h"
 #include "platform/registry/run/runs.h"
-#include "platform/registry/settings.h"
 
 #include <dirent.h>
 #include <errno.h>
