@@ -34,10 +34,10 @@
 #define ROUTE_PARAMETERS_MOST 16
 #define ROUTE_DOCUMENT        "/api/v1/openapi.json"
 
-/** What it takes to call a route. */
+/** Who may call a route. */
 enum route_permission {
     ROUTE_OPEN,   /**< nothing */
-    ROUTE_USER,   /**< to be somebody; the handler shows what that user may see */
+    ROUTE_USER,   /**< any user; the handler shows what that user may see */
     ROUTE_VIEWER, /**< this role in the project, or a higher one */
     ROUTE_MEMBER,
     ROUTE_MANAGER,
@@ -77,7 +77,7 @@ struct route_parameter {
 /* clang-format on */
 
 struct route_value {
-    bool given; /**< or has a fallback */
+    bool given; /**< given, or it has a fallback */
     const char *text;
     int64_t integer;
     double number;
@@ -151,7 +151,7 @@ struct route_table {
         .tag = resource                                                                                                \
     }
 
-/** Who is who. */
+/** How callers are identified. */
 struct router_access {
     /** Everybody needs a token; otherwise the processes of this one's user, and root's, are `local`, and nobody else
      * gets in. */

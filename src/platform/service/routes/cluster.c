@@ -21,7 +21,7 @@ static void routes_cluster_put_host(struct json_writer *writer, const struct reg
     JSON_PUT(writer, "heard", json_time(host->heard), "changed", json_time(host->changed));
 }
 
-/* What nodes have of a host: the caller sees whose they are only where the project is theirs to see. */
+/* The slots of a host that runs hold. Runs of projects that the caller may not see are anonymous. */
 static int64_t put_taken(struct json_writer *writer, struct sight *sight, const char *host,
                          const struct registry_placement *placements, size_t count)
 {
@@ -140,7 +140,7 @@ static weft_status remove_lost(struct route_call *call, struct json_writer *answ
                                 error);
 }
 
-/* Whether there is the host that the path names. False: answered. */
+/* Whether the host in the path exists. False: answered. */
 static bool routes_cluster_has_host(struct route_call *call)
 {
     struct registry_host host;
@@ -165,7 +165,7 @@ static void drain_or_resume_node(struct route_call *call)
         service_write(call);
 }
 
-/* What a run's node has said of its failure is for those who may see all runs. */
+/* Only administrators see what a run's node reported about its failure. */
 static const char *detail_of(const struct route_call *call, const struct registry_host_event *event)
 {
     return call->who.administrator || strcmp(event->what, "failure") != 0 ? event->detail
@@ -181,7 +181,7 @@ static void list_node_events(struct route_call *call)
     struct error error = {0};
     weft_status status = registry_host_events(service_of(call)->reader, route_value(call, "host")->text,
                                               route_value(call, "before")->integer, most + 1, &events, &count, &error);
-    if (status == WEFT_OK && !count && !routes_cluster_has_host(call)) { /* of one that is forgotten they are kept */
+    if (status == WEFT_OK && !count && !routes_cluster_has_host(call)) { /* events of removed hosts are kept */
         free(events);
         return;
     }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DAY INT64_C(86400000) /* milliseconds that are shown if nothing is said */
+#define DAY INT64_C(86400000) /* milliseconds: the default span */
 
 /* The span that is asked for: the last day if it is not given. */
 static void find_span(const struct route_call *call, int64_t *from, int64_t *to)

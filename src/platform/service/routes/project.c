@@ -18,7 +18,7 @@ static void routes_project_put_project(struct json_writer *writer, const struct 
              json_time(project->created), "closed", json_time(project->closed), "role", role_name(role));
 }
 
-/* What its runs take on disk, and may take together. */
+/* The disk use of its runs, and their common quota. */
 static void routes_project_put_disk(struct json_writer *writer, const struct service *service, const char *project)
 {
     const struct disk_watch *disk = writer_disk(service->writer);
@@ -27,7 +27,7 @@ static void routes_project_put_disk(struct json_writer *writer, const struct ser
     json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
 }
 
-/* How many runs it has, how many of them are under way or wait, and its budget. */
+/* How many runs it has, how many of them have not ended, and its budget. */
 static weft_status put_use(struct json_writer *writer, struct database *reader, const char *project,
                            struct error *error)
 {
@@ -56,7 +56,7 @@ static weft_status list_projects(struct route_call *call, struct json_writer *an
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         enum role role = route_role(call, projects[i].project);
         if (role == ROLE_NONE)
-            continue; /* the token is for another one */
+            continue; /* the token is limited to another one */
         json_open_object(answer, NULL);
         routes_project_put_project(answer, &projects[i], role);
         routes_project_put_disk(answer, service_of(call), projects[i].project);
@@ -181,7 +181,7 @@ static weft_status put_member(struct route_call *call, enum role role, struct er
     if (status == WEFT_OK && role == ROLE_NONE)
         status = ledger_leave(registry, call->project, user, call->who.user, writer_now(), error);
     if (status == WEFT_OK) {
-        controller_budgets_changed(writer_controller(writer)); /* who may pay for whom */
+        controller_budgets_changed(writer_controller(writer)); /* members can pay for runs */
         writer_project_changed(writer, call->project);
     }
     return status;
@@ -192,7 +192,7 @@ static weft_status change_member(struct route_call *call, struct json_writer *an
     const char *name;
     enum role role = ROLE_NONE;
     weft_status status = json_get_text(call->body, "role", "the body", &name, error);
-    if (status != WEFT_OK || !role_find(name, &role)) /* the schema has looked */
+    if (status != WEFT_OK || !role_find(name, &role)) /* the schema has checked it */
         return status;
     return put_member(call, role, error);
 }

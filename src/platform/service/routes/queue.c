@@ -10,7 +10,7 @@
 
 /* ---- one run ---- */
 
-/* When a run that waits is expected to start; 0: it does not wait, or nobody can say. */
+/* The expected start of a waiting run; 0: it does not wait, or the start is unknown. */
 static int64_t expected_start(const struct controller_plan *plan, int64_t run)
 {
     for (size_t i = 0; i < plan->waiting_count; i++)
@@ -56,8 +56,7 @@ static void routes_queue_put_name(struct json_writer *writer, const struct sight
     json_put_text(writer, "name", known ? run.name : NULL);
 }
 
-/* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see: returns
- * whether it is. */
+/* A waiting or running run. Its identity is shown only if the caller may see its project; returns whether they may. */
 static bool put_planned(struct json_writer *writer, struct sight *sight, const struct controller_plan_run *planned)
 {
     bool seen = sight_has(sight, planned->project);
@@ -96,8 +95,8 @@ static int routes_queue_compare_numbers(const void *left, const void *right)
 }
 
 /*
- * The page after run `after`, in the order of numbers: what waits and what runs counted together, so that a run that
- * starts between two pages is listed once. *last is its last run, *more whether another page follows.
+ * The page after run `after`, by number. Waiting and running runs are counted together, so that a run that starts
+ * between two pages is listed once. *last is its last run, *more whether another page follows.
  */
 static weft_status choose_page(const struct controller_plan *plan, int64_t after, size_t most, int64_t *last,
                                bool *more, struct error *error)

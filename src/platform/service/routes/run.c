@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs, to be looked at. */
+/* Runs: the list, one run, its events. */
 #include "platform/registry/run/list.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What it takes on disk, and may take; null where it was not measured. */
+/* Its disk use and quota; null while unknown. */
 static void routes_run_put_disk(struct json_writer *writer, const struct route_call *call, int64_t run)
 {
     uint64_t bytes, quota;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs have written: their checkpoints. */
+/* The checkpoints of runs. */
 #include "base/format/json_put.h"
 #include "platform/runs/checkpoints.h"
 #include "platform/runs/directory.h"

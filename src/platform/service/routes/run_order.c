@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to runs: submitted, stopped, forked, promoted, discarded. */
+/* Submit, stop, fork, promote and discard runs. */
 #include "base/format/json_put.h"
 #include "platform/registry/run/runs.h"
 #include "platform/service/internal/run_submission.h"
@@ -46,7 +46,7 @@ static weft_status read_parent(struct database *registry, int64_t run, cJSON **w
     return status;
 }
 
-/* "arguments" stand for all of the command but the program. */
+/* "arguments" replace all of the command except the program. */
 static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
 {
     cJSON *command = cJSON_GetObjectItemCaseSensitive(wanted, "command"), *copy = cJSON_Duplicate(arguments, true);
@@ -60,7 +60,7 @@ static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
     return true;
 }
 
-/* What the body says goes before what the parent was. */
+/* Settings in the body replace those of the parent. */
 static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, struct error *error)
 {
     const cJSON *item;
@@ -71,7 +71,7 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
             fits = fits && replace_arguments(wanted, item);
             continue;
         }
-        if (strcmp(item->string, "resume") == 0) /* says how, not what */
+        if (strcmp(item->string, "resume") == 0) /* no setting */
             continue;
         cJSON *copy = cJSON_Duplicate(item, true);
         cJSON_DeleteItemFromObjectCaseSensitive(wanted, item->string);
@@ -112,7 +112,7 @@ static weft_status check_checkpoint(struct database *registry, const struct rout
                      run.run);
 }
 
-/* The code is what was made of it by hand: no longer what the commit has. */
+/* The code was changed by hand, so it may differ from its commit. */
 static bool set_code(cJSON *wanted, const char *snapshot)
 {
     const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(wanted, "snapshot"));
@@ -125,7 +125,7 @@ static bool set_code(cJSON *wanted, const char *snapshot)
     return run_wanted_set(wanted, "snapshot", snapshot);
 }
 
-/* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
+/* A new run with the code and settings of another one. It starts from the beginning unless the body names a checkpoint. */
 static weft_status derive(struct route_call *call, bool planned, struct json_writer *answer, struct error *error)
 {
     int64_t parent = route_value(call, "run")->integer;
@@ -199,7 +199,7 @@ static void fork_run(struct route_call *call)
         background_do(service_of(call)->reading, call, prepare_fork, order_prepared);
 }
 
-/* What was tried by hand is in the directory of the interactive run: its code as it is now. */
+/* The code of an interactive run is what its directory holds now. */
 static weft_status prepare_promotion(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct run_order *order = call->kept;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets of users and projects: set, listed by name, removed. No answer has a value. */
+/* Secrets of users and projects: set, list by name, remove. No answer contains a value. */
 #include "platform/registry/secret_store.h"
 #include "platform/service/internal/service_state.h"
 
 #include <string.h>
 
-/* The store's directory, and whether the call is about the project's secrets or those of who asks. */
+/* The store's directory, and whose secrets the call is about: a project's, or the caller's own. */
 struct secret_owner {
     char directory[FILE_PATH_BYTES];
     bool of_project;

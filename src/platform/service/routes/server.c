@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server itself: what it is, and the events that it sends. */
+/* The server itself, and its stream of events. */
 #include "platform/service/internal/accounts.h"
 #include "platform/service/internal/service_state.h"
 
@@ -12,8 +12,7 @@
 #include <string.h>
 #include <weft/weft.h>
 
-/* The project of a run for which none is named: the token's, or the caller's own. NULL where that is somebody else's.
- */
+/* The project of a run that names none: the token's, or the caller's own; NULL if that one is another user's. */
 static const char *usual_project(const struct route_call *call)
 {
     struct registry_project found;
@@ -50,7 +49,7 @@ static weft_status show_server(struct route_call *call, struct json_writer *answ
 #define KNOWN_PROJECTS 64
 #define KNOWN_FOR      5000000000u /* nanoseconds that a role is believed */
 
-/* A subscriber, and what it may see of the projects that were asked for last. */
+/* A subscriber, and which of the latest projects it may see. */
 struct routes_server_subscriber {
     struct route_call *call; /* whose identity is kept up to date */
     struct {

@@ -65,7 +65,7 @@ static weft_status disable(struct route_call *call, struct json_writer *answer, 
     return registry_user_disable(service_registry(call), route_value(call, "user")->text, writer_now(), error);
 }
 
-/* Accounts may be looked up over a network, and the way to the state may lead over one. */
+/* Looking up an account may use the network, and so may the path to the state directory. */
 static weft_status check_account(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     const char *account = "";
@@ -99,8 +99,8 @@ static void disable_user(struct route_call *call)
 
 /* ---- tokens ---- */
 
-/* A token may show and end those that allow no more than it does: itself, and of its user's those that it could have
- * made but for when they end; an administrator's, everybody's. */
+/* A token may list and revoke the tokens that allow no more than itself, whenever they end: those of its user, or
+ * everybody's for an administrator. */
 struct token_view {
     const struct identity *who;
     struct json_writer *writer;
@@ -146,7 +146,7 @@ static weft_status list_tokens(struct route_call *call, struct json_writer *answ
     return status;
 }
 
-/* A token that its user may have: no more than they may, and than the one that asks for it. */
+/* Read the token that is asked for: it may allow no more than its user and the calling token. False: answered. */
 static bool routes_user_read_token(struct route_call *call, struct token_record *wanted)
 {
     const char *user = call->who.user, *project = call->who.project, *most = "manager", *note = "";
@@ -181,7 +181,7 @@ static bool routes_user_read_token(struct route_call *call, struct token_record 
         http_fail_error(call->request, &error);
         return false;
     }
-    role_find(most, &wanted->most); /* the schema has looked */
+    role_find(most, &wanted->most); /* the schema has checked it */
     if (wanted->most > call->who.most)
         wanted->most = call->who.most;
     snprintf(wanted->user, sizeof wanted->user, "%s", user);
@@ -239,8 +239,8 @@ static void revoke_token(struct route_call *call)
 /* A page of the audit log. */
 struct audit_page {
     struct json_writer *writer;
-    int64_t left; /* entries that it still takes */
-    bool more;    /* there was one more */
+    int64_t left; /* entries that still fit */
+    bool more;    /* older entries follow */
 };
 
 static bool routes_user_put_entry(void *context, const struct audit_entry *entry)
