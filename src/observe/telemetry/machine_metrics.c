@@ -273,7 +273,7 @@ static bool is_disk(const struct machine_metrics *metrics, const char *name)
 {
     static const char *const made[] = {"loop", "ram", "zram"};
     char path[KERNEL_NAME_BYTES + 16];
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(made); i++)
         if (strncmp(name, made[i], strlen(made[i])) == 0)
             return false;
     if (name[0] == '.')

@@ -64,13 +64,6 @@ void runs_free(struct controller *controller)
     free(controller->funds);
 }
 
-/* Room for one more run. */
-static weft_status controller_runs_make_room(struct controller *controller, struct error *error)
-{
-    return ARRAY_RESERVE(controller->runs, controller->run_room, controller->run_count + 1,
-                         "the runs of the controller", error);
-}
-
 static void controller_runs_insert(struct controller *controller, struct controlled_run *run)
 {
     uint32_t at = runs_place(controller, run->run);
@@ -329,7 +322,9 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
                          int64_t now, struct error *error)
 {
     struct controlled_run *run = calloc(1, sizeof *run);
-    weft_status status = run ? controller_runs_make_room(controller, error) : error_memory(error, sizeof *run, "a run");
+    weft_status status = run ? ARRAY_RESERVE(controller->runs, controller->run_room, controller->run_count + 1,
+                                             "the runs of the controller", error)
+                             : error_memory(error, sizeof *run, "a run");
     if (status != WEFT_OK) {
         free(run);
         return status;

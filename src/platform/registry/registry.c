@@ -179,7 +179,7 @@ static const char *const migrations[] = {
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */
 const struct database_schema registry_schema = {"the platform's state", 0x57454654, migrations,
-                                                (int)(sizeof migrations / sizeof *migrations)};
+                                                (int)ARRAY_SIZE(migrations)};
 
 weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error)

@@ -28,21 +28,21 @@ weft_status registry_run_row(struct statement *select, struct registry_run *run,
     int column = 0;
     run->run = statement_integer(select, column++);
     run->epoch = statement_integer(select, column++);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         statement_copy_text(select, column++, names[i], PLATFORM_NAME_BYTES);
     statement_copy_text(select, column++, run->name, sizeof run->name);
     bool found = run_state_find(statement_text(select, column), &run->state) &&
                  run_cause_find(statement_text(select, column + 1), &run->cause) &&
                  run_cause_find(statement_text(select, column + 2), &run->asked);
     column += 3;
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
         *integers[i] = statement_integer(select, column++);
     run->slot_kind = strcmp(statement_text(select, column++), slot_kind_name(SLOT_CPU)) == 0 ? SLOT_CPU : SLOT_GPU;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
         *flags[i] = statement_integer(select, column++) != 0;
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(times); i++)
         *times[i] = statement_integer(select, column++);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         *numbers[i] = statement_number(select, column++);
     statement_copy_text(select, column, run->detail, sizeof run->detail);
     return found ? WEFT_OK
@@ -113,7 +113,7 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
         "WHERE ended = 0",
     };
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof updates / sizeof *updates && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(updates) && status == WEFT_OK; i++) {
         status = DATABASE_RUN(database, error, updates[i], by);
     }
     return status;

@@ -70,7 +70,7 @@ static const struct run_specification_field {
     {"commit_changed", KIND_BOOL, FIELD(commit_changed)},
 };
 
-#define FIELDS (sizeof fields / sizeof *fields)
+#define FIELDS ARRAY_SIZE(fields)
 
 /* One specification being read. */
 struct run_specification_reading {

@@ -590,7 +590,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
         }
         room_search_free(pass.search);
         struct shapes *const sets[] = {&pass.placing, &pass.filling, &pass.moving, &pass.preempting, &pass.keeping};
-        for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
             shapes_free(sets[i]);
     }
     if (status == WEFT_OK)

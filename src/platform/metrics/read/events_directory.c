@@ -91,7 +91,7 @@ static char *events_directory_prefix_of(struct events_directory *directory, cons
         return NULL;
     const char *name = file_name(path);
     struct run_directory run = {.path = strdup(path)};
-    if (is_one_of(name, plain_names, sizeof plain_names / sizeof *plain_names))
+    if (is_one_of(name, plain_names, ARRAY_SIZE(plain_names)))
         run.prefix = prefix_behind(name, 0, "");
     else
         run.prefix = directory->named ? prefix_behind(path, home, "") : strdup("");
@@ -210,7 +210,7 @@ static weft_status search_home(struct events_directory *directory, const char *p
 static weft_status search_homes_in(struct events_directory *directory, const char *parent, struct error *error)
 {
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof homes / sizeof *homes && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(homes) && status == WEFT_OK; i++) {
         char path[FILE_PATH_BYTES];
         if (file_join(path, parent, homes[i], NULL) == WEFT_OK)
             status = search_home(directory, path, error);
@@ -230,7 +230,7 @@ static weft_status search_all(struct events_directory *directory, struct error *
     for (int i = 0; i < count && status == WEFT_OK && looked < HOMES_MOST && directory->left > 0; i++) {
         char below[FILE_PATH_BYTES];
         const char *name = entries[i]->d_name;
-        if (name[0] == '.' || is_one_of(name, homes, sizeof homes / sizeof *homes) ||
+        if (name[0] == '.' || is_one_of(name, homes, ARRAY_SIZE(homes)) ||
             !is_directory(directory->directory, entries[i]) ||
             file_join(below, directory->directory, name, NULL) != WEFT_OK)
             continue;

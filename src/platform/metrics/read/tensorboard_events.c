@@ -69,15 +69,11 @@ static void tensorboard_events_advance(struct events_reader *reader, uint64_t do
     reader->offset += done;
 }
 
-static weft_status tensorboard_events_grow(struct events_reader *reader, size_t room, struct error *error)
-{
-    return ARRAY_RESERVE(reader->bytes, reader->room, room, "a record of an event file", error);
-}
-
 /* Read on; `*more` is false at the end of the file. */
 static weft_status tensorboard_events_fill(struct events_reader *reader, bool *more, struct error *error)
 {
-    weft_status status = tensorboard_events_grow(reader, reader->count + READ_BYTES, error);
+    weft_status status =
+        ARRAY_RESERVE(reader->bytes, reader->room, reader->count + READ_BYTES, "a record of an event file", error);
     if (status != WEFT_OK)
         return status;
     ssize_t got;

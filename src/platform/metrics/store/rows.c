@@ -20,7 +20,7 @@ static const char *const migrations[] = {
 };
 
 const struct database_schema metric_rows_schema = {"the metrics of runs", 0x57464d54, migrations,
-                                                   sizeof migrations / sizeof *migrations};
+                                                   ARRAY_SIZE(migrations)};
 
 static int64_t block_key(int64_t series, int64_t sequence)
 {

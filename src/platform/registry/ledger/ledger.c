@@ -81,6 +81,15 @@ static weft_status ledger_post(struct database *database, const struct posting *
     return status;
 }
 
+/* Post what moves `amount` from one account to another. */
+static weft_status ledger_move(struct database *database, struct posting posting, int64_t from, int64_t to,
+                               int64_t amount, struct error *error)
+{
+    posting.entries[0] = (struct ledger_own_entry){from, -amount};
+    posting.entries[1] = (struct ledger_own_entry){to, amount};
+    return ledger_post(database, &posting, error);
+}
+
 /* ---- budgets ---- */
 
 static weft_status read_budget(struct database *database, const char *project, struct ledger_budget *budget,
@@ -159,13 +168,9 @@ weft_status ledger_accrue(struct database *database, const char *project, int64_
     if ((status = get_account(database, "source", "", "", &source, error)) != WEFT_OK ||
         (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
         return status;
-    const struct posting posting = {.kind = "accrual",
-                                    .project = project,
-                                    .actor = "",
-                                    .detail = full ? "up to the cap" : "",
-                                    .now = now,
-                                    .entries = {{source.account, -amount}, {pool.account, amount}}};
-    status = ledger_post(database, &posting, error);
+    const struct posting posting = {
+        .kind = "accrual", .project = project, .actor = "", .detail = full ? "up to the cap" : "", .now = now};
+    status = ledger_move(database, posting, source.account, pool.account, amount, error);
     if (status == WEFT_OK)
         *added = amount;
     return status;
@@ -233,13 +238,8 @@ weft_status ledger_grant(struct database *database, const char *project, int64_t
     if (pool.balance > LEDGER_MOST - amount)
         return error_set(error, WEFT_ERROR_DATA, "the pool of project '%s' would be beyond %.0f slot-minutes", project,
                          MINUTES(LEDGER_MOST));
-    const struct posting posting = {.kind = "grant",
-                                    .project = project,
-                                    .actor = actor,
-                                    .detail = detail,
-                                    .now = now,
-                                    .entries = {{source.account, -amount}, {pool.account, amount}}};
-    return ledger_post(database, &posting, error);
+    const struct posting posting = {.kind = "grant", .project = project, .actor = actor, .detail = detail, .now = now};
+    return ledger_move(database, posting, source.account, pool.account, amount, error);
 }
 
 /* The pool for "", else the account of somebody who is a member. */
@@ -289,13 +289,9 @@ weft_status ledger_transfer(struct database *database, const char *project, cons
     if (giver.balance < amount)
         return error_set(error, WEFT_ERROR_STATE, "%s of project '%s' has %.1f slot-minutes; %.1f are asked for",
                          name_side(from, giving), project, MINUTES(giver.balance), MINUTES(amount));
-    const struct posting posting = {.kind = "transfer",
-                                    .project = project,
-                                    .actor = actor,
-                                    .detail = detail,
-                                    .now = now,
-                                    .entries = {{giver.account, -amount}, {taker.account, amount}}};
-    return ledger_post(database, &posting, error);
+    const struct posting posting = {
+        .kind = "transfer", .project = project, .actor = actor, .detail = detail, .now = now};
+    return ledger_move(database, posting, giver.account, taker.account, amount, error);
 }
 
 weft_status ledger_leave(struct database *database, const char *project, const char *user, const char *actor,
@@ -310,13 +306,9 @@ weft_status ledger_leave(struct database *database, const char *project, const c
         (status = get_account(database, "member", project, user, &giver, error)) != WEFT_OK || giver.balance <= 0 ||
         (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
         return status;
-    const struct posting posting = {.kind = "transfer",
-                                    .project = project,
-                                    .actor = actor,
-                                    .detail = "left the project",
-                                    .now = now,
-                                    .entries = {{giver.account, -giver.balance}, {pool.account, giver.balance}}};
-    return ledger_post(database, &posting, error);
+    const struct posting posting = {
+        .kind = "transfer", .project = project, .actor = actor, .detail = "left the project", .now = now};
+    return ledger_move(database, posting, giver.account, pool.account, giver.balance, error);
 }
 
 /* Whose account it is, if it is a member's: what came back to one who has left goes on to the pool. */
@@ -422,9 +414,8 @@ weft_status ledger_hold(struct database *database, int64_t run, int64_t epoch, i
                                     .epoch = epoch,
                                     .actor = row.owner,
                                     .detail = amount < wanted ? "less than its time limit needs" : "",
-                                    .now = now,
-                                    .entries = {{payer.account, -amount}, {held_account.account, amount}}};
-    status = ledger_post(database, &posting, error);
+                                    .now = now};
+    status = ledger_move(database, posting, payer.account, held_account.account, amount, error);
     if (status == WEFT_OK)
         *held = amount;
     return status;
@@ -493,9 +484,8 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
                                     .epoch = epoch,
                                     .actor = actor,
                                     .detail = detail,
-                                    .now = now,
-                                    .entries = {{spent.account, -hold.charged}, {payer, hold.charged}}};
-    status = ledger_post(database, &posting, error);
+                                    .now = now};
+    status = ledger_move(database, posting, spent.account, payer, hold.charged, error);
     if (status == WEFT_OK)
         status = ledger_pass_on(database, hold.project, payer, now, error);
     if (status == WEFT_OK)

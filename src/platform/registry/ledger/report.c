@@ -182,7 +182,7 @@ static const struct {
 weft_status ledger_check(struct database *database, struct error *error)
 {
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(rules) && status == WEFT_OK; i++) {
         struct statement *select = database_prepare(database, rules[i].sql);
         int64_t about = 0, amount = 0;
         bool wrong = statement_next(select);

@@ -234,7 +234,7 @@ static void send_signal(struct route_call *call)
     struct error error = {0};
     const char *wanted = cJSON_GetObjectItemCaseSensitive(call->body, "signal")->valuestring;
     int number = 0;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
         number = strcmp(signals[i].name, wanted) == 0 ? signals[i].number : number;
     struct exec_session *session = routes_exec_find(call);
     if (session)

@@ -195,7 +195,7 @@ static weft_status put_machine(struct prometheus *text, struct machine_watch *ma
     struct measured_values values = {0};
     uint64_t number;
     weft_status status = machine ? machine_watch_read(machine, &values, &number, error) : WEFT_OK;
-    for (size_t i = 0; i < sizeof machine_families / sizeof *machine_families && status == WEFT_OK; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(machine_families) && status == WEFT_OK; i++)
         put_machine_family(text, &machine_families[i], &values);
     measured_values_free(&values);
     return status;

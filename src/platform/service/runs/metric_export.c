@@ -83,7 +83,7 @@ static void metric_export_write_head(struct export *export)
     JSON_PUT(&head, "run", export->run, "name", export->name);
     json_open_array(&head, "columns");
     static const char *const columns[] = {"rank", "attempt", "step", "time", "value"};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         json_put_text(&head, NULL, columns[i]);
     json_close(&head);
     json_open_array(&head, "points");
