@@ -164,9 +164,8 @@ static weft_status tell_closing(struct database *database, const struct registry
                        "'cordoned') ORDER BY event DESC LIMIT 1",
                        host->host);
     bool known = statement_next(select);
-    if (known) {
+    if (known)
         STATEMENT_READ(select, 0, &since, detail);
-    }
     weft_status status = statement_end(select, error);
     return status == WEFT_OK && known ? set_state(database, host->host, use_of(host->state), since, detail, error)
                                       : status;

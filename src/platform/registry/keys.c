@@ -27,9 +27,8 @@ weft_status registry_key_find(struct database *database, const char *owner, cons
     statement_bind_blob(select, key->asked, sizeof key->asked);
     statement_bind_text(select, owner);
     statement_bind_text(select, key->text);
-    if (statement_next(select)) {
+    if (statement_next(select))
         STATEMENT_READ(select, 0, &found, &same);
-    }
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && !same)
         return error_set(error, WEFT_ERROR_STATE,

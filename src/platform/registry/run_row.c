@@ -12,39 +12,18 @@
 
 weft_status registry_run_row(struct statement *select, struct registry_run *run, struct error *error)
 {
-    int64_t *const integers[] = {
-        &run->nodes,      &run->slots,      &run->processors, &run->memory,
-        &run->time_limit, &run->time_slice, &run->priority,   &run->retries,
-    };
-    int64_t *const times[] = {
-        &run->program_failures, &run->platform_failures, &run->submitted,  &run->waiting_since,
-        &run->first_started,    &run->started,           &run->ended,      &run->changed,
-        &run->served,           &run->discarded,         &run->idle_since, &run->progress.reported,
-        &run->progress.rank,
-    };
-    double *const numbers[] = {&run->progress.done, &run->progress.total, &run->progress.left};
-    char *const names[] = {run->project, run->owner, run->class_name};
-    bool *const flags[] = {&run->preemptible, &run->may_span_pods, &run->interactive};
-    int column = 0;
-    run->run = statement_integer(select, column++);
-    run->epoch = statement_integer(select, column++);
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        statement_copy_text(select, column++, names[i], PLATFORM_NAME_BYTES);
-    statement_copy_text(select, column++, run->name, sizeof run->name);
-    bool found = run_state_find(statement_text(select, column), &run->state) &&
-                 run_cause_find(statement_text(select, column + 1), &run->cause) &&
-                 run_cause_find(statement_text(select, column + 2), &run->asked);
-    column += 3;
-    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
-        *integers[i] = statement_integer(select, column++);
-    run->slot_kind = strcmp(statement_text(select, column++), slot_kind_name(SLOT_CPU)) == 0 ? SLOT_CPU : SLOT_GPU;
-    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-        *flags[i] = statement_integer(select, column++) != 0;
-    for (size_t i = 0; i < ARRAY_SIZE(times); i++)
-        *times[i] = statement_integer(select, column++);
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        *numbers[i] = statement_number(select, column++);
-    statement_copy_text(select, column, run->detail, sizeof run->detail);
+    STATEMENT_READ(select, 0, &run->run, &run->epoch, run->project, run->owner, run->class_name, run->name);
+    const bool found = run_state_find(statement_text(select, 6), &run->state) &&
+                       run_cause_find(statement_text(select, 7), &run->cause) &&
+                       run_cause_find(statement_text(select, 8), &run->asked);
+    STATEMENT_READ(select, 9, &run->nodes, &run->slots, &run->processors, &run->memory, &run->time_limit,
+                   &run->time_slice, &run->priority, &run->retries);
+    run->slot_kind = strcmp(statement_text(select, 17), slot_kind_name(SLOT_CPU)) == 0 ? SLOT_CPU : SLOT_GPU;
+    STATEMENT_READ(select, 18, &run->preemptible, &run->may_span_pods, &run->interactive, &run->program_failures,
+                   &run->platform_failures, &run->submitted, &run->waiting_since, &run->first_started, &run->started,
+                   &run->ended, &run->changed, &run->served, &run->discarded, &run->idle_since);
+    STATEMENT_READ(select, 32, &run->progress.reported, &run->progress.rank, &run->progress.done, &run->progress.total,
+                   &run->progress.left, run->detail);
     return found ? WEFT_OK
                  : error_set(error, WEFT_ERROR_DATA, "run %" PRId64 " has a state that this program does not know",
                              run->run);
@@ -113,9 +92,8 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
         "WHERE ended = 0",
     };
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < ARRAY_SIZE(updates) && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(updates) && status == WEFT_OK; i++)
         status = DATABASE_RUN(database, error, updates[i], by);
-    }
     return status;
 }
 

@@ -86,10 +86,9 @@ weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NA
 static weft_status list_holds(struct statement *select, struct ledger_hold **list, size_t *count, struct error *error)
 {
     struct registry_list holds = {0};
-    for (struct ledger_hold *hold; statement_next(select) && (hold = registry_list_add(&holds, sizeof *hold));) {
+    for (struct ledger_hold *hold; statement_next(select) && (hold = registry_list_add(&holds, sizeof *hold));)
         STATEMENT_READ(select, 0, &hold->run, &hold->epoch, &hold->amount, &hold->opened, &hold->settled,
                        &hold->charged, &hold->refunded, hold->project);
-    }
     return registry_list_end(&holds, select, list, count, error);
 }
 
@@ -186,9 +185,8 @@ weft_status ledger_check(struct database *database, struct error *error)
         struct statement *select = database_prepare(database, rules[i].sql);
         int64_t about = 0, amount = 0;
         bool wrong = statement_next(select);
-        if (wrong) {
+        if (wrong)
             STATEMENT_READ(select, 0, &about, &amount);
-        }
         status = statement_end(select, error);
         if (status == WEFT_OK && wrong) {
             char what[160];
