@@ -165,7 +165,7 @@ static const char *const migrations[] = {
     "  FROM host_events AS before WHERE before.host = host_events.host AND before.event <= host_events.event"
     "  AND before.what IN ('drained', 'cordoned', 'resumed') ORDER BY before.event DESC LIMIT 1) = 'cordoned';",
 
-    /* One row: which platform this is (platform/registry/settings.h). */
+    /* One row: which platform this is (registry_platform_get()). */
     ("CREATE TABLE platform (identity TEXT NOT NULL, adopts INTEGER NOT NULL) STRICT;"
      "INSERT INTO platform SELECT lower(hex(randomblob(16))), EXISTS (SELECT 1 FROM runs);"),
 
