@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/metrics/store/internal/rows.h"
+
 #include "platform/store/query.h"
 
 #include <inttypes.h>

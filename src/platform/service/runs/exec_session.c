@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/exec_session.h"
+
 #include "base/format/json_put.h"
 
 #include <errno.h>

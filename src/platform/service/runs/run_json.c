@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/runs/run_json.h"
+
 #include "base/format/json_put.h"
 
 #include <stdlib.h>
