@@ -59,31 +59,30 @@ static void prepare(void)
         {.method = "GET",
          .path = "/e",
          .operation = "e",
-         .tag = "t",
          .summary = "s",
          .parameters = parameters,
+         .response = "Thing",
          .handler = echo},
         {.method = "POST",
          .path = "/e",
          .operation = "pe",
-         .tag = "t",
          .summary = "s",
          .parameters = parameters,
          .request = "Thing",
          .idempotent_key = true,
+         .response = "Thing",
          .handler = echo},
         {.method = "PUT",
          .path = "/n/{text}",
          .operation = "n",
-         .tag = "t",
          .summary = "s",
          .parameters = named,
          .consumes = "text/plain",
+         .response = "Thing",
          .handler = keep},
         {.method = "GET",
          .path = "/v",
          .operation = "v",
-         .tag = "t",
          .summary = "s",
          .parameters = parameters,
          .produces = "text/event-stream",
@@ -95,10 +94,7 @@ static void prepare(void)
                   "\"array\",\"items\":{\"$ref\":\"#/components/schemas/Thing\"}}}}"},
     };
     signal(SIGPIPE, SIG_IGN); /* the server's own thread blocks it */
-    const struct route_table table = {.routes = routes,
-                                      .route_count = sizeof routes / sizeof *routes,
-                                      .schemas = schemas,
-                                      .schema_count = sizeof schemas / sizeof *schemas};
+    const struct route_table table = ROUTE_TABLE("t");
     const struct router_config routing = {.rate = -1, .access.local = {.user = "u", .most = ROLE_MANAGER}};
     if (events_new(&(struct events_config){0}, &events, NULL) != WEFT_OK ||
         router_new(&routing, &router, NULL) != WEFT_OK || router_add(router, &table, NULL) != WEFT_OK ||

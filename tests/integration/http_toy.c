@@ -266,7 +266,7 @@ static const struct route_parameter project_parameters[] = {
 static const struct route_parameter run_parameters[] = {{.name = "run", .type = ROUTE_NAME, .meaning = "The run."},
                                                         {0}};
 
-#define TOY(m, p, o, s) .method = (m), .path = (p), .operation = (o), .tag = "toy", .summary = (s)
+#define TOY(m, p, o, s) .method = (m), .path = (p), .operation = (o), .summary = (s)
 static const struct route routes[] = {
     {TOY("GET", "/api/v1/echo", "echo", "Say it again."), .permission = ROUTE_USER, .parameters = echo_parameters,
      .response = "Echo", .handler = echo},
@@ -293,7 +293,7 @@ static const struct route routes[] = {
     {TOY("POST", "/api/v1/events", "publishEvent", "Publish an event."), .permission = ROUTE_USER,
      .parameters = publish_parameters, .request = "Event", .response = "Id", .status = 201, .handler = publish},
     {TOY("GET", "/api/v1/counts", "showCounts", "What the server has done."), .permission = ROUTE_OPEN,
-     .handler = show_counts},
+     .produces = "application/json", .handler = show_counts},
     {TOY("GET", "/api/v1/projects/{project}", "showProject", "A project."), .permission = ROUTE_VIEWER,
      .parameters = project_parameters, .response = "Name", .handler = show_project},
     {TOY("PUT", "/api/v1/projects/{project}", "changeProject", "Change a project."), .permission = ROUTE_MANAGER,
@@ -465,10 +465,7 @@ int main(int argc, char **argv)
                                     .rate = -1,
                                     .title = "Toys"};
     struct http_config http = {0};
-    const struct route_table table = {.routes = routes,
-                                      .route_count = sizeof routes / sizeof *routes,
-                                      .schemas = schemas,
-                                      .schema_count = sizeof schemas / sizeof *schemas};
+    const struct route_table table = ROUTE_TABLE("toy");
     for (int i = 1; i < argc; i++)
         read_option(argv[i], &http, &routing, &events, &pages);
     weft_status status = events_new(&events, &toy.events, &error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run over its quota is stopped, also if the first attempt to do so fails; the largest runs; the server's reserve. */
-#include "platform/service/internal/watch.h"
+#include "platform/service/internal/disk.h"
 
 #include "controller_support.h"
 

@@ -58,7 +58,7 @@ static const struct route_parameter choice_without_choices[] = {
     {.name = "c", .type = ROUTE_CHOICE, .meaning = "A choice."}, {0}};
 static const struct route_parameter run[] = {{.name = "run", .type = ROUTE_NAME, .meaning = "A run."}, {0}};
 
-#define ROUTE(m, p, o) .method = (m), .path = (p), .operation = (o), .tag = "t", .summary = "s", .handler = nothing
+#define ROUTE(m, p, o) .method = (m), .path = (p), .operation = (o), .summary = "s", .handler = nothing
 
 static void wrong_tables_are_refused(void **state)
 {
@@ -86,7 +86,7 @@ static void wrong_tables_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct router *router;
         struct error error = {0};
-        const struct route_table table = {.routes = &cases[i].route, .route_count = 1};
+        const struct route_table table = {.routes = &cases[i].route, .route_count = 1, .tag = "t"};
         assert_int_equal(router_new(&(struct router_config){.rate = -1}, &router, NULL), WEFT_OK);
         assert_int_equal(router_add(router, &table, &error), WEFT_ERROR_DATA);
         assert_non_null(strstr(error.text, cases[i].words));
@@ -98,7 +98,7 @@ static void what_is_referred_to_is_there(void **state)
 {
     static const struct route lost[] = {{ROUTE("POST", "/a", "x"), .request = "Absent"}};
     static const struct schema refers[] = {{"A", "{\"$ref\":\"#/components/schemas/B\"}"}};
-    const struct route_table tables[] = {{.routes = lost, .route_count = 1}, {.schemas = refers, .schema_count = 1}};
+    const struct route_table tables[] = {{.routes = lost, .route_count = 1, .tag = "t"}, {.schemas = refers, .schema_count = 1}};
     for (size_t i = 0; i < 2; i++) {
         struct router *router;
         struct error error = {0};

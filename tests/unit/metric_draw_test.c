@@ -349,39 +349,64 @@ static weft_status take_point(void *state, int64_t rank, int64_t attempt, const 
     return passed->most-- == 0 ? error_set(error, WEFT_ERROR_SYSTEM, "enough") : WEFT_OK;
 }
 
+static weft_status points_each(struct metric_store *store, const char *name, int64_t rank, int64_t attempt,
+                               struct passed_on *passed, struct error *error)
+{
+    struct metric_place place = {0};
+    bool done;
+    return metric_points_page(store, 7, name, rank, attempt, &place, SIZE_MAX, take_point, passed, &done, error);
+}
+
+struct newest {
+    int64_t rank, attempt; /* of the point; 0: none yet */
+    struct metric_point point;
+};
+
+static weft_status take_newest(void *state, int64_t rank, int64_t attempt, const struct metric_point *point,
+                               struct error *error)
+{
+    struct newest *newest = state;
+    if (rank == newest->rank && attempt > newest->attempt)
+        *newest = (struct newest){rank, attempt, *point};
+    return WEFT_OK;
+}
+
+/* The newest point of a rank's newest attempt. */
+static struct newest newest_of(struct metric_store *store, int64_t rank)
+{
+    struct newest newest = {.rank = rank};
+    assert_int_equal(metric_points_newest(store, 7, "loss", take_newest, &newest, NULL), WEFT_OK);
+    return newest;
+}
+
 static void points_are_exported_as_they_came(void **state)
 {
     struct metric_store *store = new_store();
     struct passed_on passed = {.most = 10000, .rank = -1};
-    struct metric_point last;
     struct error error = {0};
-    bool found;
     for (int64_t i = 0; i < 600; i++)
         for (int64_t rank = 0; rank < 3; rank++)
             report(store, rank, 1 + (i > 400) + (rank == 1 && i > 500), i % 450, i % 7 == 0 ? NAN : (double)i);
-    assert_int_equal(metric_points_each(store, 7, "loss", METRIC_ANY, METRIC_ANY, take_point, &passed, NULL), WEFT_OK);
+    assert_int_equal(points_each(store, "loss", METRIC_ANY, METRIC_ANY, &passed, NULL), WEFT_OK);
     assert_int_equal(10000 - passed.most, 1800);
     passed = (struct passed_on){.most = 10000, .rank = -1};
-    assert_int_equal(metric_points_each(store, 7, "loss", 1, 2, take_point, &passed, NULL), WEFT_OK);
+    assert_int_equal(points_each(store, "loss", 1, 2, &passed, NULL), WEFT_OK);
     assert_int_equal(10000 - passed.most, 100);
     passed = (struct passed_on){.most = 700, .rank = -1};
-    assert_int_equal(metric_points_each(store, 7, "loss", METRIC_ANY, METRIC_ANY, take_point, &passed, &error),
-                     WEFT_ERROR_SYSTEM);
+    assert_int_equal(points_each(store, "loss", METRIC_ANY, METRIC_ANY, &passed, &error), WEFT_ERROR_SYSTEM);
     assert_string_equal(error.text, "enough");
     error_clear(&error);
-    assert_int_equal(metric_points_each(store, 7, "los", METRIC_ANY, METRIC_ANY, take_point, &passed, &error),
-                     WEFT_ERROR_DATA);
-    for (int64_t rank = METRIC_ANY; rank < 3; rank++) {
-        assert_int_equal(metric_points_last(store, 7, "loss", rank, &last, &found, NULL), WEFT_OK);
-        assert_true(found);
-        assert_memory_equal(&last, &reported[reports - 3 + (rank == METRIC_ANY ? 0 : (size_t)rank)].point, sizeof last);
+    assert_int_equal(points_each(store, "los", METRIC_ANY, METRIC_ANY, &passed, &error), WEFT_ERROR_DATA);
+    for (int64_t rank = 0; rank < 3; rank++) {
+        const struct newest last = newest_of(store, rank);
+        assert_true(last.attempt > 0);
+        assert_memory_equal(&last.point, &reported[reports - 3 + (size_t)rank].point, sizeof last.point);
     }
     for (int64_t i = 0; i < 312; i++) /* to where blocks are whole */
         report(store, 0, 2, i, 1);
-    assert_int_equal(metric_points_last(store, 7, "loss", 0, &last, &found, NULL), WEFT_OK);
-    assert_true(found && last.step == 311);
-    assert_int_equal(metric_points_last(store, 7, "loss", 9, &last, &found, NULL), WEFT_OK);
-    assert_false(found);
+    assert_true(newest_of(store, 0).attempt > 0);
+    assert_int_equal(newest_of(store, 0).point.step, 311);
+    assert_int_equal(newest_of(store, 9).attempt, 0);
     metric_store_close(store, NULL);
 }
 

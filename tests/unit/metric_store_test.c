@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics in the database: every point stays, through restarts, kills and full disks; and runs are forgotten. */
+/* Metrics in the database: every point stays, through restarts, kills and full disks. */
 #include "platform/metrics/query/draw.h"
 #include "platform/metrics/store/internal/series.h"
 #include "platform/metrics/store/names.h"
@@ -343,68 +343,6 @@ static void series_leave_memory_and_come_back(void **state)
     close_store(store);
 }
 
-static void a_run_is_forgotten_and_others_stay(void **state)
-{
-    const char *path = new_path();
-    struct metric_store *store = open_store(path);
-    char name[32];
-    for (int i = 0; i < 200; i++) {
-        snprintf(name, sizeof name, "m%d", i);
-        for (int64_t run = 1; run <= 3; run++)
-            add_points(store, &(struct metric_key){run, 1, 0, name}, 0, 300);
-    }
-    flush(store);
-    add_points(store, &(struct metric_key){2, 1, 0, "m0"}, 300, 3);
-    bool left = true;
-    int calls = 0;
-    for (; left; calls++)
-        assert_int_equal(metric_store_forget(store, 2, &left, NULL), WEFT_OK);
-    assert_true(calls > 1);
-    assert_int_equal(rows(store, "SELECT count(*) FROM metric_series"), 400);
-    assert_int_equal(rows(store, "SELECT count(*) FROM metric_summary"), 400);
-    assert_int_equal(rows(store, "SELECT count(*) FROM metric_block"), 400);
-    assert_int_equal(count_points(store, &(struct metric_key){2, 1, 0, "m0"}), 0);
-    assert_int_equal(count_points(store, &(struct metric_key){1, 1, 0, "m199"}), 300);
-    assert_int_equal(count_points(store, &(struct metric_key){3, 1, 0, "m7"}), 300);
-    close_store(store);
-}
-
-/* A run is forgotten, comes again under new numbers, and the process is killed: the spool has points of both. */
-static void forget_and_be_killed(const char *path)
-{
-    const struct metric_key forgotten = {.run = 2, .attempt = 1, .rank = 0, .name = "loss"};
-    struct metric_store *store = open_store(path);
-    bool left = false;
-    add_points(store, &forgotten, 0, 100);
-    add_points(store, &loss, 0, 3);
-    flush(store);
-    if (rows(store, "SELECT count(*) FROM metric_spool") != 1 ||
-        metric_store_forget(store, 2, &left, NULL) != WEFT_OK || left)
-        _exit(1);
-    add_points(store, &forgotten, 0, 7);
-    add_points(store, &loss, 3, 2);
-    flush(store);
-    raise(SIGKILL);
-}
-
-static void what_the_spool_has_of_a_forgotten_run_comes_to_nobody(void **state)
-{
-    const char *path = new_path();
-    int status;
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        forget_and_be_killed(path);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    struct metric_store *store = open_store(path);
-    assert_int_equal(count_points(store, &(struct metric_key){2, 1, 0, "loss"}), 7);
-    assert_int_equal(count_points(store, &loss), 5);
-    assert_int_equal(rows(store, "SELECT count(*) FROM metric_series"), 2);
-    assert_int_equal(rows(store, "SELECT count(*) FROM metric_spool"), 0);
-    close_store(store);
-}
-
 static void what_cannot_be_kept_is_refused(void **state)
 {
     struct metric_store *store = open_with(new_path(), &(struct metric_options){.series_most = 3});
@@ -477,8 +415,6 @@ int main(void)
         cmocka_unit_test(a_full_disk_loses_nothing),
         cmocka_unit_test(it_is_opened_on_a_full_disk),
         cmocka_unit_test(series_leave_memory_and_come_back),
-        cmocka_unit_test(a_run_is_forgotten_and_others_stay),
-        cmocka_unit_test(what_the_spool_has_of_a_forgotten_run_comes_to_nobody),
         cmocka_unit_test(what_cannot_be_kept_is_refused),
         cmocka_unit_test(damage_is_told_and_harms_no_other_curve),
     };

@@ -182,15 +182,28 @@ static uint32_t deal(struct world *world, uint32_t node, uint32_t most, bool kee
     return most - dealing.left;
 }
 
+struct newest_point {
+    int64_t rank, attempt; /* of the point; 0: none yet */
+    struct metric_point point;
+};
+
+static weft_status take_newest(void *state, int64_t rank, int64_t attempt, const struct metric_point *point,
+                               struct error *error)
+{
+    struct newest_point *newest = state;
+    if ((newest->rank == METRIC_ANY || rank == newest->rank) && attempt > newest->attempt)
+        *newest = (struct newest_point){rank, attempt, *point};
+    return WEFT_OK;
+}
+
 static struct metric_point last_of(struct world *world, const char *name, int64_t rank)
 {
-    struct metric_point point;
+    struct newest_point newest = {.rank = rank};
     struct error error = {0};
-    bool found = false;
-    if (metric_points_last(world->store, world->run, name, rank, &point, &found, &error) != WEFT_OK)
+    if (metric_points_newest(world->store, world->run, name, take_newest, &newest, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-    assert_true(found);
-    return point;
+    assert_true(newest.attempt > 0);
+    return newest.point;
 }
 
 static bool has(struct world *world, const char *name)
@@ -221,7 +234,11 @@ static int64_t count_points(struct world *world, const char *name, int64_t rank)
     int64_t count = 0;
     if (!has(world, name))
         return 0;
-    assert_int_equal(metric_points_each(world->store, world->run, name, rank, 1, count_point, &count, NULL), WEFT_OK);
+    struct metric_place place = {0};
+    bool done;
+    assert_int_equal(
+        metric_points_page(world->store, world->run, name, rank, 1, &place, SIZE_MAX, count_point, &count, &done, NULL),
+        WEFT_OK);
     return count;
 }
 

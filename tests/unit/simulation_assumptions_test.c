@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a simulation assumes of jobs: no limit is shorter than its job, and a larger share includes a smaller one. */
-#include "platform/scheduler/internal/assumptions.h"
+#include "platform/scheduler/simulation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -33,7 +33,8 @@ struct doctor_finding {
 struct doctor_report {
     char host[64]; /**< whose findings are added now */
     struct doctor_finding *findings;
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
     uint32_t levels[3]; /**< findings of each level */
     bool exhausted;     /**< memory ran out: some are missing */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of one machine. */
+/* Reports, and the checks of one machine. */
 #include "observe/doctor/doctor.h"
 
 #include "base/file/file.h"
@@ -31,6 +31,45 @@
 #define SHM_GOOD            (UINT64_C(64) << 20)
 #define LOCKED_GOOD         (UINT64_C(1) << 30)
 #define DESCRIPTORS_OF_RANK 48 /* and three for each rank near it */
+
+/* ---- reports ---- */
+
+const char *doctor_level_name(enum doctor_level level)
+{
+    static const char *const names[] = {"ok", "warning", "problem"};
+    return names[level];
+}
+
+void doctor_begin(struct doctor_report *report)
+{
+    *report = (struct doctor_report){0};
+    address_host_name(report->host, sizeof report->host);
+}
+
+void doctor_free(struct doctor_report *report)
+{
+    free(report->findings);
+    *report = (struct doctor_report){0};
+}
+
+void doctor_find(struct doctor_report *report, enum doctor_level level, const char *check, const char *format, ...)
+{
+    if (ARRAY_RESERVE(report->findings, report->room, report->count + 1, "findings", NULL) != WEFT_OK) {
+        report->exhausted = true;
+        return;
+    }
+    struct doctor_finding *finding = &report->findings[report->count++];
+    va_list arguments;
+    finding->level = level;
+    snprintf(finding->host, sizeof finding->host, "%s", report->host);
+    snprintf(finding->check, sizeof finding->check, "%s", check);
+    va_start(arguments, format);
+    vsnprintf(finding->text, sizeof finding->text, format, arguments);
+    va_end(arguments);
+    report->levels[level]++;
+}
+
+/* ---- checks ---- */
 
 /* The first line of a file of the system, without its end; "" if there is none. */
 static char *read_line(const char *path, char *text, size_t size)

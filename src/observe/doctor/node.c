@@ -3,6 +3,7 @@
 #include "observe/doctor/internal/node.h"
 
 #include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "core/control/wire/address.h"
 #include "core/transport/fabric/providers.h"
 #include "observe/doctor/doctor.h"
@@ -30,16 +31,13 @@ static void tell_findings(FILE *output, const struct doctor_report *report, uint
     char version[16], addresses[2048];
     json_begin(&line, JSON_LINE);
     json_open_object(&line, NULL);
-    json_put_text(&line, "host", report->host);
-    json_put_text(&line, "version", weft_version());
-    json_put_text(&line, "libfabric", providers_version(version, sizeof version));
-    json_put_text(&line, "addresses", address_list(port, addresses, sizeof addresses));
+    JSON_PUT(&line, "host", report->host, "version", weft_version(), "libfabric",
+             providers_version(version, sizeof version), "addresses", address_list(port, addresses, sizeof addresses));
     json_open_array(&line, "findings");
     for (uint32_t i = 0; i < report->count; i++) {
         json_open_object(&line, NULL);
-        json_put_integer(&line, "level", report->findings[i].level);
-        json_put_text(&line, "check", report->findings[i].check);
-        json_put_text(&line, "text", report->findings[i].text);
+        JSON_PUT(&line, "level", report->findings[i].level, "check", report->findings[i].check, "text",
+                 report->findings[i].text);
         json_close(&line);
     }
     json_close(&line);
@@ -104,8 +102,7 @@ static void do_line(FILE *output, char *text)
     json_begin(&line, JSON_LINE);
     json_open_object(&line, NULL);
     if (word && strcmp(word, "reach") == 0 && where) {
-        json_put_bool(&line, "reached", reach(host, where, &error) == WEFT_OK);
-        json_put_text(&line, "why", error.text);
+        JSON_PUT(&line, "reached", (bool)(reach(host, where, &error) == WEFT_OK), "why", error.text);
     } else {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);

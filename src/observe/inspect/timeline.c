@@ -118,14 +118,8 @@ static uint32_t timeline_kind_of(struct timeline *timeline, const char *name, co
 
 static struct span *add_span(struct timeline_reading *reading)
 {
-    if (reading->count == reading->room) {
-        size_t room = reading->room ? 2 * reading->room : 4096;
-        struct span *grown = realloc(reading->spans, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        reading->spans = grown;
-        reading->room = room;
-    }
+    if (ARRAY_RESERVE(reading->spans, reading->room, reading->count + 1, "a list", NULL) != WEFT_OK)
+        return NULL;
     return &reading->spans[reading->count++];
 }
 

@@ -29,6 +29,7 @@ struct cpu_power {
     int root;
     struct zone *zones;
     uint32_t count;
+    size_t room;
     uint64_t at; /* of the sample before; 0: none */
     char trouble[256];
 };
@@ -91,10 +92,8 @@ static weft_status take_zone(struct cpu_power *power, const char *directory, str
     snprintf(zone.directory, sizeof zone.directory, "%s", directory);
     cpu_power_read_number(power->root, directory, "max_energy_range_uj", &range);
     zone.range = range && range < UINT64_MAX ? range + 1 : 0;
-    struct zone *larger = realloc(power->zones, (power->count + 1) * sizeof *larger);
-    if (!larger)
-        return error_memory(error, (power->count + 1) * sizeof *larger, "counters of energy");
-    power->zones = larger;
+    if (ARRAY_RESERVE(power->zones, power->room, power->count + 1, "counters of energy", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     power->zones[power->count++] = zone;
     return WEFT_OK;
 }

@@ -28,7 +28,8 @@ struct traffic {
 
 struct traffic_list {
     struct traffic *entries;
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
 };
 
 struct machine_metrics_node {
@@ -49,7 +50,8 @@ struct machine_metrics {
     struct process_times *times;
     struct machine_metrics_node *nodes;
     struct process_set *sets; /* beside the nodes, while they are read */
-    uint32_t node_count, node_room;
+    uint32_t node_count;
+    size_t node_room, set_room;
     struct machine_use use;
 };
 
@@ -115,17 +117,10 @@ static struct machine_metrics_node *machine_metrics_find_node(const struct machi
 
 static weft_status machine_metrics_make_room(struct machine_metrics *metrics, struct error *error)
 {
-    if (metrics->node_count < metrics->node_room)
-        return WEFT_OK;
-    const uint32_t room = metrics->node_room ? 2 * metrics->node_room : 8;
-    struct machine_metrics_node *nodes = realloc(metrics->nodes, room * sizeof *nodes);
-    metrics->nodes = nodes ? nodes : metrics->nodes;
-    struct process_set *sets = nodes ? realloc(metrics->sets, room * sizeof *sets) : NULL;
-    metrics->sets = sets ? sets : metrics->sets;
-    if (!sets)
-        return error_memory(error, room * (sizeof *nodes + sizeof *sets), "the nodes that are looked at");
-    metrics->node_room = room;
-    return WEFT_OK;
+    const size_t count = metrics->node_count + 1;
+    weft_status status = ARRAY_RESERVE(metrics->nodes, metrics->node_room, count, "the nodes of a machine", error);
+    return status == WEFT_OK ? ARRAY_RESERVE(metrics->sets, metrics->set_room, count, "the nodes of a machine", error)
+                             : status;
 }
 
 weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct machine_node *node, struct error *error)
@@ -221,14 +216,8 @@ static weft_status find_traffic(struct traffic_list *list, const char *name, uin
     }
     if (*found || list->count == TRAFFIC_MOST)
         return WEFT_OK;
-    if (list->count == list->room) {
-        const uint32_t room = list->room ? 2 * list->room : 16;
-        struct traffic *larger = realloc(list->entries, room * sizeof *larger);
-        if (!larger)
-            return error_memory(error, room * sizeof *larger, "interfaces and disks");
-        list->entries = larger;
-        list->room = room;
-    }
+    if (ARRAY_RESERVE(list->entries, list->room, list->count + 1, "interfaces and disks", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     *found = &list->entries[list->count++];
     **found = (struct traffic){0};
     snprintf((*found)->name, sizeof(*found)->name, "%s", name);
@@ -275,7 +264,7 @@ static bool is_disk(const struct machine_metrics *metrics, const char *name)
 {
     static const char *const made[] = {"loop", "ram", "zram"};
     char path[KERNEL_NAME_BYTES + 16];
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(made); i++)
         if (strncmp(name, made[i], strlen(made[i])) == 0)
             return false;
     if (name[0] == '.')

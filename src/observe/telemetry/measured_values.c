@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe/telemetry/internal/measured_values.h"
+#include "observe/telemetry/metric_unit.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,14 +26,8 @@ weft_status measured_values_add(struct measured_values *list, double value, stru
     va_list arguments;
     if (!isfinite(value))
         return WEFT_OK;
-    if (list->count == list->room) {
-        const uint32_t room = list->room ? 2 * list->room : 32;
-        struct measured_value *larger = realloc(list->values, room * sizeof *larger);
-        if (!larger)
-            return error_memory(error, room * sizeof *larger, "measured values");
-        list->values = larger;
-        list->room = room;
-    }
+    if (ARRAY_RESERVE(list->values, list->room, list->count + 1, "measured values", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     struct measured_value *added = &list->values[list->count++];
     va_start(arguments, format);
     vsnprintf(added->name, sizeof added->name, format, arguments);
@@ -61,4 +57,26 @@ char *measured_name_part(const char *text, char part[MEASURED_PART_BYTES])
         part[length] = belongs_in_name(text[length]) ? text[length] : '_';
     part[length] = '\0';
     return part;
+}
+
+/* ---- units ---- */
+
+/* The first that fits; '*' stands for slashes, too. */
+static const struct {
+    const char *pattern, *unit;
+} units[] = {
+    {"system/machine/cpu/*", METRIC_UNIT_SHARE},         {"system/*/memory/*", METRIC_UNIT_BYTES},
+    {"system/machine/swap/*", METRIC_UNIT_BYTES},        {"system/gpu/*/used", METRIC_UNIT_SHARE},
+    {"system/machine/network/*", METRIC_UNIT_BYTE_RATE}, {"system/machine/disk/*", METRIC_UNIT_BYTE_RATE},
+    {"system/machine/power/*", METRIC_UNIT_WATTS},       {"system/gpu/*/power", METRIC_UNIT_WATTS},
+    {"system/gpu/*/temperature", METRIC_UNIT_DEGREES},   {"system/node/cpu", METRIC_UNIT_PROCESSORS},
+    {"system/node/processor_time", METRIC_UNIT_SECONDS}, {"system/node/energy", METRIC_UNIT_JOULES},
+};
+
+const char *metric_unit(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (fnmatch(units[i].pattern, name, 0) == 0)
+            return units[i].unit;
+    return "";
 }

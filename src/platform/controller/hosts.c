@@ -19,12 +19,10 @@ struct hosts_seen {
 static weft_status add_host(struct controller *controller, const char *name, const char *pod, uint32_t slots,
                             struct error *error)
 {
-    size_t bytes = (controller->host_count + 1) * sizeof *controller->hosts;
-    struct controlled_host *hosts = realloc(controller->hosts, bytes);
-    if (!hosts)
-        return error_memory(error, bytes, "the hosts of the engine");
-    controller->hosts = hosts;
-    struct controlled_host *added = &hosts[controller->host_count++];
+    if (ARRAY_RESERVE(controller->hosts, controller->host_room, controller->host_count + 1, "the hosts of the engine",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    struct controlled_host *added = &controller->hosts[controller->host_count++];
     *added = (struct controlled_host){.slots = slots};
     snprintf(added->name, sizeof added->name, "%s", name);
     snprintf(added->pod, sizeof added->pod, "%s", pod);

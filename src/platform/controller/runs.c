@@ -64,17 +64,6 @@ void runs_free(struct controller *controller)
     free(controller->funds);
 }
 
-/* Room for one more run. */
-static weft_status controller_runs_make_room(struct controller *controller, struct error *error)
-{
-    size_t bytes = (controller->run_count + 1) * sizeof(struct controlled_run *);
-    struct controlled_run **runs = realloc(controller->runs, bytes);
-    if (!runs)
-        return error_memory(error, bytes, "the runs of the controller");
-    controller->runs = runs;
-    return WEFT_OK;
-}
-
 static void controller_runs_insert(struct controller *controller, struct controlled_run *run)
 {
     uint32_t at = runs_place(controller, run->run);
@@ -96,13 +85,11 @@ static weft_status project_number(struct controller *controller, const char *nam
     weft_status status = registry_project_get(controller->config.registry, name, &found, error);
     if (status != WEFT_OK)
         return status;
-    size_t bytes = (controller->project_count + 1) * sizeof *controller->projects;
-    struct controlled_project *projects = realloc(controller->projects, bytes);
-    if (!projects)
-        return error_memory(error, bytes, "the projects of the scheduler");
-    controller->projects = projects;
+    if (ARRAY_RESERVE(controller->projects, controller->project_room, controller->project_count + 1,
+                      "the projects of the scheduler", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     controller->plan_stale = true; /* it points to their names */
-    struct controlled_project *added = &projects[controller->project_count++];
+    struct controlled_project *added = &controller->projects[controller->project_count++];
     *added = (struct controlled_project){.personal = found.personal};
     snprintf(added->name, sizeof added->name, "%s", name);
     return WEFT_OK;
@@ -113,16 +100,14 @@ static weft_status owner_number(struct controller *controller, const char *name,
     for (*number = 0; *number < controller->owner_count; ++*number)
         if (!strcmp(controller->owners[*number].name, name))
             return WEFT_OK;
-    size_t bytes = (controller->owner_count + 1) * sizeof *controller->owners;
-    struct controlled_owner *owners = realloc(controller->owners, bytes);
-    if (!owners)
-        return error_memory(error, bytes, "the owners of runs");
-    controller->owners = owners;
+    if (ARRAY_RESERVE(controller->owners, controller->owner_room, controller->owner_count + 1, "the owners of runs",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     controller->plan_stale = true;
     uint32_t *class_runs = calloc(controller->config.class_count + 1, sizeof *class_runs);
     if (!class_runs)
         return error_memory(error, (controller->config.class_count + 1) * sizeof *class_runs, "the owners of runs");
-    struct controlled_owner *added = &owners[controller->owner_count++];
+    struct controlled_owner *added = &controller->owners[controller->owner_count++];
     *added = (struct controlled_owner){.class_runs = class_runs};
     snprintf(added->name, sizeof added->name, "%s", name);
     return WEFT_OK;
@@ -134,12 +119,10 @@ static weft_status funds_number(struct controller *controller, uint32_t project,
     for (*number = 0; *number < controller->funds_count; ++*number)
         if (controller->funds[*number].project == project && controller->funds[*number].owner == owner)
             return WEFT_OK;
-    size_t bytes = (controller->funds_count + 1) * sizeof *controller->funds;
-    struct controlled_funds *funds = realloc(controller->funds, bytes);
-    if (!funds)
-        return error_memory(error, bytes, "the budgets of runs");
-    controller->funds = funds;
-    funds[controller->funds_count++] = (struct controlled_funds){.project = project, .owner = owner};
+    if (ARRAY_RESERVE(controller->funds, controller->funds_room, controller->funds_count + 1, "the budgets of runs",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    controller->funds[controller->funds_count++] = (struct controlled_funds){.project = project, .owner = owner};
     return WEFT_OK;
 }
 
@@ -160,15 +143,9 @@ static weft_status note_whose(struct controller *controller, struct controlled_r
 
 static weft_status note_name(struct controller *controller, struct controlled_run *run, struct error *error)
 {
-    if (run->name >= controller->name_count) {
-        uint32_t count = 2 * run->name + 64;
-        size_t bytes = count * sizeof(struct controlled_run *);
-        struct controlled_run **by_name = realloc(controller->by_name, bytes);
-        if (!by_name)
-            return error_memory(error, bytes, "the runs of the scheduler");
-        controller->by_name = by_name;
-        controller->name_count = count;
-    }
+    if (ARRAY_RESERVE(controller->by_name, controller->name_room, (size_t)run->name + 1, "the runs of the scheduler",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     controller->by_name[run->name] = run;
     return WEFT_OK;
 }
@@ -345,7 +322,9 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
                          int64_t now, struct error *error)
 {
     struct controlled_run *run = calloc(1, sizeof *run);
-    weft_status status = run ? controller_runs_make_room(controller, error) : error_memory(error, sizeof *run, "a run");
+    weft_status status = run ? ARRAY_RESERVE(controller->runs, controller->run_room, controller->run_count + 1,
+                                             "the runs of the controller", error)
+                             : error_memory(error, sizeof *run, "a run");
     if (status != WEFT_OK) {
         free(run);
         return status;

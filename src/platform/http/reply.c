@@ -3,6 +3,7 @@
 #include "platform/http/internal/server_state.h"
 
 #include "base/clock.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/http/peer_user.h"
 
@@ -269,7 +270,8 @@ void http_reply_json(struct http_request *request, unsigned status, const struct
         return;
     struct http_connection *connection = request->connection;
     struct evbuffer *output = bufferevent_get_output(connection->bufferevent);
-    reply_write_head(request, text ? status : 500, "application/json", text ? json_size(writer) + 1 : sizeof failed - 1);
+    reply_write_head(request, text ? status : 500, "application/json",
+                     text ? json_size(writer) + 1 : sizeof failed - 1);
     if (!http_request_is_head(request)) {
         evbuffer_add(output, text ? text : failed, text ? json_size(writer) : sizeof failed - 1);
         if (text)
@@ -286,8 +288,7 @@ void http_fail_parameter(struct http_request *request, unsigned status, const ch
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_object(&writer, "error");
-    json_put_integer(&writer, "status", status);
-    json_put_text(&writer, "message", text_printable(printable));
+    JSON_PUT(&writer, "status", status, "message", text_printable(printable));
     if (parameter)
         json_put_text(&writer, "parameter", parameter);
     json_close(&writer);

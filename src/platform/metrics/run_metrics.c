@@ -65,14 +65,9 @@ static struct behind *find_behind(const struct run_metrics *metrics, const struc
 static weft_status note_behind(struct run_metrics *metrics, const struct metric_source *source, uint64_t dealt,
                                struct error *error)
 {
-    if (metrics->count == metrics->room) {
-        const size_t room = 2 * metrics->room + 16;
-        struct behind *grown = realloc(metrics->behind, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "nodes whose metrics are to be read again");
-        metrics->behind = grown;
-        metrics->room = room;
-    }
+    if (ARRAY_RESERVE(metrics->behind, metrics->room, metrics->count + 1, "nodes whose metrics are to be read again",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     metrics->behind[metrics->count++] = (struct behind){*source, dealt};
     return WEFT_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "platform/registry/internal/list.h"
 #include "platform/registry/internal/run_row.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,24 +35,18 @@ static enum registry_host_state find_state(const char *name)
 
 static void read_host(struct statement *select, struct registry_host *host)
 {
-    statement_copy_text(select, 0, host->host, sizeof host->host);
-    statement_copy_text(select, 1, host->pod, sizeof host->pod);
-    host->slots = statement_integer(select, 2);
+    STATEMENT_READ(select, 0, host->host, host->pod, &host->slots);
     host->slot_kind = strcmp(statement_text(select, 3), slot_kind_name(SLOT_CPU)) == 0 ? SLOT_CPU : SLOT_GPU;
-    host->processors = statement_integer(select, 4);
-    host->memory = statement_integer(select, 5);
+    STATEMENT_READ(select, 4, &host->processors, &host->memory);
     host->state = find_state(statement_text(select, 6));
-    host->heard = statement_integer(select, 7);
-    host->changed = statement_integer(select, 8);
-    statement_copy_text(select, 9, host->detail, sizeof host->detail);
+    STATEMENT_READ(select, 7, &host->heard, &host->changed, host->detail);
 }
 
 /* `*there` tells whether there is one; only that of the other function is an error. */
 static weft_status look_up(struct database *database, const char *host, struct registry_host *found, bool *there,
                            struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT " COLUMNS " FROM hosts WHERE host = ?");
-    statement_bind_text(select, host);
+    struct statement *select = DATABASE_QUERY(database, "SELECT " COLUMNS " FROM hosts WHERE host = ?", host);
     if ((*there = statement_next(select)))
         read_host(select, found);
     return statement_end(select, error);
@@ -72,30 +67,19 @@ static weft_status registry_hosts_add_event(struct database *database, const cha
                                             const char *actor, const char *detail, int64_t now, struct error *error)
 {
     char kept[REGISTRY_DETAIL_BYTES];
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO host_events (host, time, what, from_state, to_state, actor, detail) "
-                                   "VALUES (?, ?, ?, ?, ?, ?, ?)");
-    statement_bind_text(insert, host);
-    statement_bind_integer(insert, now);
-    statement_bind_text(insert, what);
-    statement_bind_text(insert, state_names[from]);
-    statement_bind_text(insert, state_names[to]);
-    statement_bind_text(insert, actor);
-    statement_bind_text(insert, registry_detail(detail, what, kept));
-    return statement_run(insert, error);
+    return DATABASE_RUN(database, error,
+                        "INSERT INTO host_events (host, time, what, from_state, to_state, actor, detail) "
+                        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        host, now, what, state_names[from], state_names[to], actor,
+                        registry_detail(detail, what, kept));
 }
 
 /* The state of a host, since when, and why. */
 static weft_status set_state(struct database *database, const char *host, enum registry_host_state state, int64_t since,
                              const char *detail, struct error *error)
 {
-    struct statement *update =
-        database_prepare(database, "UPDATE hosts SET state = ?, changed = ?, detail = ? WHERE host = ?");
-    statement_bind_text(update, state_names[state]);
-    statement_bind_integer(update, since);
-    statement_bind_text(update, detail);
-    statement_bind_text(update, host);
-    return statement_run(update, error);
+    return DATABASE_RUN(database, error, "UPDATE hosts SET state = ?, changed = ?, detail = ? WHERE host = ?",
+                        state_names[state], since, detail, host);
 }
 
 /* Change the state of a host, with its event. */
@@ -150,25 +134,17 @@ weft_status registry_host_put(struct database *database, const struct registry_h
         status = look_up(database, host->host, &old, &there, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *pod =
-        database_prepare(database, "INSERT INTO pods (pod, created) VALUES (?, ?) ON CONFLICT DO NOTHING");
-    statement_bind_text(pod, host->pod);
-    statement_bind_integer(pod, now);
+    struct statement *pod = DATABASE_QUERY(
+        database, "INSERT INTO pods (pod, created) VALUES (?, ?) ON CONFLICT DO NOTHING", host->pod, now);
     if ((status = statement_run(pod, error)) != WEFT_OK)
         return status;
-    struct statement *put = database_prepare(
-        database, "INSERT INTO hosts (host, pod, slots, slot_kind, processors, memory, state, heard, changed, detail) "
-                  "VALUES (?, ?, ?, ?, ?, ?, 'up', ?7, ?7, 'registered') ON CONFLICT DO UPDATE SET pod = excluded.pod, "
-                  "slots = excluded.slots, slot_kind = excluded.slot_kind, processors = excluded.processors, "
-                  "memory = excluded.memory");
-    statement_bind_text(put, host->host);
-    statement_bind_text(put, host->pod);
-    statement_bind_integer(put, host->slots);
-    statement_bind_text(put, slot_kind_name(host->slot_kind));
-    statement_bind_integer(put, host->processors);
-    statement_bind_integer(put, host->memory);
-    statement_bind_integer(put, now);
-    status = statement_run(put, error);
+    status = DATABASE_RUN(
+        database, error,
+        "INSERT INTO hosts (host, pod, slots, slot_kind, processors, memory, state, heard, changed, detail) "
+        "VALUES (?, ?, ?, ?, ?, ?, 'up', ?7, ?7, 'registered') ON CONFLICT DO UPDATE SET pod = excluded.pod, "
+        "slots = excluded.slots, slot_kind = excluded.slot_kind, processors = excluded.processors, "
+        "memory = excluded.memory",
+        host->host, host->pod, host->slots, slot_kind_name(host->slot_kind), host->processors, host->memory, now);
     bool same = there && strcmp(old.pod, host->pod) == 0 && old.slots == host->slots &&
                 old.slot_kind == host->slot_kind && old.processors == host->processors && old.memory == host->memory;
     if (status == WEFT_OK && !same)
@@ -183,14 +159,13 @@ static weft_status tell_closing(struct database *database, const struct registry
     char detail[REGISTRY_DETAIL_BYTES];
     int64_t since = 0;
     struct statement *select =
-        database_prepare(database, "SELECT time, detail FROM host_events WHERE host = ? AND what IN ('drained', "
-                                   "'cordoned') ORDER BY event DESC LIMIT 1");
-    statement_bind_text(select, host->host);
+        DATABASE_QUERY(database,
+                       "SELECT time, detail FROM host_events WHERE host = ? AND what IN ('drained', "
+                       "'cordoned') ORDER BY event DESC LIMIT 1",
+                       host->host);
     bool known = statement_next(select);
-    if (known) {
-        since = statement_integer(select, 0);
-        statement_copy_text(select, 1, detail, sizeof detail);
-    }
+    if (known)
+        STATEMENT_READ(select, 0, &since, detail);
     weft_status status = statement_end(select, error);
     return status == WEFT_OK && known ? set_state(database, host->host, use_of(host->state), since, detail, error)
                                       : status;
@@ -202,10 +177,7 @@ weft_status registry_host_heard(struct database *database, const char *host, int
     weft_status status = registry_host_get(database, host, &old, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *update = database_prepare(database, "UPDATE hosts SET heard = max(heard, ?) WHERE host = ?");
-    statement_bind_integer(update, now);
-    statement_bind_text(update, host);
-    status = statement_run(update, error);
+    status = DATABASE_RUN(database, error, "UPDATE hosts SET heard = max(heard, ?) WHERE host = ?", now, host);
     if (status != WEFT_OK || !registry_host_is_lost(old.state))
         return status;
     status = registry_hosts_change(database, &old, use_of(old.state), "heard", "", "heard from again", now, error);
@@ -251,10 +223,11 @@ weft_status registry_host_resume(struct database *database, const char *host, co
 /* Whether nothing runs there, as far as anybody knows. */
 static weft_status check_left(struct database *database, const char *host, struct error *error)
 {
-    struct statement *select = database_prepare(
-        database, "SELECT min(run) FROM attempts JOIN nodes USING (run, epoch) WHERE attempts.ended = 0 AND "
-                  "nodes.ended = 0 AND nodes.host = ?");
-    statement_bind_text(select, host);
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT min(run) FROM attempts JOIN nodes USING (run, epoch) WHERE attempts.ended = 0 AND "
+                       "nodes.ended = 0 AND nodes.host = ?",
+                       host);
     int64_t run = statement_next(select) ? statement_integer(select, 0) : 0;
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && run)
@@ -278,9 +251,7 @@ weft_status registry_host_remove(struct database *database, const char *host, co
         status = check_left(database, host, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *remove = database_prepare(database, "DELETE FROM hosts WHERE host = ?");
-    statement_bind_text(remove, host);
-    status = statement_run(remove, error);
+    status = DATABASE_RUN(database, error, "DELETE FROM hosts WHERE host = ?", host);
     return status == WEFT_OK
                ? registry_hosts_add_event(database, host, "removed", old.state, old.state, actor, "", now, error)
                : status;
@@ -296,11 +267,11 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
         status = registry_hosts_add_event(database, host, "failure", old.state, old.state, "", detail, now, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *select = database_prepare(
-        database, "SELECT count(*) FROM host_events WHERE host = ?1 AND what = 'failure' AND time > ?2 AND event > "
-                  "ifnull((SELECT max(event) FROM host_events WHERE host = ?1 AND what = 'resumed'), 0)");
-    statement_bind_text(select, host);
-    statement_bind_integer(select, now - window);
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT count(*) FROM host_events WHERE host = ?1 AND what = 'failure' AND time > ?2 AND event > "
+        "ifnull((SELECT max(event) FROM host_events WHERE host = ?1 AND what = 'resumed'), 0)",
+        host, now - window);
     int64_t failures = statement_next(select) ? statement_integer(select, 0) : 0;
     status = statement_end(select, error);
     const bool cordon = status == WEFT_OK && failures >= most && use_of(old.state) == REGISTRY_HOST_UP;
@@ -331,18 +302,13 @@ weft_status registry_host_events(struct database *database, const char *host, in
 {
     struct registry_list events = {0};
     struct statement *select =
-        database_prepare(database, "SELECT event, time, host, actor, what, from_state, to_state, detail "
-                                   "FROM host_events WHERE host = ? AND event < ? ORDER BY event DESC LIMIT ?");
-    statement_bind_text(select, host);
-    statement_bind_integer(select, before > 0 ? before : INT64_MAX);
-    statement_bind_integer(select, (int64_t)most);
+        DATABASE_QUERY(database,
+                       "SELECT event, time, host, actor, what, from_state, to_state, detail "
+                       "FROM host_events WHERE host = ? AND event < ? ORDER BY event DESC LIMIT ?",
+                       host, before > 0 ? before : INT64_MAX, (int64_t)most);
     for (struct registry_host_event *event;
          statement_next(select) && (event = registry_list_add(&events, sizeof *event));) {
-        event->event = statement_integer(select, 0);
-        event->time = statement_integer(select, 1);
-        statement_copy_text(select, 2, event->host, sizeof event->host);
-        statement_copy_text(select, 3, event->actor, sizeof event->actor);
-        statement_copy_text(select, 4, event->what, sizeof event->what);
+        STATEMENT_READ(select, 0, &event->event, &event->time, event->host, event->actor, event->what);
         event->from = find_state(statement_text(select, 5));
         event->to = find_state(statement_text(select, 6));
         statement_copy_text(select, 7, event->detail, sizeof event->detail);
@@ -353,9 +319,5 @@ weft_status registry_host_events(struct database *database, const char *host, in
 weft_status registry_last_host_event(struct database *database, int64_t *event, struct error *error)
 {
     struct statement *select = database_prepare(database, "SELECT ifnull(max(event), 0) FROM host_events");
-    int64_t last = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *event = last;
-    return status;
+    return statement_end_integer(select, event, error);
 }

@@ -2,6 +2,7 @@
 #include "platform/registry/internal/keys.h"
 
 #include "base/text.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -26,10 +27,8 @@ weft_status registry_key_find(struct database *database, const char *owner, cons
     statement_bind_blob(select, key->asked, sizeof key->asked);
     statement_bind_text(select, owner);
     statement_bind_text(select, key->text);
-    if (statement_next(select)) {
-        found = statement_integer(select, 0);
-        same = statement_integer(select, 1) != 0;
-    }
+    if (statement_next(select))
+        STATEMENT_READ(select, 0, &found, &same);
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && !same)
         return error_set(error, WEFT_ERROR_STATE,
@@ -43,10 +42,8 @@ weft_status registry_key_find(struct database *database, const char *owner, cons
 weft_status registry_key_keep(struct database *database, const char *owner, const struct registry_key *key, int64_t run,
                               int64_t now, struct error *error)
 {
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO submissions (owner, key, digest, run, time) VALUES (?, ?, ?, ?, ?)");
-    statement_bind_text(insert, owner);
-    statement_bind_text(insert, key->text);
+    struct statement *insert = DATABASE_QUERY(
+        database, "INSERT INTO submissions (owner, key, digest, run, time) VALUES (?, ?, ?, ?, ?)", owner, key->text);
     statement_bind_blob(insert, key->asked, sizeof key->asked);
     statement_bind_integer(insert, run);
     statement_bind_integer(insert, now);
@@ -55,7 +52,5 @@ weft_status registry_key_keep(struct database *database, const char *owner, cons
 
 weft_status registry_keys_forget(struct database *database, int64_t before, struct error *error)
 {
-    struct statement *forget = database_prepare(database, "DELETE FROM submissions WHERE time < ?");
-    statement_bind_integer(forget, before);
-    return statement_run(forget, error);
+    return DATABASE_RUN(database, error, "DELETE FROM submissions WHERE time < ?", before);
 }

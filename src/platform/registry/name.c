@@ -29,3 +29,22 @@ weft_status platform_name_check(const char *name, const char *what, struct error
                      "letter or digit",
                      what, text_printable(shown), PLATFORM_NAME_BYTES - 1);
 }
+
+/* ---- roles ---- */
+
+static const char *const role_names[] = {"none", "viewer", "member", "manager"};
+
+const char *role_name(enum role role)
+{
+    return role_names[role];
+}
+
+bool role_find(const char *name, enum role *role)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(role_names); i++)
+        if (strcmp(role_names[i], name) == 0) {
+            *role = (enum role)i;
+            return true;
+        }
+    return false;
+}

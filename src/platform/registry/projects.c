@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "platform/registry/internal/list.h"
+#include "platform/store/query.h"
 
 #include <string.h>
 
@@ -13,13 +14,10 @@ weft_status registry_user_put(struct database *database, const char *user, bool 
     weft_status status = platform_name_check(user, "the user", error);
     if (status != WEFT_OK)
         return status;
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO users (user, admin, created) VALUES (?, ?, ?) "
-                                   "ON CONFLICT DO UPDATE SET admin = excluded.admin, disabled = 0");
-    statement_bind_text(insert, user);
-    statement_bind_integer(insert, admin);
-    statement_bind_integer(insert, now);
-    return statement_run(insert, error);
+    return DATABASE_RUN(database, error,
+                        "INSERT INTO users (user, admin, created) VALUES (?, ?, ?) "
+                        "ON CONFLICT DO UPDATE SET admin = excluded.admin, disabled = 0",
+                        user, admin, now);
 }
 
 weft_status registry_user_account_put(struct database *database, const char *user, const char *account,
@@ -28,10 +26,7 @@ weft_status registry_user_account_put(struct database *database, const char *use
     if (strlen(account) >= REGISTRY_ACCOUNT_BYTES || strpbrk(account, ":/ \t\n"))
         return error_set(error, WEFT_ERROR_DATA, "the account of '%s' is '%.80s', which can be no account's name", user,
                          account);
-    struct statement *update = database_prepare(database, "UPDATE users SET account = ? WHERE user = ?");
-    statement_bind_text(update, account);
-    statement_bind_text(update, user);
-    weft_status status = statement_run(update, error);
+    weft_status status = DATABASE_RUN(database, error, "UPDATE users SET account = ? WHERE user = ?", account, user);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s'", user);
     return status;
@@ -39,10 +34,7 @@ weft_status registry_user_account_put(struct database *database, const char *use
 
 weft_status registry_user_disable(struct database *database, const char *user, int64_t now, struct error *error)
 {
-    struct statement *update = database_prepare(database, "UPDATE users SET disabled = ? WHERE user = ?");
-    statement_bind_integer(update, now);
-    statement_bind_text(update, user);
-    weft_status status = statement_run(update, error);
+    weft_status status = DATABASE_RUN(database, error, "UPDATE users SET disabled = ? WHERE user = ?", now, user);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s'", user);
     return status;
@@ -50,19 +42,14 @@ weft_status registry_user_disable(struct database *database, const char *user, i
 
 static void read_user(struct statement *select, struct registry_user *user)
 {
-    statement_copy_text(select, 0, user->user, sizeof user->user);
-    user->admin = statement_integer(select, 1) != 0;
-    user->created = statement_integer(select, 2);
-    user->disabled = statement_integer(select, 3) != 0;
-    statement_copy_text(select, 4, user->account, sizeof user->account);
+    STATEMENT_READ(select, 0, user->user, &user->admin, &user->created, &user->disabled, user->account);
 }
 
 weft_status registry_user_get(struct database *database, const char *user, struct registry_user *found,
                               struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT user, admin, created, disabled, account FROM users WHERE user = ?");
-    statement_bind_text(select, user);
+        DATABASE_QUERY(database, "SELECT user, admin, created, disabled, account FROM users WHERE user = ?", user);
     bool there = statement_next(select);
     if (there)
         read_user(select, found);
@@ -76,12 +63,12 @@ weft_status registry_users(struct database *database, const char *viewer, const 
                            struct registry_user **list, size_t *count, struct error *error)
 {
     struct registry_list users = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT user, admin, created, disabled, account FROM users WHERE ?1 = '' OR user = ?1 OR user IN "
-                  "(SELECT user FROM members WHERE project IN (SELECT project FROM members WHERE user = ?1) AND "
-                  "(?2 = '' OR project = ?2)) ORDER BY user");
-    statement_bind_text(select, viewer ? viewer : "");
-    statement_bind_text(select, project);
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT user, admin, created, disabled, account FROM users WHERE ?1 = '' OR user = ?1 OR user IN "
+        "(SELECT user FROM members WHERE project IN (SELECT project FROM members WHERE user = ?1) AND "
+        "(?2 = '' OR project = ?2)) ORDER BY user",
+        viewer ? viewer : "", project);
     for (struct registry_user *user; statement_next(select) && (user = registry_list_add(&users, sizeof *user));)
         read_user(select, user);
     return registry_list_end(&users, select, list, count, error);
@@ -102,12 +89,9 @@ weft_status registry_project_make(struct database *database, const char *project
                            REGISTRY_TITLE_BYTES - 1);
     if (status != WEFT_OK)
         return status;
-    struct statement *insert = database_prepare(
-        database, "INSERT INTO projects (project, title, created) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
-    statement_bind_text(insert, project);
-    statement_bind_text(insert, title);
-    statement_bind_integer(insert, now);
-    status = statement_run(insert, error);
+    status = DATABASE_RUN(database, error,
+                          "INSERT INTO projects (project, title, created) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                          project, title, now);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_STATE, "there is a project '%s' already", project);
     return status == WEFT_OK ? registry_member_put(database, project, manager, ROLE_MANAGER, now, error) : status;
@@ -130,17 +114,13 @@ weft_status registry_project_personal(struct database *database, const char *use
     status = registry_project_make(database, user, "", user, now, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *update = database_prepare(database, "UPDATE projects SET personal = 1 WHERE project = ?");
-    statement_bind_text(update, user);
-    return statement_run(update, error);
+    return DATABASE_RUN(database, error, "UPDATE projects SET personal = 1 WHERE project = ?", user);
 }
 
 weft_status registry_project_close(struct database *database, const char *project, int64_t closed, struct error *error)
 {
-    struct statement *update = database_prepare(database, "UPDATE projects SET closed = ? WHERE project = ?");
-    statement_bind_integer(update, closed);
-    statement_bind_text(update, project);
-    weft_status status = statement_run(update, error);
+    weft_status status =
+        DATABASE_RUN(database, error, "UPDATE projects SET closed = ? WHERE project = ?", closed, project);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no project '%s'", project);
     return status;
@@ -148,19 +128,15 @@ weft_status registry_project_close(struct database *database, const char *projec
 
 static void read_project(struct statement *select, struct registry_project *project)
 {
-    statement_copy_text(select, 0, project->project, sizeof project->project);
-    statement_copy_text(select, 1, project->title, sizeof project->title);
-    project->created = statement_integer(select, 2);
-    project->closed = statement_integer(select, 3);
-    project->personal = statement_integer(select, 4) != 0;
+    STATEMENT_READ(select, 0, project->project, project->title, &project->created, &project->closed,
+                   &project->personal);
 }
 
 weft_status registry_project_get(struct database *database, const char *project, struct registry_project *found,
                                  struct error *error)
 {
-    struct statement *select =
-        database_prepare(database, "SELECT project, title, created, closed, personal FROM projects WHERE project = ?");
-    statement_bind_text(select, project);
+    struct statement *select = DATABASE_QUERY(
+        database, "SELECT project, title, created, closed, personal FROM projects WHERE project = ?", project);
     bool there = statement_next(select);
     if (there)
         read_project(select, found);
@@ -174,11 +150,12 @@ weft_status registry_projects(struct database *database, const char *viewer, str
                               size_t *count, struct error *error)
 {
     struct registry_list projects = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT project, title, created, closed, personal FROM projects WHERE ?1 IS NULL "
-                  "OR project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ?1 AND disabled = 0) "
-                  "ORDER BY project");
-    statement_bind_text(select, viewer);
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT project, title, created, closed, personal FROM projects WHERE ?1 IS NULL "
+        "OR project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ?1 AND disabled = 0) "
+        "ORDER BY project",
+        viewer);
     for (struct registry_project *project;
          statement_next(select) && (project = registry_list_add(&projects, sizeof *project));)
         read_project(select, project);
@@ -191,9 +168,7 @@ weft_status registry_projects(struct database *database, const char *viewer, str
 static weft_status check_managers(struct database *database, const char *project, struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT count(*) FROM members WHERE project = ? AND role = ?");
-    statement_bind_text(select, project);
-    statement_bind_integer(select, ROLE_MANAGER);
+        DATABASE_QUERY(database, "SELECT count(*) FROM members WHERE project = ? AND role = ?", project, ROLE_MANAGER);
     bool some = statement_next(select) && statement_integer(select, 0) > 0;
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && !some)
@@ -219,16 +194,12 @@ weft_status registry_member_put(struct database *database, const char *project, 
         return status;
     struct statement *change;
     if (role == ROLE_NONE) {
-        change = database_prepare(database, "DELETE FROM members WHERE project = ? AND user = ?");
-        statement_bind_text(change, project);
-        statement_bind_text(change, user);
+        change = DATABASE_QUERY(database, "DELETE FROM members WHERE project = ? AND user = ?", project, user);
     } else {
-        change = database_prepare(database, "INSERT INTO members (project, user, role, since) VALUES (?, ?, ?, ?) "
-                                            "ON CONFLICT DO UPDATE SET role = excluded.role");
-        statement_bind_text(change, project);
-        statement_bind_text(change, user);
-        statement_bind_integer(change, role);
-        statement_bind_integer(change, now);
+        change = DATABASE_QUERY(database,
+                                "INSERT INTO members (project, user, role, since) VALUES (?, ?, ?, ?) "
+                                "ON CONFLICT DO UPDATE SET role = excluded.role",
+                                project, user, role, now);
     }
     status = statement_run(change, error);
     return status == WEFT_OK ? check_managers(database, project, error) : status;
@@ -237,12 +208,11 @@ weft_status registry_member_put(struct database *database, const char *project, 
 static weft_status find_role(struct database *database, const char *project, const char *user, bool administrators,
                              enum role *role, struct error *error)
 {
-    struct statement *select = database_prepare(
-        database, "SELECT CASE WHEN u.disabled THEN 0 WHEN u.admin AND ? THEN 3 ELSE ifnull(m.role, 0) END "
-                  "FROM users u LEFT JOIN members m ON m.user = u.user AND m.project = ? WHERE u.user = ?");
-    statement_bind_integer(select, administrators);
-    statement_bind_text(select, project);
-    statement_bind_text(select, user);
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT CASE WHEN u.disabled THEN 0 WHEN u.admin AND ? THEN 3 ELSE ifnull(m.role, 0) END "
+                       "FROM users u LEFT JOIN members m ON m.user = u.user AND m.project = ? WHERE u.user = ?",
+                       administrators, project, user);
     int64_t found = statement_next(select) ? statement_integer(select, 0) : ROLE_NONE;
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK)
@@ -279,15 +249,11 @@ weft_status registry_members(struct database *database, const char *project, str
                              size_t *count, struct error *error)
 {
     struct registry_list members = {0};
-    struct statement *select =
-        database_prepare(database, "SELECT project, user, role, since FROM members WHERE project = ? ORDER BY user");
-    statement_bind_text(select, project);
+    struct statement *select = DATABASE_QUERY(
+        database, "SELECT project, user, role, since FROM members WHERE project = ? ORDER BY user", project);
     for (struct registry_member *member;
          statement_next(select) && (member = registry_list_add(&members, sizeof *member));) {
-        statement_copy_text(select, 0, member->project, sizeof member->project);
-        statement_copy_text(select, 1, member->user, sizeof member->user);
-        member->role = (enum role)statement_integer(select, 2);
-        member->since = statement_integer(select, 3);
+        STATEMENT_READ(select, 0, member->project, member->user, &member->role, &member->since);
     }
     return registry_list_end(&members, select, list, count, error);
 }

@@ -10,7 +10,6 @@
 
 #include "platform/registry/name.h"
 #include "platform/registry/registry.h"
-#include "platform/registry/role.h"
 
 #define REGISTRY_TITLE_BYTES 256
 

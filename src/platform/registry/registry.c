@@ -2,6 +2,7 @@
 #include "platform/registry/registry.h"
 
 #include "base/file/file.h"
+#include "platform/store/query.h"
 
 /*
  * Times are milliseconds since 1970, 0 or NULL where something has not happened. States and causes are stored by their
@@ -164,7 +165,7 @@ static const char *const migrations[] = {
     "  FROM host_events AS before WHERE before.host = host_events.host AND before.event <= host_events.event"
     "  AND before.what IN ('drained', 'cordoned', 'resumed') ORDER BY before.event DESC LIMIT 1) = 'cordoned';",
 
-    /* One row: which platform this is (platform/registry/settings.h). */
+    /* One row: which platform this is (registry_platform_get()). */
     ("CREATE TABLE platform (identity TEXT NOT NULL, adopts INTEGER NOT NULL) STRICT;"
      "INSERT INTO platform SELECT lower(hex(randomblob(16))), EXISTS (SELECT 1 FROM runs);"),
 
@@ -178,7 +179,7 @@ static const char *const migrations[] = {
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */
 const struct database_schema registry_schema = {"the platform's state", 0x57454654, migrations,
-                                                (int)(sizeof migrations / sizeof *migrations)};
+                                                (int)ARRAY_SIZE(migrations)};
 
 weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error)
@@ -186,4 +187,39 @@ weft_status registry_open(const char *directory, enum database_access access, st
     char path[FILE_PATH_BYTES];
     weft_status status = file_join(path, directory, REGISTRY_FILE, error);
     return status == WEFT_OK ? database_open(path, &registry_schema, access, database, error) : status;
+}
+
+/* ---- which platform this is ---- */
+
+weft_status registry_platform_get(struct database *database, struct registry_platform *platform, struct error *error)
+{
+    struct registry_platform found = {0};
+    struct statement *select = database_prepare(database, "SELECT identity, adopts FROM platform");
+    if (statement_next(select))
+        STATEMENT_READ(select, 0, found.identity, &found.adopts);
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK && !*found.identity)
+        status = error_set(error, WEFT_ERROR_DATA, "'%s' is damaged: it has lost the platform's identity",
+                           database_path(database));
+    if (status == WEFT_OK)
+        *platform = found;
+    return status;
+}
+
+/* SQLite's own table of the last number that each table has given out; a table that has given out none is not in it. */
+weft_status registry_number_above(struct database *database, int64_t run, int64_t *last, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT seq FROM sqlite_sequence WHERE name = 'runs'");
+    const bool known = statement_next(select);
+    const int64_t found = known ? statement_integer(select, 0) : 0;
+    weft_status status = statement_end(select, error);
+    if (status != WEFT_OK)
+        return status;
+    *last = found;
+    if (run <= found)
+        return WEFT_OK;
+    return DATABASE_RUN(database, error,
+                        known ? "UPDATE sqlite_sequence SET seq = ? WHERE name = 'runs'"
+                              : "INSERT INTO sqlite_sequence (seq, name) VALUES (?, 'runs')",
+                        run);
 }

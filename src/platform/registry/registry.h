@@ -2,7 +2,6 @@
 /**
  * What the platform knows: one database (platform/store/database.h) of users, projects, runs, hosts and the ledger.
  *
- *     platform/registry/settings.h   which platform this is
  *     platform/registry/projects.h   users, projects, members and their roles
  *     platform/registry/run/runs.h       runs, attempts, nodes, and every change as an event
  *     platform/registry/run/list.h   looking runs up by what people ask for
@@ -31,5 +30,18 @@ extern const struct database_schema registry_schema;
 /** database_open() of REGISTRY_FILE in `directory`. */
 weft_status registry_open(const char *directory, enum database_access access, struct database **database,
                           struct error *error);
+
+#define REGISTRY_IDENTITY_BYTES 33
+
+/** Which platform this is. A database can be lost, or be an older copy, while files and metrics of its runs remain. */
+struct registry_platform {
+    char identity[REGISTRY_IDENTITY_BYTES]; /**< 32 random letters and digits, made with the database */
+    bool adopts; /**< it had runs before it had an identity: what names no platform is its own */
+};
+
+weft_status registry_platform_get(struct database *database, struct registry_platform *platform, struct error *error);
+
+/** Make the number of the next run exceed `run`. `*last`: the number it would have exceeded otherwise. */
+weft_status registry_number_above(struct database *database, int64_t run, int64_t *last, struct error *error);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "platform/registry/internal/list.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,39 +12,18 @@
 
 weft_status registry_run_row(struct statement *select, struct registry_run *run, struct error *error)
 {
-    int64_t *const integers[] = {
-        &run->nodes,      &run->slots,      &run->processors, &run->memory,
-        &run->time_limit, &run->time_slice, &run->priority,   &run->retries,
-    };
-    int64_t *const times[] = {
-        &run->program_failures, &run->platform_failures, &run->submitted,  &run->waiting_since,
-        &run->first_started,    &run->started,           &run->ended,      &run->changed,
-        &run->served,           &run->discarded,         &run->idle_since, &run->progress.reported,
-        &run->progress.rank,
-    };
-    double *const numbers[] = {&run->progress.done, &run->progress.total, &run->progress.left};
-    char *const names[] = {run->project, run->owner, run->class_name};
-    bool *const flags[] = {&run->preemptible, &run->may_span_pods, &run->interactive};
-    int column = 0;
-    run->run = statement_integer(select, column++);
-    run->epoch = statement_integer(select, column++);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        statement_copy_text(select, column++, names[i], PLATFORM_NAME_BYTES);
-    statement_copy_text(select, column++, run->name, sizeof run->name);
-    bool found = run_state_find(statement_text(select, column), &run->state) &&
-                 run_cause_find(statement_text(select, column + 1), &run->cause) &&
-                 run_cause_find(statement_text(select, column + 2), &run->asked);
-    column += 3;
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
-        *integers[i] = statement_integer(select, column++);
-    run->slot_kind = strcmp(statement_text(select, column++), slot_kind_name(SLOT_CPU)) == 0 ? SLOT_CPU : SLOT_GPU;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        *flags[i] = statement_integer(select, column++) != 0;
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        *times[i] = statement_integer(select, column++);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        *numbers[i] = statement_number(select, column++);
-    statement_copy_text(select, column, run->detail, sizeof run->detail);
+    STATEMENT_READ(select, 0, &run->run, &run->epoch, run->project, run->owner, run->class_name, run->name);
+    const bool found = run_state_find(statement_text(select, 6), &run->state) &&
+                       run_cause_find(statement_text(select, 7), &run->cause) &&
+                       run_cause_find(statement_text(select, 8), &run->asked);
+    STATEMENT_READ(select, 9, &run->nodes, &run->slots, &run->processors, &run->memory, &run->time_limit,
+                   &run->time_slice, &run->priority, &run->retries);
+    run->slot_kind = strcmp(statement_text(select, 17), slot_kind_name(SLOT_CPU)) == 0 ? SLOT_CPU : SLOT_GPU;
+    STATEMENT_READ(select, 18, &run->preemptible, &run->may_span_pods, &run->interactive, &run->program_failures,
+                   &run->platform_failures, &run->submitted, &run->waiting_since, &run->first_started, &run->started,
+                   &run->ended, &run->changed, &run->served, &run->discarded, &run->idle_since);
+    STATEMENT_READ(select, 32, &run->progress.reported, &run->progress.rank, &run->progress.done, &run->progress.total,
+                   &run->progress.left, run->detail);
     return found ? WEFT_OK
                  : error_set(error, WEFT_ERROR_DATA, "run %" PRId64 " has a state that this program does not know",
                              run->run);
@@ -61,10 +41,7 @@ char *registry_detail(const char *detail, const char *otherwise, char kept[REGIS
 static weft_status run_column_set(struct database *database, const char *sql, int64_t value, int64_t run,
                                   const char *actor, const char *detail, int64_t now, struct error *error)
 {
-    struct statement *update = database_prepare(database, sql);
-    statement_bind_integer(update, value);
-    statement_bind_integer(update, run);
-    weft_status status = statement_run(update, error);
+    weft_status status = DATABASE_RUN(database, error, sql, value, run);
     return status == WEFT_OK ? registry_run_note(database, run, actor, detail, now, error) : status;
 }
 
@@ -87,26 +64,17 @@ weft_status registry_idle_runs(struct database *database, int64_t *count, struct
     /* The states first: few runs are active, of a history of years. */
     struct statement *select = database_prepare(
         database, "SELECT count(*) FROM runs WHERE state IN ('running', 'stopping') AND idle_since != 0");
-    int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *count = found;
-    return status;
+    return statement_end_integer(select, count, error);
 }
 
 weft_status registry_run_progress(struct database *database, int64_t run, int64_t epoch,
                                   const struct run_progress *progress, struct error *error)
 {
     struct statement *update =
-        database_prepare(database, "UPDATE runs SET progress_at = ?, progress_rank = ?, progress_done = ?, "
-                                   "progress_total = ?, progress_left = ? WHERE run = ? AND epoch = ?");
-    statement_bind_integer(update, progress->reported);
-    statement_bind_integer(update, progress->rank);
-    statement_bind_number(update, progress->done);
-    statement_bind_number(update, progress->total);
-    statement_bind_number(update, progress->left);
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
+        DATABASE_QUERY(database,
+                       "UPDATE runs SET progress_at = ?, progress_rank = ?, progress_done = ?, "
+                       "progress_total = ?, progress_left = ? WHERE run = ? AND epoch = ?",
+                       progress->reported, progress->rank, progress->done, progress->total, progress->left, run, epoch);
     statement_can_wait(update);
     return statement_run(update, error);
 }
@@ -124,11 +92,8 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
         "WHERE ended = 0",
     };
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof updates / sizeof *updates && status == WEFT_OK; i++) {
-        struct statement *update = database_prepare(database, updates[i]);
-        statement_bind_integer(update, by);
-        status = statement_run(update, error);
-    }
+    for (size_t i = 0; i < ARRAY_SIZE(updates) && status == WEFT_OK; i++)
+        status = DATABASE_RUN(database, error, updates[i], by);
     return status;
 }
 
@@ -140,19 +105,15 @@ weft_status registry_runs_shift(struct database *database, int64_t by, struct er
 weft_status registry_run_duplicate(struct database *database, int64_t run, int64_t *duplicate, struct error *error)
 {
     /* The states first: few runs wait or run, of a history of years. */
-    struct statement *select = database_prepare(
+    struct statement *select = DATABASE_QUERY(
         database,
         "SELECT ifnull(min(runs.run), 0) FROM runs CROSS JOIN run_specifications AS asked ON asked.run = runs.run "
         "WHERE runs.state IN ('queued', 'placed', 'starting', 'running', 'stopping', 'preempted', 're-queued') "
         "AND runs.run != ?1 AND " RUN_WORK(
             "asked.specification") " = "
-                                   "(SELECT " RUN_WORK("specification") " FROM run_specifications WHERE run = ?1)");
-    statement_bind_integer(select, run);
-    const int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *duplicate = found;
-    return status;
+                                   "(SELECT " RUN_WORK("specification") " FROM run_specifications WHERE run = ?1)",
+        run);
+    return statement_end_integer(select, duplicate, error);
 }
 
 /* The unfinished runs that begin from a checkpoint of run `parent` (SQL). This order of tables uses the index
@@ -163,10 +124,8 @@ weft_status registry_run_duplicate(struct database *database, int64_t run, int64
 
 static weft_status run_dependent_find(struct database *database, int64_t run, int64_t *dependent, struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT ifnull(min(dependent.run), 0) " DEPENDENTS("?"));
-    statement_bind_integer(select, run);
-    *dependent = statement_next(select) ? statement_integer(select, 0) : 0;
-    return statement_end(select, error);
+    struct statement *select = DATABASE_QUERY(database, "SELECT ifnull(min(dependent.run), 0) " DEPENDENTS("?"), run);
+    return statement_end_integer(select, dependent, error);
 }
 
 weft_status registry_run_discard(struct database *database, int64_t run, const char *actor, const char *detail,
@@ -197,11 +156,11 @@ weft_status registry_runs_to_discard(struct database *database, int64_t before, 
                                      size_t *count, struct error *error)
 {
     struct registry_list list = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT run FROM runs WHERE state IN " RUN_STATES_FINAL_SQL " AND ended < ? "
-                  "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?");
-    statement_bind_integer(select, before);
-    statement_bind_integer(select, (int64_t)most);
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT run FROM runs WHERE state IN " RUN_STATES_FINAL_SQL " AND ended < ? "
+        "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?",
+        before, (int64_t)most);
     while (statement_next(select)) {
         int64_t *run = registry_list_add(&list, sizeof *run);
         if (run)
@@ -214,10 +173,11 @@ weft_status registry_run_snapshots(struct database *database, const char *projec
                                    size_t *count, struct error *error)
 {
     struct registry_list list = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT DISTINCT json_extract(specification, '$.snapshot') AS snapshot FROM runs "
-                  "JOIN run_specifications USING (run) WHERE project = ? AND snapshot != '' ORDER BY snapshot");
-    statement_bind_text(select, project);
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT DISTINCT json_extract(specification, '$.snapshot') AS snapshot FROM runs "
+                       "JOIN run_specifications USING (run) WHERE project = ? AND snapshot != '' ORDER BY snapshot",
+                       project);
     while (statement_next(select)) {
         char(*id)[RUN_SNAPSHOT_BYTES] = registry_list_add(&list, sizeof *id);
         if (id)

@@ -70,7 +70,7 @@ static const struct run_specification_field {
     {"commit_changed", KIND_BOOL, FIELD(commit_changed)},
 };
 
-#define FIELDS (sizeof fields / sizeof *fields)
+#define FIELDS ARRAY_SIZE(fields)
 
 /* One specification being read. */
 struct run_specification_reading {
@@ -413,7 +413,7 @@ static void write_field(struct json_writer *writer, const struct run_specificati
                         const struct run_specification *specification)
 {
     const void *from = (const char *)specification + field->offset;
-    char text[64];
+    char text[64], *const *words = field->kind >= KIND_ARGUMENTS ? *(char **const *)from : NULL;
     switch (field->kind) {
     case KIND_NAME:
     case KIND_LINE:
@@ -435,24 +435,20 @@ static void write_field(struct json_writer *writer, const struct run_specificati
     case KIND_CHOICE:
         json_put_text(writer, field->key, field->choices[*(const unsigned *)from]);
         break;
+    case KIND_SECRETS:
+        if (!words || !*words) /* as in most runs */
+            break;
+        /* fall through */
     case KIND_ARGUMENTS:
         json_open_array(writer, field->key);
-        for (char **word = specification->arguments; word && *word; word++)
-            json_put_text(writer, NULL, *word);
-        json_close(writer);
-        break;
-    case KIND_SECRETS: /* most runs have none */
-        if (!specification->secrets || !*specification->secrets)
-            break;
-        json_open_array(writer, field->key);
-        for (char **word = specification->secrets; word && *word; word++)
-            json_put_text(writer, NULL, *word);
+        for (; words && *words; words++)
+            json_put_text(writer, NULL, *words);
         json_close(writer);
         break;
     case KIND_ENVIRONMENT:
         json_open_object(writer, field->key);
-        for (char **word = specification->environment; word && *word; word++)
-            write_variable(writer, *word);
+        for (; words && *words; words++)
+            write_variable(writer, *words);
         json_close(writer);
         break;
     }

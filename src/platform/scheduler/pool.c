@@ -29,28 +29,19 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slot
             error, WEFT_ERROR_ARGUMENT,
             "a Pod of %u hosts, one with %u slots: there must be a host at least, and 1 to %d slots on each", hosts,
             hosts ? slots[wrong] : 0, POOL_SLOTS_MOST);
-    size_t pod_bytes = (pool->pod_count + 1) * sizeof *pool->pods;
-    size_t host_bytes = ((size_t)pool->host_count + hosts) * sizeof *pool->hosts;
-    struct pool_pod *pods = realloc(pool->pods, pod_bytes);
-    if (!pods)
-        return error_memory(error, pod_bytes, "Pods");
-    pool->pods = pods;
-    struct pool_host *all = realloc(pool->hosts, host_bytes);
-    if (!all)
-        return error_memory(error, host_bytes, "hosts");
-    pool->hosts = all;
-    memset(&pods[pool->pod_count], 0, sizeof *pods);
-    pods[pool->pod_count].first = pool->host_count;
-    pods[pool->pod_count].count = hosts;
+    if (ARRAY_RESERVE(pool->pods, pool->pod_room, pool->pod_count + 1, "Pods", error) != WEFT_OK ||
+        ARRAY_RESERVE(pool->hosts, pool->host_room, (size_t)pool->host_count + hosts, "hosts", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    struct pool_host *all = pool->hosts;
+    pool->pods[pool->pod_count] = (struct pool_pod){.first = pool->host_count, .count = hosts};
     for (uint32_t i = 0; i < hosts; i++) {
-        struct pool_host *host = &all[pool->host_count + i];
-        memset(host, 0, sizeof *host);
-        host->pod = pool->pod_count;
-        host->slots = host->free = (uint16_t)slots[i];
+        all[pool->host_count + i] = (struct pool_host){.pod = pool->pod_count,
+                                                       .slots = (uint16_t)slots[i],
+                                                       .free = (uint16_t)slots[i],
+                                                       .open = true,
+                                                       .reserved_for = POOL_NOBODY};
         if (slots[i] > pool->largest)
             pool->largest = slots[i];
-        host->open = true;
-        host->reserved_for = POOL_NOBODY;
     }
     pool->pod_count++;
     pool->host_count += hosts;
@@ -229,4 +220,60 @@ void pool_give_back(struct pool *pool, uint32_t host, uint32_t run)
         that->occupant_slots[i] = that->occupant_slots[i + 1];
     }
     pool_count(pool, that, 1);
+}
+
+/* ---- shapes ---- */
+
+#define SHAPES_FIRST 64 /* cells */
+
+/* The cell that holds this shape, or the empty one where it belongs. */
+static struct gang *shapes_cell_of(struct gang *cells, uint32_t room, struct gang gang)
+{
+    const uint64_t key = ((uint64_t)gang.nodes << 17) | ((uint64_t)gang.slots << 1) | gang.spans;
+    uint32_t at = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (room - 1);
+    while (cells[at].nodes && !gang_equal(cells[at], gang))
+        at = (at + 1) & (room - 1);
+    return &cells[at];
+}
+
+static bool shapes_grow(struct shapes *shapes)
+{
+    const uint32_t room = shapes->room ? 2 * shapes->room : SHAPES_FIRST;
+    struct gang *cells = calloc(room, sizeof *cells);
+    if (!cells)
+        return false;
+    for (uint32_t i = 0; i < shapes->room; i++)
+        if (shapes->cells[i].nodes)
+            *shapes_cell_of(cells, room, shapes->cells[i]) = shapes->cells[i];
+    free(shapes->cells);
+    shapes->cells = cells;
+    shapes->room = room;
+    return true;
+}
+
+bool shapes_have(const struct shapes *shapes, struct gang gang)
+{
+    return shapes->count && shapes_cell_of(shapes->cells, shapes->room, gang)->nodes;
+}
+
+void shapes_add(struct shapes *shapes, struct gang gang)
+{
+    if (2 * (shapes->count + 1) > shapes->room && !shapes_grow(shapes))
+        return;
+    struct gang *cell = shapes_cell_of(shapes->cells, shapes->room, gang);
+    shapes->count += !cell->nodes;
+    *cell = gang;
+}
+
+void shapes_clear(struct shapes *shapes)
+{
+    for (uint32_t i = 0; i < shapes->room && shapes->count; i++)
+        shapes->cells[i].nodes = 0;
+    shapes->count = 0;
+}
+
+void shapes_free(struct shapes *shapes)
+{
+    free(shapes->cells);
+    *shapes = (struct shapes){0};
 }

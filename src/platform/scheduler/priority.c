@@ -31,13 +31,11 @@ static weft_status weigh_projects(struct scheduler *scheduler, struct error *err
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place != RUN_NONE && scheduler->runs[i].request.project >= count)
             count = scheduler->runs[i].request.project + 1;
-    if (count > scheduler->standing_count) {
-        struct standing *standings = realloc(scheduler->standings, count * sizeof *standings);
-        if (!standings)
-            return error_memory(error, count * sizeof *standings, "the standings of projects");
-        scheduler->standings = standings;
+    if (ARRAY_RESERVE(scheduler->standings, scheduler->standing_room, count, "the standings of projects", error) !=
+        WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    if (count > scheduler->standing_count)
         scheduler->standing_count = count;
-    }
     for (uint32_t i = 0; i < scheduler->standing_count; i++)
         scheduler->standings[i] = (struct standing){0};
     for (uint32_t i = 0; i < scheduler->run_count; i++) {

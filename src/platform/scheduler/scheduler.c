@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/scheduler/scheduler.h"
 
+#include "platform/scheduler/internal/pool.h"
 #include "platform/scheduler/internal/priority.h"
 #include "platform/scheduler/internal/reservation.h"
 #include "platform/scheduler/internal/room.h"
-#include "platform/scheduler/internal/shapes.h"
 #include "platform/scheduler/internal/state.h"
 
 #include <assert.h>
@@ -51,12 +51,9 @@ void scheduler_free(struct scheduler *scheduler)
 weft_status scheduler_add_mixed_pod(struct scheduler *scheduler, uint32_t hosts, const uint32_t *slots,
                                     struct error *error)
 {
-    size_t bytes = ((size_t)scheduler->pool.host_count + hosts) * sizeof *scheduler->reserved;
-    uint32_t *reserved = realloc(scheduler->reserved, bytes);
-    if (!reserved)
-        return error_memory(error, bytes, "reserved hosts");
-    scheduler->reserved = reserved;
-    return pool_add_pod(&scheduler->pool, hosts, slots, error);
+    size_t count = (size_t)scheduler->pool.host_count + hosts;
+    weft_status status = ARRAY_RESERVE(scheduler->reserved, scheduler->reserved_room, count, "reserved hosts", error);
+    return status == WEFT_OK ? pool_add_pod(&scheduler->pool, hosts, slots, error) : status;
 }
 
 weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error)
@@ -144,23 +141,14 @@ static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct 
         *name = scheduler->unused[--scheduler->unused_count];
         return WEFT_OK;
     }
-    if (scheduler->run_count == scheduler->run_room) {
-        uint32_t room = scheduler->run_room ? 2 * scheduler->run_room : 256;
-        size_t bytes = room * sizeof *scheduler->runs;
-        struct scheduled_run *runs = realloc(scheduler->runs, bytes);
-        if (!runs)
-            return error_memory(error, bytes, "runs");
-        scheduler->runs = runs;
-        uint32_t *unused = realloc(scheduler->unused, room * sizeof *unused);
-        if (!unused)
-            return error_memory(error, room * sizeof *unused, "runs that ended");
-        scheduler->unused = unused;
-        uint32_t *order = realloc(scheduler->order, room * sizeof *order);
-        if (!order)
-            return error_memory(error, room * sizeof *order, "the queue");
-        scheduler->order = order;
-        scheduler->run_room = room;
-    }
+    const size_t count = scheduler->run_count + (size_t)1;
+    weft_status status = ARRAY_RESERVE(scheduler->runs, scheduler->run_room, count, "runs", error);
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(scheduler->unused, scheduler->unused_room, count, "runs that ended", error);
+    if (status == WEFT_OK)
+        status = ARRAY_RESERVE(scheduler->order, scheduler->order_room, count, "the queue", error);
+    if (status != WEFT_OK)
+        return status;
     memset(&scheduler->runs[scheduler->run_count], 0, sizeof *scheduler->runs);
     *name = scheduler->run_count++;
     return WEFT_OK;
@@ -397,15 +385,9 @@ void scheduler_set_clock(struct scheduler *scheduler, double by)
 static weft_status scheduler_decide(struct scheduler *scheduler, struct scheduler_decision decision,
                                     struct error *error)
 {
-    if (scheduler->decision_count == scheduler->decision_room) {
-        size_t room = scheduler->decision_room ? 2 * scheduler->decision_room : 64;
-        size_t bytes = room * sizeof *scheduler->decisions;
-        struct scheduler_decision *decisions = realloc(scheduler->decisions, bytes);
-        if (!decisions)
-            return error_memory(error, bytes, "decisions");
-        scheduler->decisions = decisions;
-        scheduler->decision_room = room;
-    }
+    if (ARRAY_RESERVE(scheduler->decisions, scheduler->decision_room, scheduler->decision_count + 1, "decisions",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     scheduler->decisions[scheduler->decision_count++] = decision;
     return WEFT_OK;
 }
@@ -608,7 +590,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
         }
         room_search_free(pass.search);
         struct shapes *const sets[] = {&pass.placing, &pass.filling, &pass.moving, &pass.preempting, &pass.keeping};
-        for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
             shapes_free(sets[i]);
     }
     if (status == WEFT_OK)

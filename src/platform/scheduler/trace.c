@@ -26,7 +26,8 @@ struct scheduler_trace_reader {
     char *fields[FIELDS_MOST];
     unsigned field_count; /* may be more than are kept */
     char **projects;      /* names seen so far */
-    uint32_t project_count, project_room;
+    uint32_t project_count;
+    size_t project_room;
 };
 
 static weft_status bad(const struct scheduler_trace_reader *reader, struct error *error, const char *what)
@@ -122,14 +123,9 @@ static weft_status project_of(struct scheduler_trace_reader *reader, const char 
             return WEFT_OK;
         }
     }
-    if (reader->project_count == reader->project_room) {
-        uint32_t room = reader->project_room ? 2 * reader->project_room : 64;
-        char **projects = realloc(reader->projects, room * sizeof(char *));
-        if (!projects)
-            return error_memory(error, room * sizeof(char *), "the projects of a trace");
-        reader->projects = projects;
-        reader->project_room = room;
-    }
+    if (ARRAY_RESERVE(reader->projects, reader->project_room, reader->project_count + 1, "the projects of a trace",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     char *copy = strdup(name);
     if (!copy)
         return error_memory(error, strlen(name) + 1, "a project's name");
@@ -141,14 +137,8 @@ static weft_status project_of(struct scheduler_trace_reader *reader, const char 
 static weft_status scheduler_trace_append(struct job_trace *trace, size_t *room, const struct trace_job *job,
                                           struct error *error)
 {
-    if (trace->count == *room) {
-        size_t more = *room ? 2 * *room : 1024;
-        struct trace_job *jobs = realloc(trace->jobs, more * sizeof *jobs);
-        if (!jobs)
-            return error_memory(error, more * sizeof *jobs, "the jobs of a trace");
-        trace->jobs = jobs;
-        *room = more;
-    }
+    if (ARRAY_RESERVE(trace->jobs, *room, trace->count + 1, "the jobs of a trace", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     trace->jobs[trace->count++] = *job;
     return WEFT_OK;
 }

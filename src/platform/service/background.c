@@ -10,8 +10,8 @@ struct task {
     struct task *next;
     struct background *background;
     struct route_call *call; /* NULL: `function` is to be called */
-    background_work *work;
-    background_done *done;
+    route_work *work;
+    route_done *done;
     void (*function)(void *context);
     void *context;
     struct http_posted posted;
@@ -43,11 +43,8 @@ static void background_answer(void *context)
     struct task *task = context;
     if (task->done)
         task->done(task->call, task->status, &task->error);
-    else if (task->status != WEFT_OK)
-        http_fail_error(task->call->request, &task->error);
     else
-        http_reply_json(task->call->request, task->call->route->status ? task->call->route->status : 200,
-                        &task->answer);
+        route_answer(task->call, task->status, &task->answer, &task->error);
     free_task(task);
 }
 
@@ -107,7 +104,7 @@ static bool background_add(struct background *background, const struct task *wan
     return taken;
 }
 
-void background_do(struct background *background, struct route_call *call, background_work *work, background_done *done)
+void background_do(struct background *background, struct route_call *call, route_work *work, route_done *done)
 {
     if (!background_add(background, &(struct task){.call = call, .work = work, .done = done}))
         http_fail(call->request, 503, "the server has too much of this to do at the moment: ask again later");

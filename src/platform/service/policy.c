@@ -26,47 +26,37 @@ struct policy_key {
     void *to;            /* int64_t; double for a share; bool */
 };
 
-/* "6h", or 0. */
-static weft_status read_duration(const struct yaml_value *value, const struct policy_key *key, struct error *error)
+/* "6h", or 0; "50G". */
+static weft_status read_amount(const struct yaml_value *value, const struct policy_key *key, struct error *error)
 {
+    const bool bytes = key->kind == KIND_BYTES;
     const char *text;
-    int64_t seconds = 0;
+    int64_t amount = 0;
+    uint64_t read = 0;
     struct error refusal = {0};
     weft_status status = yaml_value_get_text(value, &text, error);
     if (status != WEFT_OK)
         return status;
-    if (strcmp(text, "0") != 0 && text_parse_duration(text, key->name, &seconds, &refusal) != WEFT_OK)
-        return yaml_value_fail(value, error, "%s", refusal.text);
-    if (seconds < key->least || seconds > key->most) {
-        char shown[3][32];
-        return yaml_value_fail(value, error, "%s is %s; it must be from %s to %s", key->name,
-                               text_duration(seconds, shown[0], sizeof shown[0]),
-                               text_duration(key->least, shown[1], sizeof shown[1]),
-                               text_duration(key->most, shown[2], sizeof shown[2]));
-    }
-    *(int64_t *)key->to = seconds;
-    return WEFT_OK;
-}
-
-/* "50G". */
-static weft_status read_bytes(const struct yaml_value *value, const struct policy_key *key, struct error *error)
-{
-    const char *text;
-    uint64_t bytes = 0;
-    struct error refusal = {0};
-    weft_status status = yaml_value_get_text(value, &text, error);
+    if (bytes)
+        status = text_parse_bytes(text, key->name, &read, &refusal);
+    else if (strcmp(text, "0") != 0)
+        status = text_parse_duration(text, key->name, &amount, &refusal);
     if (status != WEFT_OK)
-        return status;
-    if (text_parse_bytes(text, key->name, &bytes, &refusal) != WEFT_OK)
         return yaml_value_fail(value, error, "%s", refusal.text);
-    if (bytes < (uint64_t)key->least || bytes > (uint64_t)key->most) {
+    if (bytes)
+        amount = read > INT64_MAX ? INT64_MAX : (int64_t)read;
+    if (amount < key->least || amount > key->most) {
+        const int64_t amounts[3] = {amount, key->least, key->most};
         char shown[3][32];
-        return yaml_value_fail(value, error, "%s is %s; it must be from %s to %s", key->name,
-                               text_bytes(bytes, shown[0], sizeof shown[0]),
-                               text_bytes((uint64_t)key->least, shown[1], sizeof shown[1]),
-                               text_bytes((uint64_t)key->most, shown[2], sizeof shown[2]));
+        for (int i = 0; i < 3; i++)
+            if (bytes)
+                text_bytes(i == 0 ? read : (uint64_t)amounts[i], shown[i], sizeof shown[i]);
+            else
+                text_duration(amounts[i], shown[i], sizeof shown[i]);
+        return yaml_value_fail(value, error, "%s is %s; it must be from %s to %s", key->name, shown[0], shown[1],
+                               shown[2]);
     }
-    *(int64_t *)key->to = (int64_t)bytes;
+    *(int64_t *)key->to = amount;
     return WEFT_OK;
 }
 
@@ -80,11 +70,10 @@ static weft_status policy_read_value(const struct yaml_value *value, const struc
     case KIND_BOOL:
         return yaml_value_get_bool(value, key->to, error);
     case KIND_BYTES:
-        return read_bytes(value, key, error);
     case KIND_DURATION:
         break;
     }
-    return read_duration(value, key, error);
+    return read_amount(value, key, error);
 }
 
 /* `value` is none of these: the one that may be meant, or all. */
@@ -145,7 +134,7 @@ static weft_status policy_read_class(const struct yaml_value *map, struct servic
         {"idle", KIND_DURATION, 60, 30 * SECONDS_DAY, &class->idle_limit},
         {"idle_stops", KIND_BOOL, 0, 0, &class->idle_stops},
     };
-    weft_status status = read_map(map, keys, sizeof keys / sizeof *keys, error);
+    weft_status status = read_map(map, keys, ARRAY_SIZE(keys), error);
     snprintf(name, PLATFORM_NAME_BYTES, "%s", strcmp(map->key, OTHER) == 0 ? "" : map->key);
     class->name = name;
     class->runs_most = (uint32_t)runs;
@@ -187,15 +176,15 @@ static weft_status policy_read_root(const struct yaml_value *root, struct servic
         if (key < own + OWN_KEYS)
             status = policy_read_value(value, key, error);
         else if (strcmp(value->key, "personal") == 0)
-            status = read_map(value, personal, sizeof personal / sizeof *personal, error);
+            status = read_map(value, personal, ARRAY_SIZE(personal), error);
         else if (strcmp(value->key, "failures") == 0)
-            status = read_map(value, failures, sizeof failures / sizeof *failures, error);
+            status = read_map(value, failures, ARRAY_SIZE(failures), error);
         else if (strcmp(value->key, "disk") == 0)
-            status = read_map(value, disk, sizeof disk / sizeof *disk, error);
+            status = read_map(value, disk, ARRAY_SIZE(disk), error);
         else if (strcmp(value->key, "classes") == 0)
             status = read_classes(value, policy, error);
         else
-            status = policy_unknown(value, "a policy has", names, sizeof names / sizeof *names, error);
+            status = policy_unknown(value, "a policy has", names, ARRAY_SIZE(names), error);
     }
     return status;
 }

@@ -5,7 +5,7 @@
 #include "platform/access/sessions.h"
 #include "platform/http/pages.h"
 #include "platform/registry/projects.h"
-#include "platform/registry/settings.h"
+#include "platform/registry/registry.h"
 #include "platform/service/internal/accounts.h"
 
 #include <inttypes.h>
@@ -21,7 +21,6 @@ static const struct route_table *const resources[] = {
     &server_routes, &run_routes,     &run_order_routes, &queue_routes,      &cluster_routes,  &project_routes,
     &budget_routes, &session_routes, &user_routes,      &snapshot_routes,   &run_file_routes, &log_routes,
     &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes, &secret_routes};
-#define RESOURCES (sizeof resources / sizeof *resources)
 
 /* ---- for resources ---- */
 
@@ -91,14 +90,38 @@ void service_put_trouble(struct json_writer *writer, const struct service *servi
     json_put_text(writer, "trouble", disk.full ? disk.trouble : NULL);
 }
 
-void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error)
+void service_read(struct route_call *call)
 {
-    if (status == WEFT_OK) {
-        route_reply(call, writer);
-        return;
-    }
-    http_fail_error(call->request, error);
-    json_end(writer);
+    struct json_writer answer;
+    struct error error = {0};
+    json_begin(&answer, JSON_LINE);
+    weft_status status = call->route->work(call, &answer, &error);
+    route_answer(call, status, &answer, &error);
+}
+
+void service_write(struct route_call *call)
+{
+    writer_do(service_of(call)->writer, call, call->route->work, NULL);
+}
+
+static weft_status service_work_in_transaction(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    struct database *registry = service_registry(call);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    return status == WEFT_OK ? database_end(registry, call->route->work(call, answer, error), error) : status;
+}
+
+void service_change(struct route_call *call)
+{
+    writer_do(service_of(call)->writer, call, service_work_in_transaction, NULL);
+}
+
+void service_answer_done(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status == WEFT_OK)
+        http_reply(call->request, 204, NULL, NULL, 0);
+    else
+        http_fail_error(call->request, error);
 }
 
 /* ---- who is who ---- */
@@ -284,11 +307,10 @@ static weft_status service_open_writer(struct service *service, const struct ser
 
 static weft_status open_pages(struct service *service, struct error *error)
 {
-    size_t count;
-    const struct page *pages = pages_all(&count);
     weft_status status = static_files_new(&service->pages, error);
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = static_files_add(service->pages, &(struct static_file){pages[i].path, pages[i].bytes, pages[i].size},
+    for (size_t i = 0; i < pages_table_count && status == WEFT_OK; i++)
+        status = static_files_add(service->pages,
+                                  &(struct static_file){pages_table[i].path, pages_table[i].bytes, pages_table[i].size},
                                   error);
     return status;
 }
@@ -309,7 +331,7 @@ static weft_status open_router(struct service *service, struct error *error)
                                    .pages = service->pages};
     snprintf(config.access.local.user, sizeof config.access.local.user, "%s", service->user);
     weft_status status = router_new(&config, &service->router, error);
-    for (size_t i = 0; i < RESOURCES && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(resources) && status == WEFT_OK; i++) {
         struct route_table table = *resources[i];
         table.context = service;
         status = router_add(service->router, &table, error);

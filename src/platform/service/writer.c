@@ -9,8 +9,7 @@
 #include "platform/service/internal/clock_watch.h"
 #include "platform/service/internal/collector.h"
 #include "platform/service/internal/complaint.h"
-#include "platform/service/internal/idle_runs.h"
-#include "platform/service/internal/leftovers.h"
+#include "platform/service/internal/retention.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,8 +35,8 @@ struct writer_work {
     writer_task *task; /* NULL: it is a call */
     void *context;
     struct route_call *call;
-    writer_work *function;
-    writer_done *done; /* NULL: the usual answer */
+    route_work *function;
+    route_done *done; /* NULL: the usual answer */
     struct http_posted posted;
     struct json_writer answer;
     weft_status status;
@@ -312,15 +311,10 @@ static void free_work(struct writer_work *work)
 static void writer_answer(void *context)
 {
     struct writer_work *work = context;
-    unsigned status = work->call->route->status ? work->call->route->status : 200;
     if (work->done)
         work->done(work->call, work->status, &work->error);
-    else if (work->status != WEFT_OK)
-        http_fail_error(work->call->request, &work->error);
-    else if (json_size(&work->answer) == 0)
-        http_reply(work->call->request, status == 200 ? 204 : status, NULL, NULL, 0);
     else
-        http_reply_json(work->call->request, status, &work->answer);
+        route_answer(work->call, work->status, &work->answer, &work->error);
     free_work(work);
 }
 
@@ -359,12 +353,7 @@ bool writer_post(struct writer *writer, writer_task *task, void *context)
     return false;
 }
 
-void writer_do(struct writer *writer, struct route_call *call, writer_work *function)
-{
-    writer_do_then(writer, call, function, NULL);
-}
-
-void writer_do_then(struct writer *writer, struct route_call *call, writer_work *function, writer_done *done)
+void writer_do(struct writer *writer, struct route_call *call, route_work *function, route_done *done)
 {
     struct writer_work *work = calloc(1, sizeof *work);
     if (work) {
@@ -375,7 +364,7 @@ void writer_do_then(struct writer *writer, struct route_call *call, writer_work 
         if (writer_give(writer, work))
             return;
     }
-    http_fail(call->request, 503, "the server is %s", work ? "stopping" : "out of memory at the moment");
+    http_fail(call->request, 503, "the server is %s", work ? "stopping" : "out of memory");
     free(work);
 }
 
@@ -413,7 +402,7 @@ static void do_works(struct writer *writer, struct writer_work *works)
         if (work->task)
             work->task(writer, work->context);
         else if (writer->controller)
-            work->status = work->function(writer, work->call, &work->answer, &work->error);
+            work->status = work->function(work->call, &work->answer, &work->error);
         else
             work->status =
                 error_set(&work->error, WEFT_ERROR_SYSTEM, "the server is in trouble: %s", writer->trouble.told.text);

@@ -22,7 +22,8 @@ struct measured_value {
 /** A zeroed struct is an empty list. */
 struct measured_values {
     struct measured_value *values;
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
 };
 
 /** Forget the values, keep the memory; free it. */

@@ -114,18 +114,23 @@ struct controller {
     struct run_directories *directories;
     struct controlled_host *hosts;
     uint32_t host_count;
+    size_t host_room;
     uint32_t open_in_pod[SLOT_SET_MOST + 1]; /**< hosts with so many slots that take runs: most in one Pod, */
     uint32_t open_in_all[SLOT_SET_MOST + 1]; /**< and all */
     struct controlled_project *projects;
     uint32_t project_count;
+    size_t project_room;
     struct controlled_owner *owners;
     uint32_t owner_count;
+    size_t owner_room;
     struct controlled_funds *funds;
     uint32_t funds_count;
+    size_t funds_room;
     struct controlled_run **runs; /**< by number */
     uint32_t run_count;
+    size_t run_room;
     struct controlled_run **by_name; /**< by the scheduler's name */
-    uint32_t name_count;
+    size_t name_room;
     bool changed;             /**< something has happened that a pass should look at */
     int64_t stepped_at;       /**< the last moment that it was told */
     int64_t clock_step;       /**< milliseconds by which the clock was set last; 0: never */

@@ -398,8 +398,24 @@ bool router_still(void *context, struct http_request *request)
     return !route->still || route->still(call);
 }
 
+unsigned route_status(const struct route *route)
+{
+    return route->status ? route->status : route->response || route->produces ? 200 : 204;
+}
+
+void route_answer(struct route_call *call, weft_status status, struct json_writer *answer, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else if (json_size(answer) == 0)
+        http_reply(call->request, route_status(call->route) == 200 ? 204 : route_status(call->route), NULL, NULL, 0);
+    else
+        http_reply_json(call->request, route_status(call->route), answer);
+    json_end(answer);
+}
+
 void route_reply(struct route_call *call, struct json_writer *writer)
 {
-    http_reply_json(call->request, call->route->status ? call->route->status : 200, writer);
+    http_reply_json(call->request, route_status(call->route), writer);
     json_end(writer);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenAPI 3.0 document, from the tables. */
+#include "base/format/json_put.h"
 #include "platform/http/route/internal/table.h"
 
 #include <stdio.h>
@@ -33,13 +34,12 @@ static void put_value_schema(struct json_writer *writer, const struct route_para
                   : parameter->type == ROUTE_BOOL   ? "boolean"
                                                     : "string");
     if (bounded) {
-        json_put_number(writer, "minimum", parameter->least);
-        json_put_number(writer, "maximum", parameter->most);
+        JSON_PUT(writer, "minimum", parameter->least, "maximum", parameter->most);
     } else if (parameter->type == ROUTE_NAME) {
         json_put_text(writer, "pattern", "^[a-z0-9][a-z0-9._-]{0,62}$");
     } else if (parameter->type == ROUTE_TEXT) {
-        json_put_number(writer, "minLength", parameter->most > 0 ? parameter->least : 1);
-        json_put_number(writer, "maxLength", parameter->most > 0 ? parameter->most : ROUTE_TEXT_MOST);
+        JSON_PUT(writer, "minLength", parameter->most > 0 ? parameter->least : 1, "maxLength",
+                 parameter->most > 0 ? parameter->most : ROUTE_TEXT_MOST);
     } else if (parameter->type == ROUTE_CHOICE) {
         json_open_array(writer, "enum");
         for (const char *const *choice = parameter->choices; *choice; choice++)
@@ -65,20 +65,16 @@ static void put_parameters(struct json_writer *writer, const struct route *route
         const struct route_parameter *parameter = &route->parameters[i];
         bool in_path = route_is_path_parameter(route, parameter->name);
         json_open_object(writer, NULL);
-        json_put_text(writer, "name", parameter->name);
-        json_put_text(writer, "in", in_path ? "path" : "query");
-        json_put_bool(writer, "required", in_path || parameter->required);
-        json_put_text(writer, "description", parameter->meaning);
+        JSON_PUT(writer, "name", parameter->name, "in", in_path ? "path" : "query", "required",
+                 (bool)(in_path || parameter->required), "description", parameter->meaning);
         put_value_schema(writer, parameter);
         json_close(writer);
     }
     if (route->idempotent_key) {
         const struct route_parameter key = {.type = ROUTE_TEXT, .least = 1, .most = 128};
         json_open_object(writer, NULL);
-        json_put_text(writer, "name", "Idempotency-Key");
-        json_put_text(writer, "in", "header");
-        json_put_bool(writer, "required", false);
-        json_put_text(writer, "description", "The same key again means the same request: it is done once.");
+        JSON_PUT(writer, "name", "Idempotency-Key", "in", "header", "required", (bool)false, "description",
+                 "The same key again means the same request: it is done once.");
         put_value_schema(writer, &key);
         json_close(writer);
     }
@@ -97,8 +93,7 @@ static void route_document_put_body(struct json_writer *writer, const struct rou
         put_reference(writer, "schema", route->request);
     } else {
         json_open_object(writer, "schema");
-        json_put_text(writer, "type", "string");
-        json_put_text(writer, "format", "binary");
+        JSON_PUT(writer, "type", "string", "format", "binary");
         json_close(writer);
     }
     json_close(writer);
@@ -109,7 +104,7 @@ static void route_document_put_body(struct json_writer *writer, const struct rou
 static void put_responses(struct json_writer *writer, const struct route *route)
 {
     char status[16];
-    unsigned success = route->status ? route->status : 200;
+    unsigned success = route_status(route);
     snprintf(status, sizeof status, "%u", success);
     json_open_object(writer, "responses");
     json_open_object(writer, status);
@@ -138,8 +133,9 @@ static void put_responses(struct json_writer *writer, const struct route *route)
     json_close(writer);
 }
 
-static void route_document_put_operation(struct json_writer *writer, const struct route *route)
+static void route_document_put_operation(struct json_writer *writer, const struct router_entry *entry)
 {
+    const struct route *route = entry->route;
     char method[16], description[160];
     snprintf(method, sizeof method, "%s", route->method);
     for (char *c = method; *c; c++)
@@ -148,10 +144,9 @@ static void route_document_put_operation(struct json_writer *writer, const struc
     json_open_object(writer, method);
     json_put_text(writer, "operationId", route->operation);
     json_open_array(writer, "tags");
-    json_put_text(writer, NULL, route->tag);
+    json_put_text(writer, NULL, entry->tag);
     json_close(writer);
-    json_put_text(writer, "summary", route->summary);
-    json_put_text(writer, "description", description);
+    JSON_PUT(writer, "summary", route->summary, "description", description);
     json_open_array(writer, "security");
     json_open_object(writer, NULL);
     if (route->permission != ROUTE_OPEN) {
@@ -180,7 +175,7 @@ static void put_paths(struct json_writer *writer, const struct router *router)
         json_open_object(writer, path);
         for (size_t j = i; j < router->count; j++)
             if (strcmp(router->entries[j].route->path, path) == 0)
-                route_document_put_operation(writer, router->entries[j].route);
+                route_document_put_operation(writer, &router->entries[j]);
         json_close(writer);
     }
     json_close(writer);
@@ -194,16 +189,15 @@ weft_status router_write_document(struct router *router, struct error *error)
     json_open_object(&writer, NULL);
     json_put_text(&writer, "openapi", "3.0.3");
     json_open_object(&writer, "info");
-    json_put_text(&writer, "title", config->title ? config->title : "Weft");
-    json_put_text(&writer, "version", config->version ? config->version : "1");
+    JSON_PUT(&writer, "title", config->title ? config->title : "Weft", "version",
+             config->version ? config->version : "1");
     json_close(&writer);
     put_paths(&writer, router);
     json_open_object(&writer, "components");
     json_put_tree(&writer, "schemas", schema_set_tree(router->schemas));
     json_open_object(&writer, "securitySchemes");
     json_open_object(&writer, "token");
-    json_put_text(&writer, "type", "http");
-    json_put_text(&writer, "scheme", "bearer");
+    JSON_PUT(&writer, "type", "http", "scheme", "bearer");
     json_close(&writer);
     json_close(&writer);
     json_close(&writer);

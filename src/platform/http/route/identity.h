@@ -8,9 +8,9 @@
 #define WEFT_PLATFORM_HTTP_ROUTE_IDENTITY_H
 
 #include "platform/registry/name.h"
-#include "platform/registry/role.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #define IDENTITY_SESSION_BYTES 17
 
@@ -25,9 +25,18 @@ struct identity {
 };
 
 /** What they may do in a project of which they are a member in the role `membership` (ROLE_NONE: no member). */
-enum role identity_role(const struct identity *who, const char *project, enum role membership);
+static inline enum role identity_role(const struct identity *who, const char *project, enum role membership)
+{
+    if (*who->project && strcmp(who->project, project) != 0)
+        return ROLE_NONE;
+    const enum role role = who->administrator ? ROLE_MANAGER : membership;
+    return role < who->most ? role : who->most;
+}
 
 /** Whether they may do what takes an administrator. */
-bool identity_administers(const struct identity *who);
+static inline bool identity_administers(const struct identity *who)
+{
+    return who->administrator && who->most == ROLE_MANAGER;
+}
 
 #endif

@@ -14,17 +14,17 @@ static void route_read_document(struct route_call *call)
     http_reply_kept(call->request, 200, "application/json", router->document, router->document_size, NULL, NULL);
 }
 
-static const struct route own_routes[] = {
+static const struct route routes[] = {
     {.method = "GET",
      .path = ROUTE_DOCUMENT,
      .operation = "readInterface",
-     .tag = "interface",
      .summary = "This document.",
      .permission = ROUTE_OPEN,
+     .produces = "application/json",
      .handler = route_read_document},
 };
 
-static const struct schema own_schemas[] = {
+static const struct schema schemas[] = {
     {"Error", "{\"type\":\"object\",\"description\":\"What was wrong.\",\"required\":[\"error\"],\"properties\":{"
               "\"error\":{\"type\":\"object\",\"required\":[\"status\",\"message\"],\"properties\":{"
               "\"status\":{\"type\":\"integer\",\"description\":\"The status of HTTP.\"},"
@@ -42,12 +42,8 @@ weft_status router_new(const struct router_config *config, struct router **resul
     if (status == WEFT_OK && config->rate >= 0)
         status = rate_new(config->rate > 0 ? config->rate : 500, config->burst > 0 ? config->burst : 1000,
                           &router->rate, error);
-    const struct route_table own = {.routes = own_routes,
-                                    .route_count = sizeof own_routes / sizeof *own_routes,
-                                    .schemas = own_schemas,
-                                    .schema_count = sizeof own_schemas / sizeof *own_schemas};
     if (status == WEFT_OK)
-        status = router_add(router, &own, error);
+        status = router_add(router, &(struct route_table)ROUTE_TABLE("interface"), error);
     if (status != WEFT_OK) {
         router_free(router);
         return status;
@@ -130,7 +126,7 @@ static bool collide(const struct router_entry *left, const struct router_entry *
 static bool is_method(const char *method)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
-    for (size_t i = 0; method && i < sizeof methods / sizeof *methods; i++)
+    for (size_t i = 0; method && i < ARRAY_SIZE(methods); i++)
         if (strcmp(method, methods[i]) == 0)
             return true;
     return false;
@@ -163,7 +159,7 @@ static const char *fault_of(const struct router *router, const struct router_ent
             parameter->least >= parameter->most)
             return "a number without its bounds";
     }
-    if (!route->operation || !route->tag || !route->summary || !route->handler)
+    if (!route->operation || !entry->tag || !route->summary || !route->handler)
         return "operation, tag, summary or handler is missing";
     bool by_role = route->permission >= ROUTE_VIEWER && route->permission <= ROUTE_MANAGER;
     if (by_role && !project && !route->project_of)
@@ -183,18 +179,14 @@ static const char *fault_of(const struct router *router, const struct router_ent
     return NULL;
 }
 
-static weft_status add_route(struct router *router, const struct route *route, void *context, struct error *error)
+static weft_status add_route(struct router *router, const struct route_table *table, const struct route *route,
+                             struct error *error)
 {
-    if (router->count == router->room) {
-        size_t room = router->room ? router->room * 2 : 32;
-        struct router_entry *grown = realloc(router->entries, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "the routes");
-        router->entries = grown;
-        router->room = room;
-    }
+    weft_status status = ARRAY_RESERVE(router->entries, router->room, router->count + 1, "the routes", error);
+    if (status != WEFT_OK)
+        return status;
     struct router_entry *entry = &router->entries[router->count];
-    *entry = (struct router_entry){.route = route, .context = context};
+    *entry = (struct router_entry){.route = route, .tag = table->tag, .context = table->context};
     const char *fault = NULL;
     if (!is_method(route->method) || !route->path || route->path[0] != '/' || !route_divide(entry, route->path))
         fault = "its method or path is none";
@@ -215,7 +207,7 @@ weft_status router_add(struct router *router, const struct route_table *table, s
     for (size_t i = 0; status == WEFT_OK && i < table->schema_count; i++)
         status = schema_set_add(router->schemas, &table->schemas[i], error);
     for (size_t i = 0; status == WEFT_OK && i < table->route_count; i++)
-        status = add_route(router, &table->routes[i], table->context, error);
+        status = add_route(router, table, &table->routes[i], error);
     return status;
 }
 

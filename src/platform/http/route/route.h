@@ -10,7 +10,7 @@
  *         {.name = "lines", .type = ROUTE_INTEGER, .least = 1, .most = 10000, .fallback = "100", .meaning = "..."},
  *         {0}};
  *     static const struct route routes[] = {
- *         {.method = "GET", .path = "/api/v1/runs/{run}/log", .operation = "readLog", .tag = "runs",
+ *         {.method = "GET", .path = "/api/v1/runs/{run}/log", .operation = "readLog",
  *          .permission = ROUTE_VIEWER, .parameters = run_parameters, .summary = "The last lines of a run's log.",
  *          .response = "Log", .project_of = project_of_run, .handler = read_log},
  *     };
@@ -34,10 +34,10 @@
 #define ROUTE_PARAMETERS_MOST 16
 #define ROUTE_DOCUMENT        "/api/v1/openapi.json"
 
-/** What it takes to call a route. */
+/** Who may call a route. */
 enum route_permission {
     ROUTE_OPEN,   /**< nothing */
-    ROUTE_USER,   /**< to be somebody; the handler shows what that user may see */
+    ROUTE_USER,   /**< any user; the handler shows what that user may see */
     ROUTE_VIEWER, /**< this role in the project, or a higher one */
     ROUTE_MEMBER,
     ROUTE_MANAGER,
@@ -65,8 +65,19 @@ struct route_parameter {
     const char *meaning;        /**< a message */
 };
 
+/* clang-format off */
+/** Common parameters: a name; an integer with its bounds and what it is where it is not given (NULL: nothing); a page of
+ * a list, which is `before` or `after` a number. */
+#define ROUTE_NAMED(parameter, what) {.name = parameter, .type = ROUTE_NAME, .meaning = what}
+#define ROUTE_NUMBERED(parameter, low, high, otherwise, what) \
+    {.name = parameter, .type = ROUTE_INTEGER, .least = low, .most = high, .fallback = otherwise, .meaning = what}
+#define ROUTE_BEFORE(what) ROUTE_NUMBERED("before", 0, 1e15, "0", what)
+#define ROUTE_AFTER(what)  ROUTE_NUMBERED("after", 0, 1e15, "0", what)
+#define ROUTE_FLAG(parameter, what) {.name = parameter, .type = ROUTE_BOOL, .fallback = "false", .meaning = what}
+/* clang-format on */
+
 struct route_value {
-    bool given; /**< or has a fallback */
+    bool given; /**< given, or it has a fallback */
     const char *text;
     int64_t integer;
     double number;
@@ -91,11 +102,16 @@ struct route_call {
     char *path_text, *texts; /**< what `values` point to */
 };
 
+/** What a route does, apart from who waits for it: writes the answer, one JSON value, or nothing where it has none. */
+typedef weft_status route_work(struct route_call *call, struct json_writer *answer, struct error *error);
+
+/** Answers a call whose work has ended with `status`, on the server's thread. */
+typedef void route_done(struct route_call *call, weft_status status, const struct error *error);
+
 struct route {
     const char *method;    /**< "GET" (which serves HEAD too), "POST", "PUT", "PATCH", "DELETE" */
     const char *path;      /**< "/api/v1/runs/{run}/stop" */
     const char *operation; /**< its name in clients that are made from the document: "stopRun" */
-    const char *tag;       /**< the resource, for the document */
     const char *summary;   /**< a message */
     enum route_permission permission;
     const struct route_parameter *parameters; /**< ends with a name of NULL; NULL: none */
@@ -104,7 +120,7 @@ struct route {
     const char *response;      /**< the schema of the answer; NULL: none */
     const char *produces;      /**< [application/json] */
     const char *produces_also; /**< another type of the same answer, where a parameter asks for it; NULL: none */
-    unsigned status;           /**< of success [200] */
+    unsigned status;           /**< of success [200; 204 for a route without `response` and `produces`] */
     size_t body_most;          /**< [that of http_limits] */
     bool idempotent_key;       /**< takes an Idempotency-Key */
     bool unnoted; /**< no business of router_access.answered: what it belongs to was told (a key that is typed) */
@@ -115,6 +131,7 @@ struct route {
      * NULL: it would. */
     bool (*still)(const struct route_call *call);
     void (*handler)(struct route_call *call);
+    route_work *work; /**< for handlers that run what their route names, on a thread of their choice */
 };
 
 /** What a resource brings. Everything it points to outlives the router. */
@@ -123,10 +140,18 @@ struct route_table {
     size_t route_count;
     const struct schema *schemas;
     size_t schema_count;
-    void *context; /**< given to its handlers */
+    const char *tag; /**< the resource, for the document */
+    void *context;   /**< given to its handlers */
 };
 
-/** Who is who. */
+/** The table of a file that calls its arrays `routes` and `schemas`. */
+#define ROUTE_TABLE(resource)                                                                                          \
+    {                                                                                                                  \
+        .routes = routes, .route_count = ARRAY_SIZE(routes), .schemas = schemas, .schema_count = ARRAY_SIZE(schemas),  \
+        .tag = resource                                                                                                \
+    }
+
+/** How callers are identified. */
 struct router_access {
     /** Everybody needs a token; otherwise the processes of this one's user, and root's, are `local`, and nobody else
      * gets in. */
@@ -180,6 +205,13 @@ enum role route_role(const struct route_call *call, const char *project);
 /** Tell router_access.answered of the call now, with the status that its answer begins with: of what goes on for long,
  * nobody should hear only at its end. It is told once. */
 void route_note(struct route_call *call, unsigned status);
+
+/** The status of success. */
+unsigned route_status(const struct route *route);
+
+/** Answer with what a work has written, or with its error; with the status alone if it has written nothing. Ends
+ * `answer`. */
+void route_answer(struct route_call *call, weft_status status, struct json_writer *answer, const struct error *error);
 
 /** Answer with the route's status and a JSON text, which is freed. */
 void route_reply(struct route_call *call, struct json_writer *writer);

@@ -91,59 +91,47 @@ enum type {
     TYPE_UINT64 = 23,
 };
 
-/* One number of `type` from its bytes in memory; sizes are those of tensor_content. */
-static bool event_message_number_of(uint64_t type, uint64_t bits, size_t size, double *value)
+/* Bytes of a number of `type` in tensor_content; 0: no type that is known. */
+static size_t event_message_size_of(uint64_t type)
+{
+    static const uint8_t sizes[] = {
+        [TYPE_FLOAT] = 4, [TYPE_DOUBLE] = 8, [TYPE_INT32] = 4,  [TYPE_UINT8] = 1,  [TYPE_INT16] = 2,
+        [TYPE_INT8] = 1,  [TYPE_INT64] = 8,  [TYPE_BOOL] = 1,   [TYPE_UINT16] = 2, [TYPE_BFLOAT16] = 2,
+        [TYPE_HALF] = 2,  [TYPE_UINT32] = 4, [TYPE_UINT64] = 8,
+    };
+    return type < sizeof sizes ? sizes[type] : 0;
+}
+
+/* The number of a known `type` that these bits of memory are. */
+static double event_message_number_of(uint64_t type, uint64_t bits)
 {
     switch (type) {
     case TYPE_FLOAT:
-        *value = (double)float_from_bits((uint32_t)bits);
-        return size == 4;
+        return (double)float_from_bits((uint32_t)bits);
     case TYPE_DOUBLE:
-        *value = double_from_bits(bits);
-        return size == 8;
-    case TYPE_INT32:
-        *value = (double)(int32_t)(uint32_t)bits;
-        return size == 4;
-    case TYPE_UINT32:
-        *value = (double)(uint32_t)bits;
-        return size == 4;
-    case TYPE_INT64:
-        *value = (double)(int64_t)bits;
-        return size == 8;
+        return double_from_bits(bits);
+    case TYPE_BFLOAT16:
+        return (double)float_from_bits((uint32_t)((bits & 0xffff) << 16));
+    case TYPE_HALF:
+        return of_half(bits);
     case TYPE_UINT64:
-        *value = (double)bits;
-        return size == 8;
-    case TYPE_INT16:
-        *value = (double)(int16_t)(uint16_t)bits;
-        return size == 2;
+        return (double)bits;
+    case TYPE_UINT32:
+        return (double)(uint32_t)bits;
     case TYPE_UINT16:
-        *value = (double)(uint16_t)bits;
-        return size == 2;
-    case TYPE_INT8:
-        *value = (double)(int8_t)(uint8_t)bits;
-        return size == 1;
+        return (double)(uint16_t)bits;
     case TYPE_UINT8:
     case TYPE_BOOL:
-        *value = (double)(uint8_t)bits;
-        return size == 1;
-    case TYPE_BFLOAT16:
-        *value = (double)float_from_bits((uint32_t)((bits & 0xffff) << 16));
-        return size == 2;
-    case TYPE_HALF:
-        *value = of_half(bits);
-        return size == 2;
+        return (double)(uint8_t)bits;
+    case TYPE_INT32:
+        return (double)(int32_t)(uint32_t)bits;
+    case TYPE_INT16:
+        return (double)(int16_t)(uint16_t)bits;
+    case TYPE_INT8:
+        return (double)(int8_t)(uint8_t)bits;
     default:
-        return false;
+        return (double)(int64_t)bits;
     }
-}
-
-static size_t event_message_size_of(uint64_t type)
-{
-    double value;
-    for (size_t size = 1; size <= 8; size *= 2)
-        if (event_message_number_of(type, 0, size, &value))
-            return size;
-    return 0;
 }
 
 /* Whether a shape is that of one number: no dimension, or only such of 1. */
@@ -195,7 +183,11 @@ static bool event_message_read_tensor(struct varint_reader tensor, double *value
             found = found || first_of(&field, &bits);
         }
     }
-    return found && event_message_number_of(type, bits, content ? size : event_message_size_of(type), value);
+    const size_t expected = event_message_size_of(type);
+    if (!found || !expected || (content && size != expected))
+        return false;
+    *value = event_message_number_of(type, bits);
+    return true;
 }
 
 /* ---- summaries ---- */

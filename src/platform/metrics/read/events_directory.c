@@ -33,9 +33,10 @@ struct run_directory {
 struct events_directory {
     char *directory, *chosen; /* chosen: NULL or absolute */
     struct events_directory_file *files;
-    uint32_t count, room;
+    uint32_t count;
     struct run_directory *runs;
-    uint32_t run_count, run_room;
+    uint32_t run_count;
+    size_t room, run_room;
     bool first;    /* what is there is passed by */
     bool named;    /* a run directory has given no name */
     uint32_t left; /* entries of this look */
@@ -86,17 +87,11 @@ static char *events_directory_prefix_of(struct events_directory *directory, cons
         if (strncmp(path, run->path, length) == 0 && (path[length] == '/' || path[length] == 0))
             return prefix_behind(path, length, run->prefix);
     }
-    if (directory->run_count == directory->run_room) {
-        const uint32_t room = 2 * directory->run_room + 8;
-        struct run_directory *grown = realloc(directory->runs, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        directory->runs = grown;
-        directory->run_room = room;
-    }
+    if (ARRAY_RESERVE(directory->runs, directory->run_room, directory->run_count + 1, "a list", NULL) != WEFT_OK)
+        return NULL;
     const char *name = file_name(path);
     struct run_directory run = {.path = strdup(path)};
-    if (is_one_of(name, plain_names, sizeof plain_names / sizeof *plain_names))
+    if (is_one_of(name, plain_names, ARRAY_SIZE(plain_names)))
         run.prefix = prefix_behind(name, 0, "");
     else
         run.prefix = directory->named ? prefix_behind(path, home, "") : strdup("");
@@ -128,14 +123,8 @@ static weft_status add_file(struct events_directory *directory, const char *pare
                  EVENTS_DIRECTORY_FILES);
         return WEFT_OK;
     }
-    if (directory->count == directory->room) {
-        const uint32_t room = 2 * directory->room + 8;
-        struct events_directory_file *grown = realloc(directory->files, room * sizeof *grown);
-        if (!grown)
-            return no_memory(error);
-        directory->files = grown;
-        directory->room = room;
-    }
+    if (ARRAY_RESERVE(directory->files, directory->room, directory->count + 1, "a list", NULL) != WEFT_OK)
+        return no_memory(error);
     /* What is there already says nothing about which names the program will give. */
     struct events_directory_file file = {
         .path = strdup(path), .prefix = directory->first ? NULL : events_directory_prefix_of(directory, parent, home)};
@@ -221,7 +210,7 @@ static weft_status search_home(struct events_directory *directory, const char *p
 static weft_status search_homes_in(struct events_directory *directory, const char *parent, struct error *error)
 {
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof homes / sizeof *homes && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(homes) && status == WEFT_OK; i++) {
         char path[FILE_PATH_BYTES];
         if (file_join(path, parent, homes[i], NULL) == WEFT_OK)
             status = search_home(directory, path, error);
@@ -241,7 +230,7 @@ static weft_status search_all(struct events_directory *directory, struct error *
     for (int i = 0; i < count && status == WEFT_OK && looked < HOMES_MOST && directory->left > 0; i++) {
         char below[FILE_PATH_BYTES];
         const char *name = entries[i]->d_name;
-        if (name[0] == '.' || is_one_of(name, homes, sizeof homes / sizeof *homes) ||
+        if (name[0] == '.' || is_one_of(name, homes, ARRAY_SIZE(homes)) ||
             !is_directory(directory->directory, entries[i]) ||
             file_join(below, directory->directory, name, NULL) != WEFT_OK)
             continue;

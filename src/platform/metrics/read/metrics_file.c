@@ -41,16 +41,10 @@ static void metrics_file_cut(struct metrics_values *values, double step)
 
 static weft_status metrics_file_append(struct metrics_values *values, double step, double value, struct error *error)
 {
-    if (values->count == values->room) {
-        const size_t room = values->room ? 2 * values->room : 1024;
-        double *steps = realloc(values->steps, room * sizeof *steps);
-        values->steps = steps ? steps : values->steps;
-        double *grown = steps ? realloc(values->values, room * sizeof *grown) : NULL;
-        values->values = grown ? grown : values->values;
-        if (!grown)
-            return error_memory(error, room * sizeof *steps, "the metrics of a run");
-        values->room = room;
-    }
+    size_t room = values->room;
+    if (ARRAY_RESERVE(values->steps, room, values->count + 1, "the metrics of a run", error) != WEFT_OK ||
+        ARRAY_RESERVE(values->values, values->room, values->count + 1, "the metrics of a run", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     values->steps[values->count] = step;
     values->values[values->count++] = value;
     return WEFT_OK;

@@ -69,22 +69,11 @@ static void tensorboard_events_advance(struct events_reader *reader, uint64_t do
     reader->offset += done;
 }
 
-static weft_status tensorboard_events_grow(struct events_reader *reader, size_t room, struct error *error)
-{
-    if (room <= reader->room)
-        return WEFT_OK;
-    uint8_t *bytes = realloc(reader->bytes, room);
-    if (!bytes)
-        return error_memory(error, room, "a record of an event file");
-    reader->bytes = bytes;
-    reader->room = room;
-    return WEFT_OK;
-}
-
 /* Read on; `*more` is false at the end of the file. */
 static weft_status tensorboard_events_fill(struct events_reader *reader, bool *more, struct error *error)
 {
-    weft_status status = tensorboard_events_grow(reader, reader->count + READ_BYTES, error);
+    weft_status status =
+        ARRAY_RESERVE(reader->bytes, reader->room, reader->count + READ_BYTES, "a record of an event file", error);
     if (status != WEFT_OK)
         return status;
     ssize_t got;

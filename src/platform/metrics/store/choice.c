@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "platform/metrics/store/names.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,14 +11,8 @@
 
 static weft_status choice_add(struct metric_choice *choice, const struct metric_chosen *series, struct error *error)
 {
-    if (choice->count == choice->room) {
-        const size_t room = 2 * choice->room + 16;
-        struct metric_chosen *grown = realloc(choice->series, room * sizeof *grown);
-        if (!grown)
-            return error_memory(error, room * sizeof *grown, "the ranks of a curve");
-        choice->series = grown;
-        choice->room = room;
-    }
+    if (ARRAY_RESERVE(choice->series, choice->room, choice->count + 1, "the ranks of a curve", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     choice->series[choice->count++] = *series;
     return WEFT_OK;
 }
@@ -52,11 +47,10 @@ weft_status metric_choose(struct metric_store *store, int64_t run, const char *n
 {
     struct error here = {0};
     weft_status status = WEFT_OK;
-    struct statement *select =
-        database_prepare(metric_store_database(store), "SELECT series, rank, attempt FROM metric_series WHERE run = ? "
-                                                       "AND name = ? ORDER BY rank, attempt DESC");
-    statement_bind_integer(select, run);
-    statement_bind_text(select, name);
+    struct statement *select = DATABASE_QUERY(metric_store_database(store),
+                                              "SELECT series, rank, attempt FROM metric_series WHERE run = ? "
+                                              "AND name = ? ORDER BY rank, attempt DESC",
+                                              run, name);
     while (status == WEFT_OK && statement_next(select)) {
         const struct metric_chosen series = {statement_integer(select, 0), statement_integer(select, 1),
                                              statement_integer(select, 2)};

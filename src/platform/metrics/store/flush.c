@@ -36,23 +36,6 @@ void metric_flush_queue(struct metric_flush *flush, struct metric_series *series
     flush->queued++;
 }
 
-void metric_flush_forget(struct metric_flush *flush, int64_t run)
-{
-    struct metric_series **place = &flush->first, *last = NULL;
-    while (*place) {
-        struct metric_series *series = *place;
-        if (series->key.run == run) {
-            *place = series->next_queued;
-            series->queued = false;
-            flush->queued--;
-        } else {
-            last = series;
-            place = &series->next_queued;
-        }
-    }
-    flush->last = last;
-}
-
 /* The first of the queue is no longer in it. */
 static void flush_leave(struct metric_flush *flush)
 {
@@ -66,23 +49,9 @@ static void flush_leave(struct metric_flush *flush)
 
 static weft_status reserve(struct metric_flush *flush, size_t size, struct error *error)
 {
-    if (flush->used + size > flush->size) {
-        const size_t room = 2 * flush->size + size + 65536;
-        uint8_t *bytes = realloc(flush->bytes, room);
-        if (!bytes)
-            return error_memory(error, room, "metrics that wait to be written");
-        flush->bytes = bytes;
-        flush->size = room;
-    }
-    if (flush->count == flush->room) {
-        const size_t room = 2 * flush->room + 256;
-        struct metric_waiting *waiting = realloc(flush->waiting, room * sizeof *waiting);
-        if (!waiting)
-            return error_memory(error, room * sizeof *waiting, "metrics that wait to be written");
-        flush->waiting = waiting;
-        flush->room = room;
-    }
-    return WEFT_OK;
+    const char *what = "metrics that wait to be written";
+    weft_status status = ARRAY_RESERVE(flush->bytes, flush->size, flush->used + size, what, error);
+    return status == WEFT_OK ? ARRAY_RESERVE(flush->waiting, flush->room, flush->count + 1, what, error) : status;
 }
 
 static void flush_put(struct metric_flush *flush, struct metric_series *series, int level, int64_t sequence,

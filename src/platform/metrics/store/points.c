@@ -72,14 +72,6 @@ weft_status metric_points_page(struct metric_store *store, int64_t run, const ch
     return status;
 }
 
-weft_status metric_points_each(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
-                               metric_points_take *take, void *state, struct error *error)
-{
-    struct metric_place place = {0};
-    bool done;
-    return metric_points_page(store, run, name, rank, attempt, &place, SIZE_MAX, take, state, &done, error);
-}
-
 /* The newest point of a series. */
 static weft_status points_last_of(struct metric_store *store, int64_t run, const char *name,
                                   const struct metric_chosen *chosen, struct metric_point *point, bool *found,
@@ -100,21 +92,6 @@ static weft_status points_last_of(struct metric_store *store, int64_t run, const
     if (last)
         *point = *last;
     return WEFT_OK;
-}
-
-weft_status metric_points_last(struct metric_store *store, int64_t run, const char *name, int64_t rank,
-                               struct metric_point *point, bool *found, struct error *error)
-{
-    struct metric_choice choice = {0};
-    bool any = false;
-    metric_store_put_blocks(store);
-    weft_status status = metric_choose(store, run, name, rank, METRIC_ANY, &choice, error);
-    if (status == WEFT_OK && choice.count > 0)
-        status = points_last_of(store, run, name, &choice.series[0], point, &any, error);
-    metric_choice_free(&choice);
-    if (status == WEFT_OK)
-        *found = any;
-    return status;
 }
 
 weft_status metric_points_newest(struct metric_store *store, int64_t run, const char *name, metric_points_take *take,

@@ -10,14 +10,6 @@
 typedef weft_status metric_points_take(void *state, int64_t rank, int64_t attempt, const struct metric_point *point,
                                        struct error *error);
 
-/**
- * Pass on all points of a metric, of one rank and attempt or of all (METRIC_ANY): ranks rise, within a rank attempts,
- * within an attempt it is the order in which the points came. Errors: DATA if the run has no such metric (the nearest
- * name is told), or what is kept of it is damaged; SYSTEM, MEMORY; those of `take`.
- */
-weft_status metric_points_each(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
-                               metric_points_take *take, void *state, struct error *error);
-
 /** Where a reader of a metric's points is. A zeroed struct is the beginning. */
 struct metric_place {
     bool begun;
@@ -26,19 +18,16 @@ struct metric_place {
 };
 
 /**
- * The same, `most` points at most (rounded up to a block), from `place` on, which moves: so that others get their turn
- * in between. `*done`: that was the last one for now.
+ * Pass on points of a metric, of one rank and attempt or of all (METRIC_ANY), in the order of ranks, attempts, and their
+ * arrival. About `most` points (rounded up to a block) from `place` on, which advances, so that others get their turn in
+ * between; `*done` if that was the last one for now. Errors: DATA if the run has no such metric (the message names the
+ * nearest name), or if the stored data is damaged; SYSTEM, MEMORY; those of `take`.
  */
 weft_status metric_points_page(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
                                struct metric_place *place, size_t most, metric_points_take *take, void *state,
                                bool *done, struct error *error);
 
-/** The point that came last in the newest attempt of the rank (METRIC_ANY: of the lowest rank); `*found`: there is one.
- */
-weft_status metric_points_last(struct metric_store *store, int64_t run, const char *name, int64_t rank,
-                               struct metric_point *point, bool *found, struct error *error);
-
-/** Pass on the point that came last of every rank and attempt, in no certain order. Errors: as metric_points_each(). */
+/** Pass on the newest point of every rank and attempt, in no particular order. Errors: as metric_points_page(). */
 weft_status metric_points_newest(struct metric_store *store, int64_t run, const char *name, metric_points_take *take,
                                  void *state, struct error *error);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/metrics/store/internal/rows.h"
 
+#include "platform/store/query.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define FORGOTTEN_AT_ONCE 64 /* series in a transaction: it ends soon enough for a server that answers between two */
 
 /* The key of a block is the row's own number: no index beside the table, and a curve is read from front to back. */
 static const char *const migrations[] = {
@@ -21,7 +21,7 @@ static const char *const migrations[] = {
 };
 
 const struct database_schema metric_rows_schema = {"the metrics of runs", 0x57464d54, migrations,
-                                                   sizeof migrations / sizeof *migrations};
+                                                   ARRAY_SIZE(migrations)};
 
 static int64_t block_key(int64_t series, int64_t sequence)
 {
@@ -33,36 +33,26 @@ static int64_t block_key(int64_t series, int64_t sequence)
 weft_status metric_rows_find(struct database *database, const struct metric_key *key, int64_t *series,
                              struct error *error)
 {
-    struct statement *select = database_prepare(
-        database, "SELECT series FROM metric_series WHERE run = ? AND name = ? AND rank = ? AND attempt = ?");
-    statement_bind_integer(select, key->run);
-    statement_bind_text(select, key->name);
-    statement_bind_integer(select, key->rank);
-    statement_bind_integer(select, key->attempt);
-    const int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
-    const weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *series = found;
-    return status;
+    struct statement *select = DATABASE_QUERY(
+        database, "SELECT series FROM metric_series WHERE run = ? AND name = ? AND rank = ? AND attempt = ?", key->run,
+        key->name, key->rank, key->attempt);
+    return statement_end_integer(select, series, error);
 }
 
 weft_status metric_rows_last_run(struct database *database, int64_t *run, struct error *error)
 {
     struct statement *select = database_prepare(database, "SELECT max(0, ifnull((SELECT max(run) FROM metric_run), 0),"
                                                           " ifnull((SELECT max(run) FROM metric_mark), 0))");
-    const int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
-    const weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *run = found;
-    return status;
+    return statement_end_integer(select, run, error);
 }
 
 static weft_status rows_count_in(struct database *database, const struct metric_key *key, int64_t most,
                                  struct error *error)
 {
-    struct statement *count = database_prepare(database, "INSERT INTO metric_run VALUES (?, 1) ON CONFLICT (run) DO "
-                                                         "UPDATE SET series = series + 1 RETURNING series");
-    statement_bind_integer(count, key->run);
+    struct statement *count = DATABASE_QUERY(database,
+                                             "INSERT INTO metric_run VALUES (?, 1) ON CONFLICT (run) DO "
+                                             "UPDATE SET series = series + 1 RETURNING series",
+                                             key->run);
     const int64_t series = statement_next(count) ? statement_integer(count, 0) : 0;
     const weft_status status = statement_end(count, error);
     if (status == WEFT_OK && series > most)
@@ -79,13 +69,8 @@ weft_status metric_rows_make(struct database *database, const struct metric_key 
     weft_status status = rows_count_in(database, key, most, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO metric_series (run, name, rank, attempt) VALUES (?, ?, ?, ?)");
-    statement_bind_integer(insert, key->run);
-    statement_bind_text(insert, key->name);
-    statement_bind_integer(insert, key->rank);
-    statement_bind_integer(insert, key->attempt);
-    status = statement_run(insert, error);
+    status = DATABASE_RUN(database, error, "INSERT INTO metric_series (run, name, rank, attempt) VALUES (?, ?, ?, ?)",
+                          key->run, key->name, key->rank, key->attempt);
     if (status == WEFT_OK)
         *series = database_last_key(database);
     return status;
@@ -95,57 +80,13 @@ weft_status metric_rows_key(struct database *database, int64_t series, struct me
                             struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT run, attempt, rank, name FROM metric_series WHERE series = ?");
-    statement_bind_integer(select, series);
+        DATABASE_QUERY(database, "SELECT run, attempt, rank, name FROM metric_series WHERE series = ?", series);
     *key = (struct metric_key){.name = name};
     if (statement_next(select)) {
-        key->run = statement_integer(select, 0);
-        key->attempt = statement_integer(select, 1);
-        key->rank = statement_integer(select, 2);
+        STATEMENT_READ(select, 0, &key->run, &key->attempt, &key->rank);
         statement_copy_text(select, 3, name, size);
     }
     return statement_end(select, error);
-}
-
-static weft_status run_with(struct database *database, const char *sql, int64_t first, int64_t second,
-                            struct error *error)
-{
-    struct statement *statement = database_prepare(database, sql);
-    statement_bind_integer(statement, first);
-    statement_bind_integer(statement, second);
-    return statement_run(statement, error);
-}
-
-static weft_status forget_series(struct database *database, int64_t series, struct error *error)
-{
-    weft_status status = run_with(database, "DELETE FROM metric_block WHERE block >= ? AND block < ?",
-                                  block_key(series, 0), block_key(series + 1, 0), error);
-    if (status == WEFT_OK)
-        status =
-            run_with(database, "DELETE FROM metric_summary WHERE series >= ? AND series <= ?", series, series, error);
-    if (status == WEFT_OK)
-        status =
-            run_with(database, "DELETE FROM metric_series WHERE series >= ? AND series <= ?", series, series, error);
-    return status;
-}
-
-weft_status metric_rows_forget(struct database *database, int64_t run, bool *left, struct error *error)
-{
-    int64_t series[FORGOTTEN_AT_ONCE];
-    size_t count = 0;
-    struct statement *select = database_prepare(database, "SELECT series FROM metric_series WHERE run = ? LIMIT ?");
-    statement_bind_integer(select, run);
-    statement_bind_integer(select, FORGOTTEN_AT_ONCE);
-    while (count < FORGOTTEN_AT_ONCE && statement_next(select))
-        series[count++] = statement_integer(select, 0);
-    weft_status status = statement_end(select, error);
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = forget_series(database, series[i], error);
-    if (status == WEFT_OK)
-        *left = count == FORGOTTEN_AT_ONCE;
-    if (status == WEFT_OK && !*left)
-        status = run_with(database, "DELETE FROM metric_run WHERE run >= ? AND run <= ?", run, run, error);
-    return status;
 }
 
 /* ---- blocks and summaries ---- */
@@ -153,8 +94,8 @@ weft_status metric_rows_forget(struct database *database, int64_t run, bool *lef
 weft_status metric_rows_put_block(struct database *database, int64_t series, int64_t sequence, const uint8_t *bytes,
                                   size_t size, struct error *error)
 {
-    struct statement *insert = database_prepare(database, "INSERT OR REPLACE INTO metric_block VALUES (?, ?)");
-    statement_bind_integer(insert, block_key(series, sequence));
+    struct statement *insert =
+        DATABASE_QUERY(database, "INSERT OR REPLACE INTO metric_block VALUES (?, ?)", block_key(series, sequence));
     statement_bind_blob(insert, bytes, size);
     return statement_run(insert, error);
 }
@@ -162,10 +103,8 @@ weft_status metric_rows_put_block(struct database *database, int64_t series, int
 weft_status metric_rows_put_summary(struct database *database, int64_t series, unsigned level, int64_t sequence,
                                     const uint8_t *bytes, struct error *error)
 {
-    struct statement *insert = database_prepare(database, "INSERT OR REPLACE INTO metric_summary VALUES (?, ?, ?, ?)");
-    statement_bind_integer(insert, series);
-    statement_bind_integer(insert, level);
-    statement_bind_integer(insert, sequence);
+    struct statement *insert =
+        DATABASE_QUERY(database, "INSERT OR REPLACE INTO metric_summary VALUES (?, ?, ?, ?)", series, level, sequence);
     statement_bind_blob(insert, bytes, METRIC_SUMMARY_BYTES);
     return statement_run(insert, error);
 }
@@ -191,10 +130,9 @@ static weft_status read_block(struct database *database, struct statement *selec
 weft_status metric_rows_last_block(struct database *database, int64_t series, int64_t *sequence,
                                    struct metric_point points[METRIC_BLOCK_POINTS], size_t *count, struct error *error)
 {
-    struct statement *select = database_prepare(
-        database, "SELECT block, points FROM metric_block WHERE block >= ? AND block < ? ORDER BY block DESC LIMIT 1");
-    statement_bind_integer(select, block_key(series, 0));
-    statement_bind_integer(select, block_key(series + 1, 0));
+    struct statement *select = DATABASE_QUERY(
+        database, "SELECT block, points FROM metric_block WHERE block >= ? AND block < ? ORDER BY block DESC LIMIT 1",
+        block_key(series, 0), block_key(series + 1, 0));
     return read_block(database, select, series, sequence, points, count, error);
 }
 
@@ -202,8 +140,8 @@ weft_status metric_rows_block(struct database *database, int64_t series, int64_t
                               struct metric_point points[METRIC_BLOCK_POINTS], size_t *count, struct error *error)
 {
     int64_t found;
-    struct statement *select = database_prepare(database, "SELECT block, points FROM metric_block WHERE block = ?");
-    statement_bind_integer(select, block_key(series, sequence));
+    struct statement *select =
+        DATABASE_QUERY(database, "SELECT block, points FROM metric_block WHERE block = ?", block_key(series, sequence));
     const weft_status status = read_block(database, select, series, &found, points, count, error);
     if (status == WEFT_OK && found < 0)
         return error_set(error, WEFT_ERROR_DATA, "'%s' lacks block %" PRId64 " of series %" PRId64,
@@ -216,12 +154,10 @@ weft_status metric_rows_summaries(struct database *database, int64_t series, uns
 {
     size_t whole = 0;
     struct statement *select =
-        database_prepare(database, "SELECT sequence, summary FROM metric_summary WHERE series = ? AND level = ? AND "
-                                   "sequence >= ? AND sequence < ? ORDER BY sequence");
-    statement_bind_integer(select, series);
-    statement_bind_integer(select, level);
-    statement_bind_integer(select, first);
-    statement_bind_integer(select, first + (int64_t)count);
+        DATABASE_QUERY(database,
+                       "SELECT sequence, summary FROM metric_summary WHERE series = ? AND level = ? AND "
+                       "sequence >= ? AND sequence < ? ORDER BY sequence",
+                       series, level, first, first + (int64_t)count);
     while (whole < count && statement_next(select) && statement_integer(select, 0) == first + (int64_t)whole) {
         size_t size;
         const uint8_t *bytes = statement_blob(select, 1, &size);
@@ -242,17 +178,14 @@ weft_status metric_rows_summaries(struct database *database, int64_t series, uns
 weft_status metric_rows_put_spool(struct database *database, int64_t number, const uint8_t *bytes, size_t size,
                                   struct error *error)
 {
-    struct statement *insert = database_prepare(database, "INSERT INTO metric_spool VALUES (?, ?)");
-    statement_bind_integer(insert, number);
+    struct statement *insert = DATABASE_QUERY(database, "INSERT INTO metric_spool VALUES (?, ?)", number);
     statement_bind_blob(insert, bytes, size);
     return statement_run(insert, error);
 }
 
 weft_status metric_rows_drop_spool(struct database *database, int64_t number, struct error *error)
 {
-    struct statement *delete = database_prepare(database, "DELETE FROM metric_spool WHERE number < ?");
-    statement_bind_integer(delete, number);
-    return statement_run(delete, error);
+    return DATABASE_RUN(database, error, "DELETE FROM metric_spool WHERE number < ?", number);
 }
 
 weft_status metric_rows_each_spool(struct database *database, metric_rows_take *take, void *state, struct error *error)
@@ -275,24 +208,14 @@ weft_status metric_rows_mark(struct database *database, const struct metric_sour
                              struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT sequence FROM metric_mark WHERE run = ? AND attempt = ? AND source = ?");
-    statement_bind_integer(select, source->run);
-    statement_bind_integer(select, source->attempt);
-    statement_bind_integer(select, source->number);
-    const uint64_t found = statement_next(select) ? (uint64_t)statement_integer(select, 0) : 0;
-    const weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *sequence = found;
-    return status;
+        DATABASE_QUERY(database, "SELECT sequence FROM metric_mark WHERE run = ? AND attempt = ? AND source = ?",
+                       source->run, source->attempt, source->number);
+    return statement_end_integer(select, (int64_t *)sequence, error);
 }
 
 weft_status metric_rows_put_mark(struct database *database, const struct metric_source *source, uint64_t sequence,
                                  struct error *error)
 {
-    struct statement *insert = database_prepare(database, "INSERT OR REPLACE INTO metric_mark VALUES (?, ?, ?, ?)");
-    statement_bind_integer(insert, source->run);
-    statement_bind_integer(insert, source->attempt);
-    statement_bind_integer(insert, source->number);
-    statement_bind_integer(insert, (int64_t)sequence);
-    return statement_run(insert, error);
+    return DATABASE_RUN(database, error, "INSERT OR REPLACE INTO metric_mark VALUES (?, ?, ?, ?)", source->run,
+                        source->attempt, source->number, (int64_t)sequence);
 }

@@ -52,7 +52,7 @@ static weft_status take_piece(void *state, int64_t number, int64_t block, size_t
     struct metric_series *series;
     char name[METRIC_NAME_MOST + 1];
     weft_status status = metric_rows_key(store->database, number, &key, name, sizeof name, error);
-    if (status != WEFT_OK || key.run == 0) /* forgotten since */
+    if (status != WEFT_OK || key.run == 0) /* the series is gone */
         return status;
     series = metric_table_find(&store->table, &key);
     if (!series) {
@@ -347,22 +347,4 @@ weft_status metric_store_end(struct metric_store *store, const struct metric_sou
     store->held = false;
     flush_early(store, now);
     return status;
-}
-
-weft_status metric_store_forget(struct metric_store *store, int64_t run, bool *left, struct error *error)
-{
-    struct metric_series *series, *older;
-    weft_status status = metric_store_flush(store, clock_now(), error);
-    if (status != WEFT_OK)
-        return status;
-    metric_flush_forget(&store->flush, run);
-    for (series = store->table.newest; series; series = older) {
-        older = series->older;
-        if (series->key.run == run)
-            metric_table_remove(&store->table, series);
-    }
-    status = database_begin(store->database, DATABASE_LAZY, error);
-    return status == WEFT_OK
-               ? database_end(store->database, metric_rows_forget(store->database, run, left, error), error)
-               : status;
 }

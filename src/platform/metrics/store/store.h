@@ -99,12 +99,6 @@ weft_status metric_store_flush(struct metric_store *store, uint64_t now, struct 
 /** Whether the last flush has failed: what came since the one before is in memory alone. */
 bool metric_store_is_in_trouble(const struct metric_store *store);
 
-/**
- * Forget the metrics of a run, some at each call, so that a server can answer in between: call again while `*left`.
- * Points that come for it later make it anew.
- */
-weft_status metric_store_forget(struct metric_store *store, int64_t run, bool *left, struct error *error);
-
 /** The largest number of a run that anything is kept of, 0 if there is none. Errors: those of the database. */
 weft_status metric_store_last_run(struct metric_store *store, int64_t *run, struct error *error);
 

@@ -4,6 +4,7 @@
 
 #include "platform/registry/internal/run_row.h"
 #include "platform/registry/projects.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,20 +21,14 @@ struct account {
 static weft_status get_account(struct database *database, const char *kind, const char *project, const char *user,
                                struct account *account, struct error *error)
 {
-    struct statement *insert = database_prepare(
-        database, "INSERT INTO accounts (kind, project, user, least) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
-    statement_bind_text(insert, kind);
-    statement_bind_text(insert, project);
-    statement_bind_text(insert, user);
-    statement_bind_integer(insert, strcmp(kind, "source") == 0 ? INT64_MIN : 0);
-    weft_status status = statement_run(insert, error);
+    weft_status status = DATABASE_RUN(
+        database, error, "INSERT INTO accounts (kind, project, user, least) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        kind, project, user, strcmp(kind, "source") == 0 ? INT64_MIN : 0);
     if (status != WEFT_OK)
         return status;
     struct statement *select =
-        database_prepare(database, "SELECT account, balance FROM accounts WHERE kind = ? AND project = ? AND user = ?");
-    statement_bind_text(select, kind);
-    statement_bind_text(select, project);
-    statement_bind_text(select, user);
+        DATABASE_QUERY(database, "SELECT account, balance FROM accounts WHERE kind = ? AND project = ? AND user = ?",
+                       kind, project, user);
     if (statement_next(select))
         *account = (struct account){statement_integer(select, 0), statement_integer(select, 1)};
     return statement_end(select, error);
@@ -56,19 +51,13 @@ struct posting {
 static weft_status add_entry(struct database *database, int64_t posting, const struct ledger_own_entry *entry,
                              struct error *error)
 {
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO entries (posting, account, amount) VALUES (?, ?, ?)");
-    statement_bind_integer(insert, posting);
-    statement_bind_integer(insert, entry->account);
-    statement_bind_integer(insert, entry->amount);
-    weft_status status = statement_run(insert, error);
+    weft_status status =
+        DATABASE_RUN(database, error, "INSERT INTO entries (posting, account, amount) VALUES (?, ?, ?)", posting,
+                     entry->account, entry->amount);
     if (status != WEFT_OK)
         return status;
-    struct statement *update =
-        database_prepare(database, "UPDATE accounts SET balance = balance + ? WHERE account = ?");
-    statement_bind_integer(update, entry->amount);
-    statement_bind_integer(update, entry->account);
-    return statement_run(update, error);
+    return DATABASE_RUN(database, error, "UPDATE accounts SET balance = balance + ? WHERE account = ?", entry->amount,
+                        entry->account);
 }
 
 static weft_status ledger_post(struct database *database, const struct posting *posting, struct error *error)
@@ -80,22 +69,25 @@ static weft_status ledger_post(struct database *database, const struct posting *
     if (sum != 0)
         return error_set(error, WEFT_ERROR_STATE, "a posting of the ledger (%s) sums to %" PRId64 ", not to zero",
                          posting->kind, sum);
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO postings (time, kind, project, run, epoch, actor, detail) "
-                                   "VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?)");
-    statement_bind_integer(insert, posting->now);
-    statement_bind_text(insert, posting->kind);
-    statement_bind_text(insert, posting->project);
-    statement_bind_integer(insert, posting->run);
-    statement_bind_integer(insert, posting->epoch);
-    statement_bind_text(insert, posting->actor);
-    statement_bind_text(insert, registry_detail(posting->detail, "", detail));
-    weft_status status = statement_run(insert, error);
+    weft_status status = DATABASE_RUN(database, error,
+                                      "INSERT INTO postings (time, kind, project, run, epoch, actor, detail) "
+                                      "VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?)",
+                                      posting->now, posting->kind, posting->project, posting->run, posting->epoch,
+                                      posting->actor, registry_detail(posting->detail, "", detail));
     int64_t key = database_last_key(database);
     for (size_t i = 0; i < 3 && status == WEFT_OK; i++)
         if (posting->entries[i].amount)
             status = add_entry(database, key, &posting->entries[i], error);
     return status;
+}
+
+/* Post what moves `amount` from one account to another. */
+static weft_status ledger_move(struct database *database, struct posting posting, int64_t from, int64_t to,
+                               int64_t amount, struct error *error)
+{
+    posting.entries[0] = (struct ledger_own_entry){from, -amount};
+    posting.entries[1] = (struct ledger_own_entry){to, amount};
+    return ledger_post(database, &posting, error);
 }
 
 /* ---- budgets ---- */
@@ -108,17 +100,14 @@ static weft_status read_budget(struct database *database, const char *project, s
     *budget = (struct ledger_budget){.limited = false};
     statement_bind_text(select, project);
     if ((budget->limited = statement_next(select))) {
-        budget->rate = statement_integer(select, 0);
-        budget->cap = statement_integer(select, 1);
-        budget->shared = statement_integer(select, 2) != 0;
-        budget->accrued = statement_integer(select, 3);
+        STATEMENT_READ(select, 0, &budget->rate, &budget->cap, &budget->shared, &budget->accrued);
         *remainder = statement_integer(select, 4);
     }
     weft_status status = statement_end(select, error);
     if (status != WEFT_OK)
         return status;
-    select = database_prepare(database, "SELECT kind, sum(balance) FROM accounts WHERE project = ? GROUP BY kind");
-    statement_bind_text(select, project);
+    select =
+        DATABASE_QUERY(database, "SELECT kind, sum(balance) FROM accounts WHERE project = ? GROUP BY kind", project);
     while (statement_next(select)) {
         const char *kind = statement_text(select, 0);
         int64_t *to = strcmp(kind, "pool") == 0     ? &budget->pool
@@ -172,24 +161,16 @@ weft_status ledger_accrue(struct database *database, const char *project, int64_
     if (status != WEFT_OK || !budget.limited || now <= budget.accrued)
         return status;
     int64_t amount = grown_until(&budget, now, &remainder, &full);
-    struct statement *update =
-        database_prepare(database, "UPDATE budgets SET accrued = ?, remainder = ? WHERE project = ?");
-    statement_bind_integer(update, now);
-    statement_bind_integer(update, remainder);
-    statement_bind_text(update, project);
-    status = statement_run(update, error);
+    status = DATABASE_RUN(database, error, "UPDATE budgets SET accrued = ?, remainder = ? WHERE project = ?", now,
+                          remainder, project);
     if (status != WEFT_OK || amount == 0)
         return status;
     if ((status = get_account(database, "source", "", "", &source, error)) != WEFT_OK ||
         (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
         return status;
-    const struct posting posting = {.kind = "accrual",
-                                    .project = project,
-                                    .actor = "",
-                                    .detail = full ? "up to the cap" : "",
-                                    .now = now,
-                                    .entries = {{source.account, -amount}, {pool.account, amount}}};
-    status = ledger_post(database, &posting, error);
+    const struct posting posting = {
+        .kind = "accrual", .project = project, .actor = "", .detail = full ? "up to the cap" : "", .now = now};
+    status = ledger_move(database, posting, source.account, pool.account, amount, error);
     if (status == WEFT_OK)
         *added = amount;
     return status;
@@ -197,9 +178,7 @@ weft_status ledger_accrue(struct database *database, const char *project, int64_
 
 weft_status ledger_shift(struct database *database, int64_t by, struct error *error)
 {
-    struct statement *update = database_prepare(database, "UPDATE budgets SET accrued = accrued + ?");
-    statement_bind_integer(update, by);
-    return statement_run(update, error);
+    return DATABASE_RUN(database, error, "UPDATE budgets SET accrued = accrued + ?", by);
 }
 
 weft_status ledger_budget_put(struct database *database, const char *project, int64_t rate, int64_t cap, bool shared,
@@ -218,15 +197,10 @@ weft_status ledger_budget_put(struct database *database, const char *project, in
         status = ledger_accrue(database, project, now, &added, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *put = database_prepare(
-        database, "INSERT INTO budgets (project, rate, cap, shared, accrued) VALUES (?, ?, ?, ?, ?) "
-                  "ON CONFLICT DO UPDATE SET rate = excluded.rate, cap = excluded.cap, shared = excluded.shared");
-    statement_bind_text(put, project);
-    statement_bind_integer(put, rate);
-    statement_bind_integer(put, cap);
-    statement_bind_integer(put, shared);
-    statement_bind_integer(put, now);
-    return statement_run(put, error);
+    return DATABASE_RUN(database, error,
+                        "INSERT INTO budgets (project, rate, cap, shared, accrued) VALUES (?, ?, ?, ?, ?) "
+                        "ON CONFLICT DO UPDATE SET rate = excluded.rate, cap = excluded.cap, shared = excluded.shared",
+                        project, rate, cap, shared, now);
 }
 
 static weft_status need_budget(struct database *database, const char *project, struct error *error)
@@ -264,13 +238,8 @@ weft_status ledger_grant(struct database *database, const char *project, int64_t
     if (pool.balance > LEDGER_MOST - amount)
         return error_set(error, WEFT_ERROR_DATA, "the pool of project '%s' would be beyond %.0f slot-minutes", project,
                          MINUTES(LEDGER_MOST));
-    const struct posting posting = {.kind = "grant",
-                                    .project = project,
-                                    .actor = actor,
-                                    .detail = detail,
-                                    .now = now,
-                                    .entries = {{source.account, -amount}, {pool.account, amount}}};
-    return ledger_post(database, &posting, error);
+    const struct posting posting = {.kind = "grant", .project = project, .actor = actor, .detail = detail, .now = now};
+    return ledger_move(database, posting, source.account, pool.account, amount, error);
 }
 
 /* The pool for "", else the account of somebody who is a member. */
@@ -320,35 +289,26 @@ weft_status ledger_transfer(struct database *database, const char *project, cons
     if (giver.balance < amount)
         return error_set(error, WEFT_ERROR_STATE, "%s of project '%s' has %.1f slot-minutes; %.1f are asked for",
                          name_side(from, giving), project, MINUTES(giver.balance), MINUTES(amount));
-    const struct posting posting = {.kind = "transfer",
-                                    .project = project,
-                                    .actor = actor,
-                                    .detail = detail,
-                                    .now = now,
-                                    .entries = {{giver.account, -amount}, {taker.account, amount}}};
-    return ledger_post(database, &posting, error);
+    const struct posting posting = {
+        .kind = "transfer", .project = project, .actor = actor, .detail = detail, .now = now};
+    return ledger_move(database, posting, giver.account, taker.account, amount, error);
 }
 
 weft_status ledger_leave(struct database *database, const char *project, const char *user, const char *actor,
                          int64_t now, struct error *error)
 {
     struct account giver, pool;
-    struct statement *select = database_prepare(database, "SELECT 1 FROM members WHERE project = ? AND user = ?");
-    statement_bind_text(select, project);
-    statement_bind_text(select, user);
+    struct statement *select =
+        DATABASE_QUERY(database, "SELECT 1 FROM members WHERE project = ? AND user = ?", project, user);
     const bool is_member = statement_next(select); /* a disabled one, too */
     weft_status status = statement_end(select, error);
     if (status != WEFT_OK || is_member ||
         (status = get_account(database, "member", project, user, &giver, error)) != WEFT_OK || giver.balance <= 0 ||
         (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
         return status;
-    const struct posting posting = {.kind = "transfer",
-                                    .project = project,
-                                    .actor = actor,
-                                    .detail = "left the project",
-                                    .now = now,
-                                    .entries = {{giver.account, -giver.balance}, {pool.account, giver.balance}}};
-    return ledger_post(database, &posting, error);
+    const struct posting posting = {
+        .kind = "transfer", .project = project, .actor = actor, .detail = "left the project", .now = now};
+    return ledger_move(database, posting, giver.account, pool.account, giver.balance, error);
 }
 
 /* Whose account it is, if it is a member's: what came back to one who has left goes on to the pool. */
@@ -357,8 +317,7 @@ static weft_status ledger_pass_on(struct database *database, const char *project
 {
     char user[PLATFORM_NAME_BYTES] = "";
     struct statement *select =
-        database_prepare(database, "SELECT user FROM accounts WHERE account = ? AND kind = 'member'");
-    statement_bind_integer(select, account);
+        DATABASE_QUERY(database, "SELECT user FROM accounts WHERE account = ? AND kind = 'member'", account);
     if (statement_next(select))
         statement_copy_text(select, 0, user, sizeof user);
     weft_status status = statement_end(select, error);
@@ -372,10 +331,10 @@ static weft_status find_hold(struct database *database, int64_t run, int64_t epo
                              int64_t *payer, bool *there, struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT h.amount, h.opened, h.settled, h.charged, h.refunded, h.payer, r.project "
-                                   "FROM holds h JOIN runs r USING (run) WHERE h.run = ? AND h.epoch = ?");
-    statement_bind_integer(select, run);
-    statement_bind_integer(select, epoch);
+        DATABASE_QUERY(database,
+                       "SELECT h.amount, h.opened, h.settled, h.charged, h.refunded, h.payer, r.project "
+                       "FROM holds h JOIN runs r USING (run) WHERE h.run = ? AND h.epoch = ?",
+                       run, epoch);
     if ((*there = statement_next(select))) {
         *hold = (struct ledger_hold){.run = run,
                                      .epoch = epoch,
@@ -445,12 +404,8 @@ weft_status ledger_hold(struct database *database, int64_t run, int64_t epoch, i
                          run, MINUTES(least), row.project, MINUTES(payer.balance), row.owner);
     int64_t amount = payer.balance < wanted ? payer.balance : wanted;
     struct statement *insert =
-        database_prepare(database, "INSERT INTO holds (run, epoch, payer, amount, opened) VALUES (?, ?, ?, ?, ?)");
-    statement_bind_integer(insert, run);
-    statement_bind_integer(insert, epoch);
-    statement_bind_integer(insert, payer.account);
-    statement_bind_integer(insert, amount);
-    statement_bind_integer(insert, now);
+        DATABASE_QUERY(database, "INSERT INTO holds (run, epoch, payer, amount, opened) VALUES (?, ?, ?, ?, ?)", run,
+                       epoch, payer.account, amount, now);
     if ((status = statement_run(insert, error)) != WEFT_OK)
         return status;
     const struct posting posting = {.kind = "hold",
@@ -459,9 +414,8 @@ weft_status ledger_hold(struct database *database, int64_t run, int64_t epoch, i
                                     .epoch = epoch,
                                     .actor = row.owner,
                                     .detail = amount < wanted ? "less than its time limit needs" : "",
-                                    .now = now,
-                                    .entries = {{payer.account, -amount}, {held_account.account, amount}}};
-    status = ledger_post(database, &posting, error);
+                                    .now = now};
+    status = ledger_move(database, posting, payer.account, held_account.account, amount, error);
     if (status == WEFT_OK)
         *held = amount;
     return status;
@@ -486,11 +440,8 @@ weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch,
         (status = get_account(database, "spent", hold.project, "", &spent, error)) != WEFT_OK)
         return status;
     struct statement *update =
-        database_prepare(database, "UPDATE holds SET settled = ?, charged = ? WHERE run = ? AND epoch = ?");
-    statement_bind_integer(update, now > 0 ? now : 1);
-    statement_bind_integer(update, amount);
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
+        DATABASE_QUERY(database, "UPDATE holds SET settled = ?, charged = ? WHERE run = ? AND epoch = ?",
+                       now > 0 ? now : 1, amount, run, epoch);
     if ((status = statement_run(update, error)) != WEFT_OK)
         return status;
     const struct posting posting = {
@@ -523,9 +474,8 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
         return status;
     if ((status = get_account(database, "spent", hold.project, "", &spent, error)) != WEFT_OK)
         return status;
-    struct statement *update = database_prepare(database, "UPDATE holds SET refunded = 1 WHERE run = ? AND epoch = ?");
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
+    struct statement *update =
+        DATABASE_QUERY(database, "UPDATE holds SET refunded = 1 WHERE run = ? AND epoch = ?", run, epoch);
     if ((status = statement_run(update, error)) != WEFT_OK)
         return status;
     const struct posting posting = {.kind = "refund",
@@ -534,9 +484,8 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
                                     .epoch = epoch,
                                     .actor = actor,
                                     .detail = detail,
-                                    .now = now,
-                                    .entries = {{spent.account, -hold.charged}, {payer, hold.charged}}};
-    status = ledger_post(database, &posting, error);
+                                    .now = now};
+    status = ledger_move(database, posting, spent.account, payer, hold.charged, error);
     if (status == WEFT_OK)
         status = ledger_pass_on(database, hold.project, payer, now, error);
     if (status == WEFT_OK)

@@ -3,6 +3,7 @@
 #include "platform/registry/internal/list.h"
 #include "platform/registry/ledger/ledger.h"
 #include "platform/registry/projects.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,13 +13,13 @@ weft_status ledger_balances(struct database *database, const char *project, stru
 {
     struct registry_list balances = {0};
     struct statement *select =
-        database_prepare(database, "SELECT user, balance FROM accounts a WHERE project = ? AND kind = 'member' "
-                                   "AND EXISTS (SELECT 1 FROM entries e WHERE e.account = a.account) ORDER BY user");
-    statement_bind_text(select, project);
+        DATABASE_QUERY(database,
+                       "SELECT user, balance FROM accounts a WHERE project = ? AND kind = 'member' "
+                       "AND EXISTS (SELECT 1 FROM entries e WHERE e.account = a.account) ORDER BY user",
+                       project);
     for (struct ledger_balance *balance;
          statement_next(select) && (balance = registry_list_add(&balances, sizeof *balance));) {
-        statement_copy_text(select, 0, balance->user, sizeof balance->user);
-        balance->balance = statement_integer(select, 1);
+        STATEMENT_READ(select, 0, balance->user, &balance->balance);
     }
     return registry_list_end(&balances, select, list, count, error);
 }
@@ -34,10 +35,8 @@ weft_status ledger_funds_get(struct database *database, const char *project, con
         return status;
     if ((status = registry_role_get(database, project, user, &role, error)) != WEFT_OK)
         return status;
-    struct statement *select =
-        database_prepare(database, "SELECT balance FROM accounts WHERE project = ? AND kind = 'member' AND user = ?");
-    statement_bind_text(select, project);
-    statement_bind_text(select, user);
+    struct statement *select = DATABASE_QUERY(
+        database, "SELECT balance FROM accounts WHERE project = ? AND kind = 'member' AND user = ?", project, user);
     int64_t member = statement_next(select) ? statement_integer(select, 0) : 0;
     int64_t whole = budget.pool + budget.held, grown = budget.cap - budget.members;
     int64_t room = grown - whole;
@@ -87,16 +86,9 @@ weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NA
 static weft_status list_holds(struct statement *select, struct ledger_hold **list, size_t *count, struct error *error)
 {
     struct registry_list holds = {0};
-    for (struct ledger_hold *hold; statement_next(select) && (hold = registry_list_add(&holds, sizeof *hold));) {
-        hold->run = statement_integer(select, 0);
-        hold->epoch = statement_integer(select, 1);
-        hold->amount = statement_integer(select, 2);
-        hold->opened = statement_integer(select, 3);
-        hold->settled = statement_integer(select, 4);
-        hold->charged = statement_integer(select, 5);
-        hold->refunded = statement_integer(select, 6) != 0;
-        statement_copy_text(select, 7, hold->project, sizeof hold->project);
-    }
+    for (struct ledger_hold *hold; statement_next(select) && (hold = registry_list_add(&holds, sizeof *hold));)
+        STATEMENT_READ(select, 0, &hold->run, &hold->epoch, &hold->amount, &hold->opened, &hold->settled,
+                       &hold->charged, &hold->refunded, hold->project);
     return registry_list_end(&holds, select, list, count, error);
 }
 
@@ -108,17 +100,17 @@ weft_status ledger_exhausted(struct database *database, int64_t now, struct ledg
     "1000 "                                                                                                            \
     "AND r.started + h.amount / (r.nodes * r.slots)"
     int64_t ends = INT64_MAX;
-    struct statement *select = database_prepare(
-        database, "SELECT min(r.started + h.amount / (r.nodes * r.slots)) FROM holds h JOIN runs r USING (run) "
-                  "WHERE " SHORT_HOLDS " > ?");
-    statement_bind_integer(select, now);
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT min(r.started + h.amount / (r.nodes * r.slots)) FROM holds h JOIN runs r USING (run) "
+                       "WHERE " SHORT_HOLDS " > ?",
+                       now);
     if (statement_next(select) && !statement_is_null(select, 0))
         ends = statement_integer(select, 0);
     weft_status status = statement_end(select, error);
     if (status != WEFT_OK)
         return status;
-    select = database_prepare(database, HOLDS SHORT_HOLDS " <= ? ORDER BY h.run");
-    statement_bind_integer(select, now);
+    select = DATABASE_QUERY(database, HOLDS SHORT_HOLDS " <= ? ORDER BY h.run", now);
     status = list_holds(select, list, count, error);
     if (status == WEFT_OK)
         *next = ends;
@@ -133,8 +125,7 @@ weft_status ledger_open_holds(struct database *database, struct ledger_hold **li
 weft_status ledger_holds_of(struct database *database, int64_t run, struct ledger_hold **list, size_t *count,
                             struct error *error)
 {
-    struct statement *select = database_prepare(database, HOLDS "h.run = ? ORDER BY h.epoch");
-    statement_bind_integer(select, run);
+    struct statement *select = DATABASE_QUERY(database, HOLDS "h.run = ? ORDER BY h.epoch", run);
     return list_holds(select, list, count, error);
 }
 
@@ -143,12 +134,12 @@ weft_status ledger_entries(struct database *database, const char *project, int64
 {
     struct registry_list entries = {0};
     size_t whole = 0; /* entries up to the last posting that is complete */
-    struct statement *select = database_prepare(
-        database, "SELECT p.posting, p.time, p.kind, a.kind, a.user, e.amount, ifnull(p.run, 0), ifnull(p.epoch, 0), "
-                  "p.actor, p.detail FROM postings p JOIN entries e USING (posting) JOIN accounts a USING (account) "
-                  "WHERE p.project = ? AND p.posting < ? ORDER BY p.posting DESC, e.account");
-    statement_bind_text(select, project);
-    statement_bind_integer(select, before ? before : INT64_MAX);
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT p.posting, p.time, p.kind, a.kind, a.user, e.amount, ifnull(p.run, 0), ifnull(p.epoch, 0), "
+        "p.actor, p.detail FROM postings p JOIN entries e USING (posting) JOIN accounts a USING (account) "
+        "WHERE p.project = ? AND p.posting < ? ORDER BY p.posting DESC, e.account",
+        project, before ? before : INT64_MAX);
     for (int64_t last = 0; statement_next(select);) {
         if (statement_integer(select, 0) != last)
             whole = entries.count;
@@ -158,15 +149,8 @@ weft_status ledger_entries(struct database *database, const char *project, int64
             break;
         }
         last = entry->posting = statement_integer(select, 0);
-        entry->time = statement_integer(select, 1);
-        statement_copy_text(select, 2, entry->kind, sizeof entry->kind);
-        statement_copy_text(select, 3, entry->account, sizeof entry->account);
-        statement_copy_text(select, 4, entry->user, sizeof entry->user);
-        entry->amount = statement_integer(select, 5);
-        entry->run = statement_integer(select, 6);
-        entry->epoch = statement_integer(select, 7);
-        statement_copy_text(select, 8, entry->actor, sizeof entry->actor);
-        statement_copy_text(select, 9, entry->detail, sizeof entry->detail);
+        STATEMENT_READ(select, 1, &entry->time, entry->kind, entry->account, entry->user, &entry->amount, &entry->run,
+                       &entry->epoch, entry->actor, entry->detail);
     }
     return registry_list_end(&entries, select, list, count, error);
 }
@@ -197,14 +181,12 @@ static const struct {
 weft_status ledger_check(struct database *database, struct error *error)
 {
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && status == WEFT_OK; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(rules) && status == WEFT_OK; i++) {
         struct statement *select = database_prepare(database, rules[i].sql);
         int64_t about = 0, amount = 0;
         bool wrong = statement_next(select);
-        if (wrong) {
-            about = statement_integer(select, 0);
-            amount = statement_integer(select, 1);
-        }
+        if (wrong)
+            STATEMENT_READ(select, 0, &about, &amount);
         status = statement_end(select, error);
         if (status == WEFT_OK && wrong) {
             char what[160];

@@ -40,6 +40,7 @@ struct pool {
     struct pool_host *hosts;
     struct pool_pod *pods;
     uint32_t host_count, pod_count;
+    size_t host_room, pod_room;
     uint32_t largest;     /**< slots of the largest host */
     uint64_t slots, free; /**< of open hosts */
 };
@@ -87,5 +88,28 @@ bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_
 /** Give `slots` slots of a host to a run, or take back what it has there. */
 void pool_take(struct pool *pool, uint32_t host, uint32_t run, uint16_t slots);
 void pool_give_back(struct pool *pool, uint32_t host, uint32_t run);
+
+/* ---- shapes ---- */
+
+/**
+ * A set of gang shapes that did not fit in a pass, to save time. A shape that is not in the set has not been tried, or
+ * could not be added for lack of memory: "not in the set" does not mean "fits".
+ *
+ * A zeroed struct is an empty set. Not thread-safe.
+ */
+struct shapes {
+    struct gang *cells; /**< a hash table with open addressing; an empty cell has 0 nodes */
+    uint32_t room;      /**< cells: a power of two, at least twice `count` */
+    uint32_t count;
+};
+
+bool shapes_have(const struct shapes *shapes, struct gang gang);
+
+/** Add a shape with at least one node. Without memory for it, the set stays as it is. */
+void shapes_add(struct shapes *shapes, struct gang gang);
+
+/** Empty the set, and keep its memory. */
+void shapes_clear(struct shapes *shapes);
+void shapes_free(struct shapes *shapes);
 
 #endif

@@ -46,10 +46,12 @@ struct scheduler {
 
     struct standing *standings; /**< by project */
     uint32_t standing_count;
+    size_t standing_room;
     uint32_t rivals; /**< projects that have runs */
 
     struct scheduled_run *runs;
-    uint32_t run_count, run_room;
+    uint32_t run_count;
+    size_t run_room, unused_room, order_room, reserved_room;
     uint32_t *unused; /**< names of runs that have ended */
     uint32_t unused_count;
 

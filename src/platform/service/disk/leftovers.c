@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/leftovers.h"
+#include "platform/service/internal/retention.h"
 
 #include "base/file/file.h"
 #include "base/text.h"
+#include "platform/registry/registry.h"
 #include "platform/registry/run/runs.h"
-#include "platform/registry/settings.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/space.h"
+#include "platform/service/internal/disk.h"
 
 #include "base/file/file.h"
 #include "base/text.h"
@@ -117,7 +117,7 @@ static void space_make_room(struct disk_space *space)
     static const char *const names[] = {"platform.db", "access.db", "metrics.db"};
     char path[FILE_PATH_BYTES];
     const bool given = give_up_part(space, 2);
-    for (size_t i = 0; i < sizeof names / sizeof *names && given; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names) && given; i++)
         if (file_join(path, space->directory, names[i], NULL) == WEFT_OK)
             database_keep_room(path, space->reserve / LOG_SHARE);
 }

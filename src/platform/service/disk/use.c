@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/use.h"
+#include "platform/service/internal/disk.h"
 
 #include "base/clock.h"
 #include "base/file/file.h"
@@ -80,14 +80,8 @@ static uint64_t project_bytes(const struct disk_use *use, const char *project)
 static void use_add_run(struct disk_use *use, const struct registry_run *run)
 {
     struct run_specification specification;
-    if (use->count == use->room) {
-        const size_t room = use->room ? 2 * use->room : 64;
-        struct measured_run *larger = realloc(use->entry, room * sizeof *larger);
-        if (!larger)
-            return;
-        use->entry = larger;
-        use->room = room;
-    }
+    if (ARRAY_RESERVE(use->entry, use->room, use->count + 1, "a list", NULL) != WEFT_OK)
+        return;
     struct measured_run made = {.run = run->run, .live = !run_state_is_final(run->state), .seen = true};
     snprintf(made.project, sizeof made.project, "%s", run->project);
     if (registry_run_specification(use->registry, run->run, &specification, NULL) == WEFT_OK) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/internal/watch.h"
+#include "platform/service/internal/disk.h"
 
 #define PERIOD      1000 /* milliseconds between two looks, */
 #define PERIOD_NEAR 200  /* where less is free than */

@@ -27,16 +27,9 @@ void background_stop(struct background *background);
 /** After http_stop(), for until then requests come that ask for something. NULL is allowed. */
 void background_close(struct background *background);
 
-/** On one of the threads: do it and write the answer, one JSON value. The call's request is not to be touched but to
- * read its body. */
-typedef weft_status background_work(struct route_call *call, struct json_writer *answer, struct error *error);
-
-/** On the HTTP server's thread: answer the call. */
-typedef void background_done(struct route_call *call, weft_status status, const struct error *error);
-
-/** Have `work` done for a call and answer it; with `done` instead of the usual answer. On the HTTP server's thread. */
-void background_do(struct background *background, struct route_call *call, background_work *work,
-                   background_done *done);
+/** Have `work` done for a call on one of the threads and answer it with what the work writes; with `done`, that answers.
+ * The work uses the call's request only to read its body. On the HTTP server's thread. */
+void background_do(struct background *background, struct route_call *call, route_work *work, route_done *done);
 
 /** Have one of the threads call `function`, which nobody waits for. From any thread. False: there is no room. */
 bool background_run(struct background *background, void (*function)(void *context), void *context);

@@ -13,6 +13,7 @@
 #define WEFT_PLATFORM_SERVICE_INTERNAL_COLLECTOR_H
 
 #include "observe/telemetry/machine_watch.h"
+#include "platform/controller/controller.h"
 #include "platform/http/events_stream.h"
 #include "platform/metrics/run_metrics.h"
 #include "platform/metrics/run_use.h"
@@ -51,5 +52,17 @@ struct collector_counts collector_counts(const struct collector *collector);
 
 /** Do what is due; `now` is milliseconds since 1970. Returns milliseconds until it is to be called again. */
 int64_t collector_tick(struct collector *collector, int64_t now);
+
+/** Set in `policy` (run_use.h) how idle the class of a run lets it be. The first ten minutes of a run do not count, or as
+ * many of them as it may be idle. */
+void idle_runs_limits(const struct controller *controller, int64_t run, struct usage_policy *policy);
+
+/**
+ * Act on what the watch over use has seen since the last call: a run that has done nothing for as long as its class
+ * allows is marked, with an event for its owner; if the class has such runs stopped, that happens a quarter of that time
+ * later, unless it works again. Outside of transactions. Errors: those of the controller, which is then unusable, as
+ * after controller_step().
+ */
+weft_status idle_runs_heed(struct run_use *use, struct controller *controller, int64_t now, struct error *error);
 
 #endif

@@ -13,6 +13,7 @@
 #include "platform/registry/run/runs.h"
 #include "platform/runs/checkpoints.h"
 #include "platform/service/internal/service_state.h"
+#include "platform/snapshot/snapshot.h"
 
 /** What a submission is about: its specification as JSON, and what it has led to. */
 struct run_submission {
@@ -42,10 +43,27 @@ bool run_order_begin(struct route_call *call);
 bool run_wanted_set(cJSON *wanted, const char *key, const char *value);
 
 /** Keep the run that is wanted, or find the one of the same key. On the writer's thread. */
-weft_status run_submission_enter(struct writer *writer, struct route_call *call, struct run_submission *submission,
-                                 struct error *error);
+weft_status run_submission_enter(struct route_call *call, struct run_submission *submission, struct error *error);
 
 /** The answer to who has asked. */
 void run_submission_put(struct json_writer *answer, const struct run_submission *submission);
+
+/* ---- what a run begins from ---- */
+
+/**
+ * The checkpoint of `parent` by its own name ("best" may mean another one later). For a thread of its own: it looks
+ * through a directory that belongs to a program. Errors: ARGUMENT, with a message for the user.
+ */
+weft_status run_origin_find(const struct controller_directories *directories, int64_t parent, const char *checkpoint,
+                            char found[RUN_CHECKPOINT_NAME_BYTES], struct error *error);
+
+/**
+ * Keep the working directory of `owner`'s run as it is now, with all that was changed in it by hand, as a snapshot of
+ * the project for `user`; its id is "" where the run has no directory. For a thread of its own: it reads and writes
+ * files. Errors: those of snapshot_take(); STATE where `user` is another one and it has files that only the owner
+ * may read.
+ */
+weft_status run_origin_take(const struct controller_directories *directories, const char *project, int64_t run,
+                            const char *owner, const char *user, struct snapshot *taken, struct error *error);
 
 #endif

@@ -8,11 +8,11 @@
 #include "platform/http/events_stream.h"
 #include "platform/http/static_files.h"
 #include "platform/registry/run/runs.h"
+#include "platform/service/internal/answer.h"
 #include "platform/service/internal/background.h"
 #include "platform/service/internal/complaint.h"
 #include "platform/service/internal/exits.h"
 #include "platform/service/internal/retention.h"
-#include "platform/service/internal/space.h"
 #include "platform/service/internal/writer.h"
 #include "platform/service/service.h"
 
@@ -49,6 +49,12 @@ static inline struct service *service_of(const struct route_call *call)
     return call->context;
 }
 
+/** The registry, for works on the writer's thread. */
+static inline struct database *service_registry(const struct route_call *call)
+{
+    return writer_registry(service_of(call)->writer);
+}
+
 /** For routes with a {run}: its project; false if there is no such run. */
 bool service_project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
 
@@ -65,10 +71,14 @@ bool service_may_change(struct route_call *call, const struct registry_run *run)
 bool service_has_files(struct route_call *call, const struct registry_run *run);
 
 /** The declaration of {run} for tables of parameters. */
-#define SERVICE_RUN_PARAMETER                                                                                          \
-    {                                                                                                                  \
-        .name = "run", .type = ROUTE_INTEGER, .least = 1, .most = 1e15, .meaning = "The number of the run."            \
-    }
+#define SERVICE_RUN_PARAMETER ROUTE_NUMBERED("run", 1, 1e15, NULL, "The number of the run.")
+
+/** The text of a parameter; NULL where it is not given. */
+static inline const char *service_text_given(const struct route_call *call, const char *name)
+{
+    const struct route_value *value = route_value(call, name);
+    return value->given ? value->text : NULL;
+}
 
 /** `viewer` for lists: whose projects are shown; NULL: all (an administrator asks). */
 const char *service_viewer(const struct route_call *call);
@@ -89,8 +99,18 @@ weft_status service_make_user(struct database *registry, const char *user, bool 
 /** Why nothing is started at the moment, as "trouble"; null: there is no such trouble. */
 void service_put_trouble(struct json_writer *writer, const struct service *service);
 
-/** Answer with an object that was written, or with the error of writing it. Ends `writer`. */
-void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error);
+/** Handlers that do their route's work and answer with what it writes: on this thread, reading from `reader`; on the
+ * writer's thread; and there within a durable transaction. */
+void service_read(struct route_call *call);
+void service_write(struct route_call *call);
+void service_change(struct route_call *call);
+
+/** Answer 204, or with the error. */
+void service_answer_done(struct route_call *call, weft_status status, const struct error *error);
+
+/** The handler that streams every point of a metric (metric_export.c), for a call with the parameters run, name, rank,
+ * attempt and format: the writer writes a piece, the client reads it, and so on. */
+void metric_export(struct route_call *call);
 
 /* The resources, each in its file of the same name. Their context is filled in by service.c. */
 extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,

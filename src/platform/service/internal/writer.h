@@ -27,7 +27,7 @@
 #include "platform/registry/run_specification.h"
 #include "platform/service/internal/exits.h"
 #include "platform/service/internal/policy.h"
-#include "platform/service/internal/watch.h"
+#include "platform/service/internal/disk.h"
 
 #define SERVICE_SECRETS "secrets" /**< the directory of secret_store.h, in that of the state */
 
@@ -47,7 +47,7 @@ struct writer_config {
     struct disk_space *space;            /**< outlives the writer */
 };
 
-/** Open the metrics in the directory, settle what is left of other platforms (leftovers.h), and take up what runs. Errors:
+/** Open the metrics in the directory, settle what is left of other platforms (leftovers_settle()), and take up what runs. Errors:
  * those of all of them. */
 weft_status writer_open(const struct writer_config *config, struct writer **writer, struct error *error);
 
@@ -61,18 +61,10 @@ void writer_stop(struct writer *writer);
 void writer_close(struct writer *writer);
 
 /**
- * What a request asks for. On the writer's thread: changes what it changes in transactions of its own, and writes its
- * answer, one JSON value, unless the route has none. An error is the answer then.
+ * Have the writer do `work` for a call, on its own thread and in transactions of the work's own, and answer it with
+ * what the work writes. With `done`, the work writes nothing and `done` answers. On the HTTP server's thread.
  */
-typedef weft_status writer_work(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                struct error *error);
-
-/** Have the writer do `work` for a call and answer it. On the HTTP server's thread. */
-void writer_do(struct writer *writer, struct route_call *call, writer_work *work);
-
-/** The same, and then have `done` answer the call on the HTTP server's thread; the work writes no answer. */
-typedef void writer_done(struct route_call *call, weft_status status, const struct error *error);
-void writer_do_then(struct writer *writer, struct route_call *call, writer_work *work, writer_done *done);
+void writer_do(struct writer *writer, struct route_call *call, route_work *work, route_done *done);
 
 /** What is done on the writer's thread for somebody who answers by himself, such as a stream. `writer` is NULL where
  * the server is stopping: only what is held may be let go of then. */

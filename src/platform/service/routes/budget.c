@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Budgets: what projects have, and every posting of it. */
-#include "platform/service/internal/schema_text.h"
+#include "base/format/json_put.h"
 #include "platform/service/internal/service_state.h"
-#include "platform/service/internal/table_answer.h"
 #include "platform/service/routes/budget_json.h"
 #include "platform/service/runs/run_json.h"
 
@@ -13,15 +12,10 @@
 void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget)
 {
     json_open_object(writer, key);
-    json_put_bool(writer, "limited", budget->limited);
-    budget_json_put_amount(writer, "rate_per_day", budget->rate);
-    budget_json_put_amount(writer, "cap", budget->cap);
-    json_put_bool(writer, "shared", budget->shared);
-    budget_json_put_amount(writer, "pool", budget->pool);
-    budget_json_put_amount(writer, "accruing", budget->accruing);
-    budget_json_put_amount(writer, "members", budget->members);
-    budget_json_put_amount(writer, "held", budget->held);
-    budget_json_put_amount(writer, "spent", budget->spent);
+    JSON_PUT(writer, "limited", budget->limited, "rate_per_day", budget_json_amount(budget->rate), "cap",
+             budget_json_amount(budget->cap), "shared", budget->shared, "pool", budget_json_amount(budget->pool),
+             "accruing", budget_json_amount(budget->accruing), "members", budget_json_amount(budget->members), "held",
+             budget_json_amount(budget->held), "spent", budget_json_amount(budget->spent));
     json_close(writer);
 }
 
@@ -40,24 +34,28 @@ static weft_status amount_of(const struct route_call *call, const char *key, int
     return status;
 }
 
-/* End the change with the budget as its answer. */
-static weft_status answer_budget(struct writer *writer, const struct route_call *call, weft_status status,
-                                 struct json_writer *answer, struct error *error)
+/* A text of the body; "" if it is not there. */
+static const char *text_of(const struct route_call *call, const char *key)
 {
+    const char *text = "";
+    json_get_text(call->body, key, "the body", &text, NULL);
+    return text;
+}
+
+/* A budget was changed, and is the answer. */
+static weft_status answer_budget(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    struct writer *writer = service_of(call)->writer;
     struct ledger_budget budget;
-    status = database_end(writer_registry(writer), status, error);
-    if (status == WEFT_OK) {
-        controller_budgets_changed(writer_controller(writer));
-        writer_project_changed(writer, call->project);
-        status = ledger_budget_get(writer_registry(writer), call->project, writer_now(), &budget, error);
-    }
+    controller_budgets_changed(writer_controller(writer));
+    writer_project_changed(writer, call->project);
+    weft_status status = ledger_budget_get(writer_registry(writer), call->project, writer_now(), &budget, error);
     if (status == WEFT_OK)
         budget_json_put(answer, NULL, &budget);
     return status;
 }
 
-static weft_status put_budget(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status put_budget(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     int64_t rate = 0, cap = 0;
     bool shared = true;
@@ -66,44 +64,28 @@ static weft_status put_budget(struct writer *writer, struct route_call *call, st
         status = amount_of(call, "cap", &cap, error);
     json_get_bool(call->body, "shared", "the body", &shared, NULL);
     if (status == WEFT_OK)
-        status = database_begin(writer_registry(writer), DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = ledger_budget_put(writer_registry(writer), call->project, rate, cap, shared, writer_now(), error);
-    return answer_budget(writer, call, status, answer, error);
+        status = ledger_budget_put(service_registry(call), call->project, rate, cap, shared, writer_now(), error);
+    return status == WEFT_OK ? answer_budget(call, answer, error) : status;
 }
 
-static weft_status grant(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                         struct error *error)
+static weft_status grant(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     int64_t amount = 0;
-    const char *detail = "";
     weft_status status = amount_of(call, "amount", &amount, error);
-    json_get_text(call->body, "detail", "the body", &detail, NULL);
     if (status == WEFT_OK)
-        status = database_begin(writer_registry(writer), DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = ledger_grant(writer_registry(writer), call->project, amount, call->who.user, detail, writer_now(), error);
-    return answer_budget(writer, call, status, answer, error);
+        status = ledger_grant(service_registry(call), call->project, amount, call->who.user, text_of(call, "detail"),
+                              writer_now(), error);
+    return status == WEFT_OK ? answer_budget(call, answer, error) : status;
 }
 
-static weft_status routes_budget_transfer(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                          struct error *error)
+static weft_status transfer(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     int64_t amount = 0;
-    const char *from = "", *to = "", *detail = "";
     weft_status status = amount_of(call, "amount", &amount, error);
-    json_get_text(call->body, "from", "the body", &from, NULL);
-    json_get_text(call->body, "to", "the body", &to, NULL);
-    json_get_text(call->body, "detail", "the body", &detail, NULL);
     if (status == WEFT_OK)
-        status = database_begin(writer_registry(writer), DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = ledger_transfer(writer_registry(writer), call->project, from, to, amount, call->who.user, detail,
-                             writer_now(), error);
-    return answer_budget(writer, call, status, answer, error);
+        status = ledger_transfer(service_registry(call), call->project, text_of(call, "from"), text_of(call, "to"),
+                                 amount, call->who.user, text_of(call, "detail"), writer_now(), error);
+    return status == WEFT_OK ? answer_budget(call, answer, error) : status;
 }
 
 /* Every attempt of a run that has ended and cost something. */
@@ -126,49 +108,21 @@ static weft_status routes_budget_give_back(struct database *registry, int64_t ru
     return status;
 }
 
-static weft_status refund(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                          struct error *error)
+static weft_status refund(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = writer_registry(writer);
+    struct writer *writer = service_of(call)->writer;
     const int64_t run = route_value(call, "run")->integer;
-    const char *detail = "";
     int64_t refunded = 0;
-    json_get_text(call->body, "detail", "the body", &detail, NULL);
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = routes_budget_give_back(registry, run, call->who.user, detail, &refunded, error);
-    status = database_end(registry, status, error);
+    weft_status status = routes_budget_give_back(writer_registry(writer), run, call->who.user, text_of(call, "detail"),
+                                                 &refunded, error);
     if (status != WEFT_OK)
         return status;
     controller_budgets_changed(writer_controller(writer));
     writer_project_changed(writer, call->project);
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", run);
-    json_put_text(answer, "project", call->project);
-    budget_json_put_amount(answer, "refunded", refunded);
+    JSON_PUT(answer, "run", run, "project", call->project, "refunded", budget_json_amount(refunded));
     json_close(answer);
     return WEFT_OK;
-}
-
-static void refund_run(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, refund);
-}
-
-static void change_budget(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, put_budget);
-}
-
-static void grant_budget(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, grant);
-}
-
-static void transfer_budget(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, routes_budget_transfer);
 }
 
 /* ---- the ledger ---- */
@@ -176,16 +130,9 @@ static void transfer_budget(struct route_call *call)
 static void routes_budget_put_entry(struct json_writer *writer, const struct ledger_entry *entry)
 {
     json_open_object(writer, NULL);
-    json_put_integer(writer, "posting", entry->posting);
-    json_put_time(writer, "time", entry->time);
-    json_put_text(writer, "kind", entry->kind);
-    json_put_text(writer, "account", entry->account);
-    json_put_text(writer, "user", entry->user);
-    budget_json_put_amount(writer, "amount", entry->amount);
-    json_put_integer(writer, "run", entry->run);
-    json_put_integer(writer, "epoch", entry->epoch);
-    json_put_text(writer, "actor", entry->actor);
-    json_put_text(writer, "detail", entry->detail);
+    JSON_PUT(writer, "posting", entry->posting, "time", json_time(entry->time), "kind", entry->kind, "account",
+             entry->account, "user", entry->user, "amount", budget_json_amount(entry->amount), "run", entry->run,
+             "epoch", entry->epoch, "actor", entry->actor, "detail", entry->detail);
     json_close(writer);
 }
 
@@ -204,13 +151,10 @@ static void show_ledger(struct route_call *call)
     if (status == WEFT_OK && count)
         status = ledger_entries(reader, call->project, entries[count - 1].posting, 3, &older, &older_count, &error);
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "entries");
+    json_open_list(&writer, "entries");
     for (size_t i = 0; status == WEFT_OK && i < count; i++)
         routes_budget_put_entry(&writer, &entries[i]);
-    json_close(&writer);
-    json_put_bool(&writer, "more", older_count > 0);
-    json_close(&writer);
+    json_close_page(&writer, older_count > 0);
     free(entries);
     free(older);
     table_answer(call, status, &writer, "entries", budget_json_entry_columns, &error);
@@ -218,26 +162,13 @@ static void show_ledger(struct route_call *call)
 
 /* ---- tables ---- */
 
-#define PROJECT                                                                                                        \
-    {                                                                                                                  \
-        .name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."                                   \
-    }
+#define PROJECT ROUTE_NAMED("project", "The name of the project.")
 static const struct route_parameter project_parameters[] = {PROJECT, {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter ledger_parameters[] = {
     PROJECT,
-    {.name = "before",
-     .type = ROUTE_INTEGER,
-     .least = 0,
-     .most = 1e15,
-     .fallback = "0",
-     .meaning = "Only postings of smaller numbers: the last of the page before."},
-    {.name = "most",
-     .type = ROUTE_INTEGER,
-     .least = 3,
-     .most = 1000,
-     .fallback = "100",
-     .meaning = "How many entries at most; those of a posting come together."},
+    ROUTE_BEFORE("Only postings of smaller numbers: the last of the page before."),
+    ROUTE_NUMBERED("most", 3, 1000, "100", "How many entries at most; those of a posting come together."),
     TABLE_ANSWER_PARAMETER,
     {0}};
 
@@ -245,37 +176,36 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/budget",
      .operation = "changeBudget",
-     .tag = "budgets",
      .summary = "Give a project a budget, or change how it grows.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = project_parameters,
      .request = "BudgetRequest",
      .response = "Budget",
-     .handler = change_budget},
+     .handler = service_change,
+     .work = put_budget},
     {.method = "POST",
      .path = "/api/v1/projects/{project}/grants",
      .operation = "grantBudget",
-     .tag = "budgets",
      .summary = "Add an amount to a project's pool, beyond its cap if need be.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = project_parameters,
      .request = "Grant",
      .response = "Budget",
-     .handler = grant_budget},
+     .handler = service_change,
+     .work = grant},
     {.method = "POST",
      .path = "/api/v1/projects/{project}/transfers",
      .operation = "transferBudget",
-     .tag = "budgets",
      .summary = "Move an amount between members and the pool.",
      .permission = ROUTE_MANAGER,
      .parameters = project_parameters,
      .request = "Transfer",
      .response = "Budget",
-     .handler = transfer_budget},
+     .handler = service_change,
+     .work = transfer},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/refund",
      .operation = "refundRun",
-     .tag = "budgets",
      .summary = "Give back what the ended attempts of a run were charged, once: the platform has failed it, as was "
                 "found out later.",
      .permission = ROUTE_ADMINISTRATOR,
@@ -283,11 +213,11 @@ static const struct route routes[] = {
      .project_of = service_project_of_run,
      .request = "Refund",
      .response = "Refunded",
-     .handler = refund_run},
+     .handler = service_change,
+     .work = refund},
     {.method = "GET",
      .path = "/api/v1/projects/{project}/ledger",
      .operation = "showLedger",
-     .tag = "budgets",
      .summary = "The entries of a project's ledger, newest first; those of a posting sum to zero.",
      .permission = ROUTE_VIEWER,
      .parameters = ledger_parameters,
@@ -332,7 +262,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table budget_routes = {.routes = routes,
-                                          .route_count = sizeof routes / sizeof *routes,
-                                          .schemas = schemas,
-                                          .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table budget_routes = ROUTE_TABLE("budgets");

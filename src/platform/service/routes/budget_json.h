@@ -6,10 +6,10 @@
 #include "base/format/json.h"
 #include "platform/registry/ledger/ledger.h"
 
-/** An amount of the ledger. */
-static inline void budget_json_put_amount(struct json_writer *writer, const char *key, int64_t amount)
+/** An amount of the ledger in slot-minutes, as JSON has it. */
+static inline double budget_json_amount(int64_t amount)
 {
-    json_put_number(writer, key, (double)amount / (double)LEDGER_SLOT_MINUTE);
+    return (double)amount / (double)LEDGER_SLOT_MINUTE;
 }
 
 /** A budget as an object. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pods, hosts, and who has which slots of them. */
+#include "base/format/json_put.h"
 #include "platform/registry/hosts.h"
 #include "platform/registry/run/list.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
-#include "platform/service/internal/sight.h"
 #include "platform/service/runs/run_json.h"
 
 #include <stdio.h>
@@ -13,29 +12,16 @@
 
 /* ---- the cluster ---- */
 
-static void routes_cluster_put_known(struct json_writer *writer, const char *key, int64_t value)
-{
-    if (value)
-        json_put_integer(writer, key, value);
-    else
-        json_put_tree(writer, key, NULL);
-}
-
 static void routes_cluster_put_host(struct json_writer *writer, const struct registry_host *host)
 {
-    json_put_text(writer, "host", host->host);
-    json_put_text(writer, "pod", host->pod);
-    json_put_text(writer, "state", registry_host_state_name(host->state));
-    json_put_text(writer, "detail", host->detail);
-    json_put_integer(writer, "slots", host->slots);
-    json_put_text(writer, "slot_kind", slot_kind_name(host->slot_kind));
-    routes_cluster_put_known(writer, "processors", host->processors);
-    routes_cluster_put_known(writer, "memory", host->memory);
-    json_put_time(writer, "heard", host->heard);
-    json_put_time(writer, "changed", host->changed);
+    JSON_PUT(writer, "host", host->host, "pod", host->pod, "state", registry_host_state_name(host->state), "detail",
+             host->detail, "slots", host->slots, "slot_kind", slot_kind_name(host->slot_kind));
+    json_put_known(writer, "processors", host->processors != 0, host->processors);
+    json_put_known(writer, "memory", host->memory != 0, host->memory);
+    JSON_PUT(writer, "heard", json_time(host->heard), "changed", json_time(host->changed));
 }
 
-/* What nodes have of a host: the caller sees whose they are only where the project is theirs to see. */
+/* The slots of a host that runs hold. Runs of projects that the caller may not see are anonymous. */
 static int64_t put_taken(struct json_writer *writer, struct sight *sight, const char *host,
                          const struct registry_placement *placements, size_t count)
 {
@@ -48,15 +34,9 @@ static int64_t put_taken(struct json_writer *writer, struct sight *sight, const 
         taken += placement->slot_count;
         json_open_object(writer, NULL);
         json_put_text(writer, "slots", placement->slots);
-        if (seen) {
-            json_put_integer(writer, "run", placement->run);
-            json_put_integer(writer, "node", placement->node);
-        } else {
-            json_put_tree(writer, "run", NULL);
-            json_put_tree(writer, "node", NULL);
-        }
-        json_put_text(writer, "project", seen ? placement->project : NULL);
-        json_put_text(writer, "owner", seen ? placement->owner : NULL);
+        json_put_known(writer, "run", seen, placement->run);
+        json_put_known(writer, "node", seen, placement->node);
+        JSON_PUT(writer, "project", seen ? placement->project : NULL, "owner", seen ? placement->owner : NULL);
         json_close(writer);
     }
     json_close(writer);
@@ -91,13 +71,11 @@ static void put_cluster(struct json_writer *writer, struct sight *sight, const s
         json_close(writer);
     }
     json_close(writer);
-    json_put_integer(writer, "slots", slots);
-    json_put_integer(writer, "taken", taken);
-    json_put_integer(writer, "waiting_slots", waiting);
+    JSON_PUT(writer, "slots", slots, "taken", taken, "waiting_slots", waiting);
     json_close(writer);
 }
 
-static void routes_cluster_show_cluster(struct route_call *call)
+static weft_status show_cluster(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct database *reader = service_of(call)->reader;
     struct sight sight = {.registry = reader, .who = &call->who};
@@ -105,27 +83,23 @@ static void routes_cluster_show_cluster(struct route_call *call)
     struct registry_placement *placements = NULL;
     size_t host_count = 0, placement_count = 0;
     int64_t waiting = 0;
-    struct json_writer writer;
-    struct error error = {0};
-    weft_status status = registry_hosts(reader, &hosts, &host_count, &error);
+    weft_status status = registry_hosts(reader, &hosts, &host_count, error);
     if (status == WEFT_OK)
-        status = registry_placements(reader, &placements, &placement_count, &error);
+        status = registry_placements(reader, &placements, &placement_count, error);
     if (status == WEFT_OK)
-        status = registry_waiting_slots(reader, &waiting, &error);
-    json_begin(&writer, JSON_LINE);
+        status = registry_waiting_slots(reader, &waiting, error);
     if (status == WEFT_OK)
-        put_cluster(&writer, &sight, hosts, host_count, placements, placement_count, waiting);
+        put_cluster(answer, &sight, hosts, host_count, placements, placement_count, waiting);
     free(hosts);
     free(placements);
-    service_answer(call, status, &writer, &error);
+    return status;
 }
 
 /* ---- hosts ---- */
 
-static weft_status change_host(struct writer *writer, struct route_call *call, bool drain, struct json_writer *answer,
-                               struct error *error)
+static weft_status change_host(struct route_call *call, bool drain, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = writer_registry(writer);
+    struct database *registry = service_registry(call);
     const char *name = route_value(call, "host")->text, *reason = "";
     struct registry_host host;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
@@ -139,7 +113,7 @@ static weft_status change_host(struct writer *writer, struct route_call *call, b
     }
     status = database_end(registry, status, error);
     if (status == WEFT_OK)
-        status = controller_hosts_changed(writer_controller(writer), error);
+        status = controller_hosts_changed(writer_controller(service_of(call)->writer), error);
     if (status == WEFT_OK)
         status = registry_host_get(registry, name, &host, error);
     if (status != WEFT_OK)
@@ -150,30 +124,23 @@ static weft_status change_host(struct writer *writer, struct route_call *call, b
     return WEFT_OK;
 }
 
-static weft_status routes_cluster_drain(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                        struct error *error)
+static weft_status routes_cluster_drain(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return change_host(writer, call, true, answer, error);
+    return change_host(call, true, answer, error);
 }
 
-static weft_status routes_cluster_resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                         struct error *error)
+static weft_status routes_cluster_resume(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return change_host(writer, call, false, answer, error);
+    return change_host(call, false, answer, error);
 }
 
-static weft_status remove_lost(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                               struct error *error)
+static weft_status remove_lost(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = writer_registry(writer);
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = registry_host_remove(registry, route_value(call, "host")->text, call->who.user, writer_now(), error);
-    return database_end(registry, status, error);
+    return registry_host_remove(service_registry(call), route_value(call, "host")->text, call->who.user, writer_now(),
+                                error);
 }
 
-/* Whether there is the host that the path names. False: answered. */
+/* Whether the host in the path exists. False: answered. */
 static bool routes_cluster_has_host(struct route_call *call)
 {
     struct registry_host host;
@@ -186,25 +153,19 @@ static bool routes_cluster_has_host(struct route_call *call)
     return status == WEFT_OK;
 }
 
-static void routes_cluster_remove_node(struct route_call *call)
+static void remove_node(struct route_call *call)
 {
     if (routes_cluster_has_host(call))
-        writer_do(service_of(call)->writer, call, remove_lost);
+        service_change(call);
 }
 
-static void drain_node(struct route_call *call)
+static void drain_or_resume_node(struct route_call *call)
 {
     if (routes_cluster_has_host(call))
-        writer_do(service_of(call)->writer, call, routes_cluster_drain);
+        service_write(call);
 }
 
-static void resume_node(struct route_call *call)
-{
-    if (routes_cluster_has_host(call))
-        writer_do(service_of(call)->writer, call, routes_cluster_resume);
-}
-
-/* What a run's node has said of its failure is for those who may see all runs. */
+/* Only administrators see what a run's node reported about its failure. */
 static const char *detail_of(const struct route_call *call, const struct registry_host_event *event)
 {
     return call->who.administrator || strcmp(event->what, "failure") != 0 ? event->detail
@@ -220,96 +181,73 @@ static void list_node_events(struct route_call *call)
     struct error error = {0};
     weft_status status = registry_host_events(service_of(call)->reader, route_value(call, "host")->text,
                                               route_value(call, "before")->integer, most + 1, &events, &count, &error);
-    if (status == WEFT_OK && !count && !routes_cluster_has_host(call)) { /* of one that is forgotten they are kept */
+    if (status == WEFT_OK && !count && !routes_cluster_has_host(call)) { /* events of removed hosts are kept */
         free(events);
         return;
     }
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "events");
+    json_open_list(&writer, "events");
     for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
         json_open_object(&writer, NULL);
-        json_put_integer(&writer, "event", events[i].event);
-        json_put_time(&writer, "time", events[i].time);
-        json_put_text(&writer, "what", events[i].what);
-        json_put_text(&writer, "from", registry_host_state_name(events[i].from));
-        json_put_text(&writer, "to", registry_host_state_name(events[i].to));
-        json_put_text(&writer, "actor", events[i].actor);
-        json_put_text(&writer, "detail", detail_of(call, &events[i]));
+        JSON_PUT(&writer, "event", events[i].event, "time", json_time(events[i].time), "what", events[i].what, "from",
+                 registry_host_state_name(events[i].from), "to", registry_host_state_name(events[i].to), "actor",
+                 events[i].actor, "detail", detail_of(call, &events[i]));
         json_close(&writer);
     }
-    json_close(&writer);
-    json_put_bool(&writer, "more", count > most);
-    json_close(&writer);
-    if (status == WEFT_OK)
-        free(events);
-    service_answer(call, status, &writer, &error);
+    json_close_page(&writer, count > most);
+    free(events);
+    route_answer(call, status, &writer, &error);
 }
 
 /* ---- tables ---- */
 
-#define HOST                                                                                                           \
-    {                                                                                                                  \
-        .name = "host", .type = ROUTE_NAME, .meaning = "The name of the host."                                         \
-    }
+#define HOST ROUTE_NAMED("host", "The name of the host.")
 static const struct route_parameter host_parameters[] = {HOST, {0}};
-static const struct route_parameter event_parameters[] = {HOST,
-                                                          {.name = "before",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 0,
-                                                           .most = 1e15,
-                                                           .fallback = "0",
-                                                           .meaning = "Only events of smaller numbers: the last of the "
-                                                                      "page before."},
-                                                          {.name = "most",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 1,
-                                                           .most = 1000,
-                                                           .fallback = "100",
-                                                           .meaning = "How many at most."},
-                                                          {0}};
+static const struct route_parameter event_parameters[] = {
+    HOST,
+    ROUTE_BEFORE("Only events of smaller numbers: the last of the page before."),
+    ROUTE_NUMBERED("most", 1, 1000, "100", "How many at most."),
+    {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/cluster",
      .operation = "showCluster",
-     .tag = "cluster",
      .summary = "Pods, their hosts, and who has which slots.",
      .permission = ROUTE_USER,
      .response = "Cluster",
-     .handler = routes_cluster_show_cluster},
+     .handler = service_read,
+     .work = show_cluster},
     {.method = "POST",
      .path = "/api/v1/nodes/{host}/drain",
      .operation = "drainNode",
-     .tag = "cluster",
      .summary = "Start nothing new on a host; what runs there may end.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = host_parameters,
      .request = "Reason",
      .response = "Host",
-     .handler = drain_node},
+     .handler = drain_or_resume_node,
+     .work = routes_cluster_drain},
     {.method = "POST",
      .path = "/api/v1/nodes/{host}/resume",
      .operation = "resumeNode",
-     .tag = "cluster",
      .summary = "Start new runs again on a host that is drained or cordoned.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = host_parameters,
      .response = "Host",
-     .handler = resume_node},
+     .handler = drain_or_resume_node,
+     .work = routes_cluster_resume},
     {.method = "DELETE",
      .path = "/api/v1/nodes/{host}",
      .operation = "removeNode",
-     .tag = "cluster",
      .summary = "Forget a host that is lost; its events stay.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = host_parameters,
-     .status = 204,
-     .handler = routes_cluster_remove_node},
+     .handler = remove_node,
+     .work = remove_lost},
     {.method = "GET",
      .path = "/api/v1/nodes/{host}/events",
      .operation = "listNodeEvents",
-     .tag = "cluster",
      .summary = "What has happened to a host, newest first.",
      .permission = ROUTE_USER,
      .parameters = event_parameters,
@@ -356,7 +294,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table cluster_routes = {.routes = routes,
-                                           .route_count = sizeof routes / sizeof *routes,
-                                           .schemas = schemas,
-                                           .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table cluster_routes = ROUTE_TABLE("cluster");

@@ -6,7 +6,6 @@
 #include "platform/access/access.h"
 #include "platform/service/internal/accounts.h"
 #include "platform/service/internal/exec_session.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 
 #include <inttypes.h>
@@ -119,11 +118,10 @@ static weft_status routes_exec_read_body(struct route_call *call, struct routes_
 /* ---- beginning ---- */
 
 /* On the writer's thread, whose the engine is. */
-static weft_status ask_engine(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status ask_engine(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct routes_exec_beginning *beginning = call->kept;
-    struct engine *engine = writer_engine(writer);
+    struct engine *engine = writer_engine(service_of(call)->writer);
     return engine->exec(engine, &beginning->attempt, beginning->node, &beginning->session->order,
                         &beginning->session->exec, error);
 }
@@ -179,7 +177,7 @@ static void exec_in_node(struct route_call *call)
     if (routes_exec_read_body(call, beginning, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
     else
-        writer_do_then(service->writer, call, ask_engine, asked);
+        writer_do(service->writer, call, ask_engine, asked);
 }
 
 static bool still_in_node(const struct route_call *call)
@@ -203,14 +201,6 @@ static struct exec_session *routes_exec_find(struct route_call *call)
     return NULL;
 }
 
-static void routes_exec_answer(struct route_call *call, weft_status status, const struct error *error)
-{
-    if (status == WEFT_OK)
-        http_reply(call->request, 204, NULL, NULL, 0);
-    else
-        http_fail_error(call->request, error);
-}
-
 static void routes_exec_write_input(struct route_call *call)
 {
     struct exec_session *session = routes_exec_find(call);
@@ -228,10 +218,10 @@ static void resize(struct route_call *call)
     struct error error = {0};
     struct exec_session *session = routes_exec_find(call);
     if (session)
-        routes_exec_answer(call,
-                           exec_session_resize(session, routes_exec_number_of(call, "rows"),
-                                               routes_exec_number_of(call, "columns"), &error),
-                           &error);
+        service_answer_done(call,
+                            exec_session_resize(session, routes_exec_number_of(call, "rows"),
+                                                routes_exec_number_of(call, "columns"), &error),
+                            &error);
 }
 
 static void send_signal(struct route_call *call)
@@ -244,31 +234,28 @@ static void send_signal(struct route_call *call)
     struct error error = {0};
     const char *wanted = cJSON_GetObjectItemCaseSensitive(call->body, "signal")->valuestring;
     int number = 0;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
         number = strcmp(signals[i].name, wanted) == 0 ? signals[i].number : number;
     struct exec_session *session = routes_exec_find(call);
     if (session)
-        routes_exec_answer(call, exec_session_signal(session, number, &error), &error);
+        service_answer_done(call, exec_session_signal(session, number, &error), &error);
 }
 
 /* ---- tables ---- */
 
+#define SESSION                                                                                                        \
+    {                                                                                                                  \
+        .name = "session", .least = 32, .most = 32, .meaning = "From the first line of the command's stream."          \
+    }
 static const struct route_parameter exec_parameters[] = {
-    SERVICE_RUN_PARAMETER,
-    {.name = "node", .type = ROUTE_INTEGER, .least = 0, .most = 65535, .meaning = "Which node, from 0 on."},
-    {0}};
-static const struct route_parameter session_parameters[] = {
-    {.name = "session", .least = 32, .most = 32, .meaning = "As the stream of the command has told first."}, {0}};
-static const struct route_parameter input_parameters[] = {
-    {.name = "session", .least = 32, .most = 32, .meaning = "As the stream of the command has told first."},
-    {.name = "end", .type = ROUTE_BOOL, .fallback = "false", .meaning = "The input ends with this."},
-    {0}};
+    SERVICE_RUN_PARAMETER, ROUTE_NUMBERED("node", 0, 65535, NULL, "Which node, from 0 on."), {0}};
+static const struct route_parameter session_parameters[] = {SESSION, {0}};
+static const struct route_parameter input_parameters[] = {SESSION, ROUTE_FLAG("end", "The input ends with this."), {0}};
 
 static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/runs/{run}/nodes/{node}/exec",
      .operation = "execInNode",
-     .tag = "sessions",
      .summary = "Run a command beside a run's own in one of its nodes: a stream of its output, and of its end.",
      .permission = ROUTE_MEMBER,
      .parameters = exec_parameters,
@@ -281,35 +268,29 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/input",
      .operation = "writeInput",
-     .tag = "sessions",
      .summary = "Write to a command; answered when it has taken what was sent.",
      .permission = ROUTE_USER,
      .parameters = input_parameters,
      .consumes = "application/octet-stream",
-     .status = 204,
      .body_most = INPUT_MOST,
      .unnoted = true,
      .handler = routes_exec_write_input},
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/resize",
      .operation = "resizeTerminal",
-     .tag = "sessions",
      .summary = "Give a command's terminal another size.",
      .permission = ROUTE_USER,
      .parameters = session_parameters,
      .request = "TerminalSize",
-     .status = 204,
      .unnoted = true,
      .handler = resize},
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/signal",
      .operation = "signalCommand",
-     .tag = "sessions",
      .summary = "Send a signal to a command and what it has started.",
      .permission = ROUTE_USER,
      .parameters = session_parameters,
      .request = "Signal",
-     .status = 204,
      .handler = send_signal},
 };
 
@@ -339,7 +320,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table exec_routes = {.routes = routes,
-                                        .route_count = sizeof routes / sizeof *routes,
-                                        .schemas = schemas,
-                                        .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table exec_routes = ROUTE_TABLE("sessions");

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cluster over time: how full it was, and who had which slots when. */
+#include "base/format/json_put.h"
 #include "platform/metrics/cluster_history.h"
 #include "platform/registry/run/list.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
-#include "platform/service/internal/sight.h"
 #include "platform/service/runs/run_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define DAY INT64_C(86400000) /* milliseconds that are shown if nothing is said */
+#define DAY INT64_C(86400000) /* milliseconds: the default span */
 
-/* The span that is asked for: the last day if it does not say. False: answered. */
-static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
+/* The span that is asked for: the last day if it is not given. */
+static void find_span(const struct route_call *call, int64_t *from, int64_t *to)
 {
     const struct route_value *first = route_value(call, "from"), *last = route_value(call, "to");
     *to = last->given ? last->integer : writer_now();
     *from = first->given ? first->integer : *to - DAY;
-    if (*from <= *to)
-        return true;
-    http_fail_parameter(call->request, 400, "from", "'from' must not be later than 'to'");
-    return false;
+}
+
+/* False: it ends before it begins, which is answered. */
+static bool span_is_good(struct route_call *call)
+{
+    int64_t from, to;
+    find_span(call, &from, &to);
+    if (from > to)
+        http_fail_parameter(call->request, 400, "from", "'from' must not be later than 'to'");
+    return from <= to;
 }
 
 /* ---- history ---- */
@@ -47,13 +52,12 @@ static void routes_history_put_column(struct json_writer *answer, const char *ke
     json_close(answer);
 }
 
-static weft_status tell_history(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                struct error *error)
+static weft_status tell_history(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    const struct route_value *from = route_value(call, "from"), *to = route_value(call, "to");
-    const int64_t last = to->given ? to->integer : writer_now(), first = from->given ? from->integer : last - DAY;
+    int64_t from, to;
     struct cluster_history history;
-    weft_status status = cluster_history_draw(writer_metrics(writer), first, last,
+    find_span(call, &from, &to);
+    weft_status status = cluster_history_draw(writer_metrics(service_of(call)->writer), from, to,
                                               (size_t)route_value(call, "most")->integer, &history, error);
     if (status != WEFT_OK)
         return status;
@@ -64,8 +68,7 @@ static weft_status tell_history(struct writer *writer, struct route_call *call, 
     routes_history_put_column(answer, "waiting", &history, WAITING);
     routes_history_put_column(answer, "free", &history, FREE);
     routes_history_put_column(answer, "largest_hole", &history, HOLE);
-    json_put_number(answer, "idle_while_queued", history.idle_while_queued);
-    json_put_number(answer, "utilisation", history.utilisation);
+    JSON_PUT(answer, "idle_while_queued", history.idle_while_queued, "utilisation", history.utilisation);
     json_close(answer);
     cluster_history_free(&history);
     return WEFT_OK;
@@ -73,9 +76,8 @@ static weft_status tell_history(struct writer *writer, struct route_call *call, 
 
 static void show_history(struct route_call *call)
 {
-    int64_t from, to;
-    if (span_of(call, &from, &to))
-        writer_do(service_of(call)->writer, call, tell_history);
+    if (span_is_good(call))
+        service_write(call);
 }
 
 /* ---- timeline ---- */
@@ -84,85 +86,68 @@ static void put_bar(struct json_writer *writer, struct sight *sight, const struc
 {
     const bool seen = sight_has(sight, bar->project);
     json_open_object(writer, NULL);
-    json_put_text(writer, "host", bar->host);
-    json_put_text(writer, "slots", bar->slots);
-    if (seen) {
-        json_put_integer(writer, "run", bar->run);
-        json_put_integer(writer, "epoch", bar->epoch);
-        json_put_integer(writer, "node", bar->node);
-    } else {
-        json_put_tree(writer, "run", NULL);
-        json_put_tree(writer, "epoch", NULL);
-        json_put_tree(writer, "node", NULL);
-    }
-    json_put_text(writer, "project", seen ? bar->project : NULL);
-    json_put_text(writer, "owner", seen ? bar->owner : NULL);
-    json_put_time(writer, "from", bar->from);
-    json_put_time(writer, "to", bar->to);
-    json_put_text(writer, "cause", bar->over ? run_cause_name(bar->cause) : NULL);
+    JSON_PUT(writer, "host", bar->host, "slots", bar->slots);
+    json_put_known(writer, "run", seen, bar->run);
+    json_put_known(writer, "epoch", seen, bar->epoch);
+    json_put_known(writer, "node", seen, bar->node);
+    JSON_PUT(writer, "project", seen ? bar->project : NULL, "owner", seen ? bar->owner : NULL, "from",
+             json_time(bar->from), "to", json_time(bar->to), "cause", bar->over ? run_cause_name(bar->cause) : NULL);
     json_close(writer);
 }
 
-static void show_timeline(struct route_call *call)
+static weft_status tell_timeline(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     const size_t most = (size_t)route_value(call, "most")->integer;
     struct sight sight = {.registry = service_of(call)->reader, .who = &call->who};
     struct registry_bar *bars = NULL;
     size_t count = 0;
     int64_t from, to;
-    struct json_writer writer;
-    struct error error = {0};
-    if (!span_of(call, &from, &to))
-        return;
-    weft_status status = registry_timeline(service_of(call)->reader, from, to, most + 1, &bars, &count, &error);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "bars");
+    find_span(call, &from, &to);
+    weft_status status = registry_timeline(service_of(call)->reader, from, to, most + 1, &bars, &count, error);
+    json_open_list(answer, "bars");
     for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++)
-        put_bar(&writer, &sight, &bars[i]);
-    json_close(&writer);
-    json_put_bool(&writer, "more", count > most);
-    json_close(&writer);
+        put_bar(answer, &sight, &bars[i]);
+    json_close_page(answer, count > most);
     free(bars);
-    service_answer(call, status, &writer, &error);
+    return status;
+}
+
+static void show_timeline(struct route_call *call)
+{
+    if (span_is_good(call))
+        service_read(call);
 }
 
 /* ---- tables ---- */
 
 /* clang-format off */
 #define SPAN \
-    {.name = "from", .type = ROUTE_INTEGER, .least = 0, .most = 8e12, \
-     .meaning = "The beginning, milliseconds since 1970; a day before the end if it is not given."}, \
-    {.name = "to", .type = ROUTE_INTEGER, .least = 0, .most = 8e12, .meaning = "The end; now if it is not given."}
+    ROUTE_NUMBERED("from", 0, 8e12, NULL, "The beginning, milliseconds since 1970; a day before the end if it is not given."), \
+    ROUTE_NUMBERED("to", 0, 8e12, NULL, "The end; now if it is not given.")
 static const struct route_parameter history_parameters[] = {
-    SPAN,
-    {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 5000, .fallback = "500", .meaning = "Parts at most."},
-    {0}};
+    SPAN, ROUTE_NUMBERED("most", 1, 5000, "500", "Parts at most."), {0}};
 static const struct route_parameter timeline_parameters[] = {
-    SPAN,
-    {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 20000, .fallback = "5000",
-     .meaning = "Bars at most, the newest."},
-    {0}};
+    SPAN, ROUTE_NUMBERED("most", 1, 20000, "5000", "Bars at most, the newest."), {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/cluster/history",
      .operation = "showClusterHistory",
-     .tag = "cluster",
      .summary = "How full the cluster was: its slots, those that were taken and waited for, and the largest hole.",
      .permission = ROUTE_USER,
      .parameters = history_parameters,
      .response = "ClusterHistory",
-     .handler = show_history},
+     .handler = show_history,
+     .work = tell_history},
     {.method = "GET",
      .path = "/api/v1/cluster/timeline",
      .operation = "showClusterTimeline",
-     .tag = "cluster",
      .summary = "Who had which slots when, as the bars of a Gantt chart.",
      .permission = ROUTE_USER,
      .parameters = timeline_parameters,
      .response = "ClusterTimeline",
-     .handler = show_timeline},
+     .handler = show_timeline,
+     .work = tell_timeline},
 };
 
 static const struct schema schemas[] = {
@@ -194,7 +179,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table history_routes = {.routes = routes,
-                                           .route_count = sizeof routes / sizeof *routes,
-                                           .schemas = schemas,
-                                           .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table history_routes = ROUTE_TABLE("cluster");

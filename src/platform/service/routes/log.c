@@ -3,9 +3,9 @@
  * What runs print. A page is read by a thread of its own (it may look through 128 MiB of journals); what is added while
  * somebody watches is read on the HTTP server's thread, a quarter of a second apart, because that is little.
  */
+#include "base/format/json_put.h"
 #include "platform/agent/journal/journal.h"
 #include "platform/runs/output.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 
 #include <inttypes.h>
@@ -132,16 +132,10 @@ static void log_put_line(struct json_writer *writer, const struct log_reading *r
 {
     char inner[RUN_OUTPUT_CURSOR_BYTES], cursor[CURSOR_BYTES];
     json_open_object(writer, NULL);
-    json_put_integer(writer, "time", (int64_t)(line->time / 1000));
-    json_put_unsigned(writer, "attempt", reading->query.attempt.epoch);
-    json_put_unsigned(writer, "node", line->node);
-    if (line->rank != JOURNAL_NO_RANK)
-        json_put_unsigned(writer, "rank", line->rank);
-    else
-        json_put_tree(writer, "rank", NULL);
-    json_put_unsigned(writer, "stream", line->stream);
-    json_put_text(writer, "text", line->text);
-    json_put_text(writer, "cursor", cursor_of(reading, run_output_cursor(line, inner), cursor));
+    JSON_PUT(writer, "time", (int64_t)(line->time / 1000), "attempt", reading->query.attempt.epoch, "node", line->node);
+    json_put_known(writer, "rank", line->rank != JOURNAL_NO_RANK, line->rank);
+    JSON_PUT(writer, "stream", line->stream, "text", line->text, "cursor",
+             cursor_of(reading, run_output_cursor(line, inner), cursor));
     json_close(writer);
 }
 
@@ -158,9 +152,8 @@ static weft_status log_read_page(struct route_call *call, struct json_writer *an
     for (size_t i = 0; i < reading->page.count; i++)
         log_put_line(answer, reading, &reading->page.lines[i]);
     json_close(answer);
-    json_put_bool(answer, "more", reading->page.more);
-    json_put_text(answer, "before", cursor_of(reading, reading->page.before, text));
-    json_put_text(answer, "after", cursor_of(reading, reading->page.after, text));
+    JSON_PUT(answer, "more", reading->page.more, "before", cursor_of(reading, reading->page.before, text), "after",
+             cursor_of(reading, reading->page.after, text));
     json_close(answer);
     return WEFT_OK;
 }
@@ -334,35 +327,23 @@ static void log_read(struct route_call *call)
 
 static const struct route_parameter log_parameters[] = {
     SERVICE_RUN_PARAMETER,
-    {.name = "attempt", .type = ROUTE_INTEGER, .least = 1, .most = 1e9, .meaning = "Of this attempt, not of the last."},
-    {.name = "node", .type = ROUTE_INTEGER, .least = 0, .most = 65535, .meaning = "Only lines of this node."},
-    {.name = "rank", .type = ROUTE_INTEGER, .least = 0, .most = 1e8, .meaning = "Only lines that name this rank."},
-    {.name = "stream",
-     .type = ROUTE_INTEGER,
-     .least = 1,
-     .most = 2,
-     .meaning = "Only of standard output (1) or standard error (2)."},
+    ROUTE_NUMBERED("attempt", 1, 1e9, NULL, "Of this attempt, not of the last."),
+    ROUTE_NUMBERED("node", 0, 65535, NULL, "Only lines of this node."),
+    ROUTE_NUMBERED("rank", 0, 1e8, NULL, "Only lines that name this rank."),
+    ROUTE_NUMBERED("stream", 1, 2, NULL, "Only of standard output (1) or standard error (2)."),
     {.name = "search", .least = 1, .most = 256, .meaning = "Only lines with this text in them, in any case."},
     {.name = "before", .least = 1, .most = 120, .meaning = "The last lines before this cursor, not before the end."},
-    {.name = "after", .least = 1, .most = 120, .meaning = "The first lines behind this cursor."},
-    {.name = "most",
-     .type = ROUTE_INTEGER,
-     .least = 0,
-     .most = RUN_OUTPUT_LINES_MOST,
-     .fallback = "1000",
-     .meaning = "How many at most; with follow=true, how many of those that are there already."},
-    {.name = "follow",
-     .type = ROUTE_BOOL,
-     .fallback = "false",
-     .meaning = "Go on with what comes, until the run has ended: a line of JSON for each line, and empty ones while "
-                "nothing comes."},
+    {.name = "after", .least = 1, .most = 120, .meaning = "The first lines after this cursor."},
+    ROUTE_NUMBERED("most", 0, RUN_OUTPUT_LINES_MOST, "1000",
+                   "How many at most; with follow=true, how many of those that are there already."),
+    ROUTE_FLAG("follow", "Go on with what comes, until the run has ended: a line of JSON for each line, and empty ones "
+                         "while nothing comes."),
     {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/logs",
      .operation = "readLog",
-     .tag = "runs",
      .summary = "What a run has printed: the last lines, those before or after a cursor, and what comes.",
      .permission = ROUTE_VIEWER,
      .parameters = log_parameters,
@@ -386,7 +367,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table log_routes = {.routes = routes,
-                                       .route_count = sizeof routes / sizeof *routes,
-                                       .schemas = schemas,
-                                       .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table log_routes = ROUTE_TABLE("runs");

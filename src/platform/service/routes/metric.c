@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The metrics of a run: which there are, curves of them, and every point (metric_export.c). */
+#include "base/format/json_put.h"
 #include "observe/telemetry/metric_unit.h"
 #include "platform/metrics/query/draw.h"
 #include "platform/metrics/read/text.h"
 #include "platform/metrics/run_metrics.h"
 #include "platform/metrics/store/latest.h"
 #include "platform/metrics/store/names.h"
-#include "platform/service/internal/metric_export.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 
 #include <math.h>
@@ -47,15 +46,11 @@ static weft_status metric_put_name(struct json_writer *answer, struct metric_sto
     memcpy(group, name->name, name->group);
     group[name->group] = 0;
     json_open_object(answer, NULL);
-    json_put_text(answer, "name", name->name);
-    json_put_text(answer, "group", group);
-    json_put_text(answer, "unit", metric_unit(name->name));
-    json_put_integer(answer, "ranks", name->ranks);
-    json_put_integer(answer, "attempts", name->attempts);
+    JSON_PUT(answer, "name", name->name, "group", group, "unit", metric_unit(name->name), "ranks", name->ranks,
+             "attempts", name->attempts);
     if (found) {
         json_open_object(answer, "last");
-        json_put_integer(answer, "step", latest.step);
-        json_put_integer(answer, "time", milliseconds_of(latest.time));
+        JSON_PUT(answer, "step", latest.step, "time", milliseconds_of(latest.time));
         metric_put_value(answer, "value", latest.mean);
         metric_put_value(answer, "lowest", latest.lowest);
         metric_put_value(answer, "highest", latest.highest);
@@ -73,12 +68,6 @@ struct metric_own_choice {
     const char *search, *prefix, *after; /* NULL: any */
     size_t most;
 };
-
-static const char *text_given(const struct route_call *call, const char *name)
-{
-    const struct route_value *value = route_value(call, name);
-    return value->given ? value->text : NULL;
-}
 
 /* The bytes of a name before its first slash. */
 static size_t metric_prefix_of(const char *name)
@@ -124,8 +113,7 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
         if (last && shown < PREFIXES_MOST) {
             snprintf(prefix, sizeof prefix, "%.*s", (int)metric_prefix_of(last), last);
             json_open_object(answer, NULL);
-            json_put_text(answer, "prefix", prefix);
-            json_put_integer(answer, "metrics", members);
+            JSON_PUT(answer, "prefix", prefix, "metrics", members);
             json_close(answer);
             shown++;
         } else if (last) {
@@ -136,8 +124,7 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
     }
     if (without) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "prefix", "");
-        json_put_integer(answer, "metrics", without);
+        JSON_PUT(answer, "prefix", "", "metrics", without);
         json_close(answer);
     }
     json_close(answer);
@@ -166,21 +153,18 @@ static weft_status put_page(struct json_writer *answer, struct metric_store *sto
         shown += shown < choice->most;
     }
     json_close(answer);
-    json_put_integer(answer, "matching", (int64_t)matching);
-    json_put_integer(answer, "total", (int64_t)count);
-    json_put_bool(answer, "more", more);
+    JSON_PUT(answer, "matching", (int64_t)matching, "total", (int64_t)count, "more", more);
     return status;
 }
 
-static weft_status tell_names(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status tell_names(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     const int64_t run = route_value(call, "run")->integer;
-    const char *prefix = text_given(call, "prefix");
-    const struct metric_own_choice choice = {text_given(call, "search"),
-                                             prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
-                                             text_given(call, "after"), (size_t)route_value(call, "most")->integer};
-    struct metric_store *store = writer_metrics(writer);
+    const char *prefix = service_text_given(call, "prefix");
+    const struct metric_own_choice choice = {
+        service_text_given(call, "search"), prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
+        service_text_given(call, "after"), (size_t)route_value(call, "most")->integer};
+    struct metric_store *store = writer_metrics(service_of(call)->writer);
     struct metric_name *names = NULL;
     size_t count = 0;
     double joules = 0;
@@ -197,11 +181,6 @@ static weft_status tell_names(struct writer *writer, struct route_call *call, st
     json_close(answer);
     free(names);
     return status;
-}
-
-static void list_metrics(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, tell_names);
 }
 
 /* ---- curves ---- */
@@ -252,12 +231,9 @@ static weft_status put_curve(struct json_writer *answer, struct metric_store *st
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    json_put_text(answer, "name", query->name);
-    json_put_text(answer, "axis", times ? "times" : "steps");
-    json_put_integer(answer, "points", (int64_t)curve->points);
-    json_put_integer(answer, "nan", (int64_t)(curve->nan + curve->infinite[0] + curve->infinite[1]));
-    json_put_integer(answer, "infinite", (int64_t)(curve->infinite[0] + curve->infinite[1]));
-    json_put_bool(answer, "whole", curve->whole);
+    JSON_PUT(answer, "name", query->name, "axis", times ? "times" : "steps", "points", (int64_t)curve->points, "nan",
+             (int64_t)(curve->nan + curve->infinite[0] + curve->infinite[1]), "infinite",
+             (int64_t)(curve->infinite[0] + curve->infinite[1]), "whole", curve->whole);
     json_open_array(answer, "ranks");
     for (size_t i = 0; i < count; i++)
         json_put_integer(answer, NULL, ranks[i]);
@@ -271,8 +247,7 @@ static weft_status put_curve(struct json_writer *answer, struct metric_store *st
     return WEFT_OK;
 }
 
-static weft_status tell_curve(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status tell_curve(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     const bool times = strcmp(route_value(call, "axis")->text, "times") == 0;
     const struct metric_query query = {.run = route_value(call, "run")->integer,
@@ -285,17 +260,12 @@ static weft_status tell_curve(struct writer *writer, struct route_call *call, st
                                        .together = true,
                                        .most = (size_t)route_value(call, "most")->integer};
     struct metric_curve curve;
-    weft_status status = metric_draw(writer_metrics(writer), &query, &curve, error);
+    weft_status status = metric_draw(writer_metrics(service_of(call)->writer), &query, &curve, error);
     if (status != WEFT_OK)
         return status;
-    status = put_curve(answer, writer_metrics(writer), &query, &curve, error);
+    status = put_curve(answer, writer_metrics(service_of(call)->writer), &query, &curve, error);
     metric_curve_free(&curve);
     return status;
-}
-
-static void draw_metric(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, tell_curve);
 }
 
 /* ---- tables ---- */
@@ -338,27 +308,26 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/metrics",
      .operation = "listMetrics",
-     .tag = "metrics",
      .summary = "What a run has reported and used: its metrics with their newest values, by name, and its energy.",
      .permission = ROUTE_VIEWER,
      .parameters = list_parameters,
      .project_of = service_project_of_run,
      .response = "Metrics",
-     .handler = list_metrics},
+     .handler = service_write,
+     .work = tell_names},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/metrics/curve",
      .operation = "drawMetric",
-     .tag = "metrics",
      .summary = "A metric as a curve of a few points, however many it has; the lowest and the highest are kept.",
      .permission = ROUTE_VIEWER,
      .parameters = curve_parameters,
      .project_of = service_project_of_run,
      .response = "Curve",
-     .handler = draw_metric},
+     .handler = service_write,
+     .work = tell_curve},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/metrics/points",
      .operation = "exportMetric",
-     .tag = "metrics",
      .summary = "Every point of a metric: CSV (rank, attempt, step, time in seconds since 1970, value), or JSON with "
                 "the same columns and the time in milliseconds, where values that are not finite are the texts NaN, "
                 "Infinity and -Infinity.",
@@ -409,7 +378,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table metric_routes = {.routes = routes,
-                                          .route_count = sizeof routes / sizeof *routes,
-                                          .schemas = schemas,
-                                          .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table metric_routes = ROUTE_TABLE("metrics");

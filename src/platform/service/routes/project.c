@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Projects and their members. */
+#include "base/format/json_put.h"
 #include "platform/registry/ledger/ledger.h"
 #include "platform/registry/projects.h"
 #include "platform/registry/run/list.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/routes/budget_json.h"
 #include "platform/service/runs/run_json.h"
@@ -14,27 +14,20 @@
 static void routes_project_put_project(struct json_writer *writer, const struct registry_project *project,
                                        enum role role)
 {
-    json_put_text(writer, "project", project->project);
-    json_put_text(writer, "title", project->title);
-    json_put_bool(writer, "personal", project->personal);
-    json_put_time(writer, "created", project->created);
-    json_put_time(writer, "closed", project->closed);
-    json_put_text(writer, "role", role_name(role));
+    JSON_PUT(writer, "project", project->project, "title", project->title, "personal", project->personal, "created",
+             json_time(project->created), "closed", json_time(project->closed), "role", role_name(role));
 }
 
-/* What its runs take on disk, and may take together. */
+/* The disk use of its runs, and their common quota. */
 static void routes_project_put_disk(struct json_writer *writer, const struct service *service, const char *project)
 {
     const struct disk_watch *disk = writer_disk(service->writer);
     const uint64_t quota = disk_use_project_quota(disk->use);
     json_put_unsigned(writer, "disk_bytes", disk_use_project(disk->use, project));
-    if (quota)
-        json_put_unsigned(writer, "disk_quota", quota);
-    else
-        json_put_tree(writer, "disk_quota", NULL);
+    json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
 }
 
-/* How many runs it has, how many of them are under way or wait, and its budget. */
+/* How many runs it has, how many of them have not ended, and its budget. */
 static weft_status put_use(struct json_writer *writer, struct database *reader, const char *project,
                            struct error *error)
 {
@@ -49,36 +42,30 @@ static weft_status put_use(struct json_writer *writer, struct database *reader, 
         all += counts[state];
         live += REGISTRY_STATE(state) & REGISTRY_LIVE ? counts[state] : 0;
     }
-    json_put_integer(writer, "runs", all);
-    json_put_integer(writer, "live", live);
+    JSON_PUT(writer, "runs", all, "live", live);
     budget_json_put(writer, "budget", &budget);
     return WEFT_OK;
 }
 
-static void list_projects(struct route_call *call)
+static weft_status list_projects(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct registry_project *projects = NULL;
     size_t count = 0;
-    struct json_writer writer;
-    struct error error = {0};
-    weft_status status = registry_projects(service_of(call)->reader, service_viewer(call), &projects, &count, &error);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "projects");
+    weft_status status = registry_projects(service_of(call)->reader, service_viewer(call), &projects, &count, error);
+    json_open_list(answer, "projects");
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         enum role role = route_role(call, projects[i].project);
         if (role == ROLE_NONE)
-            continue; /* the token is for another one */
-        json_open_object(&writer, NULL);
-        routes_project_put_project(&writer, &projects[i], role);
-        routes_project_put_disk(&writer, service_of(call), projects[i].project);
-        status = put_use(&writer, service_of(call)->reader, projects[i].project, &error);
-        json_close(&writer);
+            continue; /* the token is limited to another one */
+        json_open_object(answer, NULL);
+        routes_project_put_project(answer, &projects[i], role);
+        routes_project_put_disk(answer, service_of(call), projects[i].project);
+        status = put_use(answer, service_of(call)->reader, projects[i].project, error);
+        json_close(answer);
     }
-    json_close(&writer);
-    json_close(&writer);
+    json_close_list(answer);
     free(projects);
-    service_answer(call, status, &writer, &error);
+    return status;
 }
 
 /* ---- one ---- */
@@ -103,10 +90,9 @@ static weft_status put_members(struct json_writer *writer, struct database *read
     json_open_array(writer, "members");
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         json_open_object(writer, NULL);
-        json_put_text(writer, "user", members[i].user);
-        json_put_text(writer, "role", role_name(members[i].role));
-        json_put_time(writer, "since", members[i].since);
-        budget_json_put_amount(writer, "balance", routes_project_balance_of(balances, balance_count, members[i].user));
+        JSON_PUT(writer, "user", members[i].user, "role", role_name(members[i].role), "since",
+                 json_time(members[i].since), "balance",
+                 budget_json_amount(routes_project_balance_of(balances, balance_count, members[i].user)));
         json_close(writer);
     }
     json_close(writer);
@@ -115,233 +101,176 @@ static weft_status put_members(struct json_writer *writer, struct database *read
     return status;
 }
 
-static void show_project(struct route_call *call)
+static weft_status show_project(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct database *reader = service_of(call)->reader;
     struct registry_project project;
     struct ledger_budget budget;
-    struct json_writer writer;
-    struct error error = {0};
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    weft_status status = registry_project_get(reader, call->project, &project, &error);
-    if (status == WEFT_ERROR_ARGUMENT) { /* an administrator may ask for any: it is not there */
-        json_end(&writer);
-        http_fail(call->request, 404, "%s", error.text);
-        return;
-    }
-    if (status == WEFT_OK) {
-        routes_project_put_project(&writer, &project, route_role(call, call->project));
-        routes_project_put_disk(&writer, service_of(call), call->project);
-        status = put_members(&writer, reader, call->project, &error);
-    }
+    weft_status status = registry_project_get(reader, call->project, &project, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    routes_project_put_project(answer, &project, route_role(call, call->project));
+    routes_project_put_disk(answer, service_of(call), call->project);
+    status = put_members(answer, reader, call->project, error);
     if (status == WEFT_OK)
-        status = ledger_budget_get(reader, call->project, writer_now(), &budget, &error);
+        status = ledger_budget_get(reader, call->project, writer_now(), &budget, error);
     if (status == WEFT_OK)
-        budget_json_put(&writer, "budget", &budget);
-    json_close(&writer);
-    service_answer(call, status, &writer, &error);
+        budget_json_put(answer, "budget", &budget);
+    json_close(answer);
+    return status;
 }
 
 /* ---- changes ---- */
 
-static weft_status routes_project_make(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                       struct error *error)
+static weft_status answer_project(struct route_call *call, const char *name, enum role role, struct json_writer *answer,
+                                  struct error *error)
 {
-    struct database *registry = writer_registry(writer);
-    const char *name = "", *title = "";
     struct registry_project project;
-    weft_status status = json_get_text(call->body, "project", "the body", &name, error);
-    json_get_text(call->body, "title", "the body", &title, NULL);
-    if (status == WEFT_OK)
-        status = database_begin(registry, DATABASE_DURABLE, error);
+    weft_status status = registry_project_get(service_registry(call), name, &project, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_project_make(registry, name, title, call->who.user, writer_now(), error);
-    status = database_end(registry, status, error);
-    if (status == WEFT_OK)
-        status = registry_project_get(registry, name, &project, error);
-    if (status != WEFT_OK)
-        return status;
-    writer_project_changed(writer, name);
+    writer_project_changed(service_of(call)->writer, name);
     json_open_object(answer, NULL);
-    routes_project_put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
+    routes_project_put_project(answer, &project, role);
     json_close(answer);
     return WEFT_OK;
 }
 
-static void routes_project_make_project(struct route_call *call)
+static weft_status make_project(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    writer_do(service_of(call)->writer, call, routes_project_make);
+    const char *name = "", *title = "";
+    weft_status status = json_get_text(call->body, "project", "the body", &name, error);
+    json_get_text(call->body, "title", "the body", &title, NULL);
+    if (status == WEFT_OK)
+        status = registry_project_make(service_registry(call), name, title, call->who.user, writer_now(), error);
+    /* The user who makes it is its first manager. */
+    return status == WEFT_OK ? answer_project(call, name, ROLE_MANAGER, answer, error) : status;
 }
 
-static weft_status routes_project_close_or_reopen(struct writer *writer, struct route_call *call, bool close,
-                                                  struct json_writer *answer, struct error *error)
+static weft_status close_or_reopen(struct route_call *call, bool close, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = writer_registry(writer);
+    struct database *registry = service_registry(call);
     struct registry_project project;
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = registry_project_get(registry, call->project, &project, error);
+    weft_status status = registry_project_get(registry, call->project, &project, error);
     if (status == WEFT_OK && (project.closed != 0) == close)
         status = error_set(error, WEFT_ERROR_STATE, "project '%s' is %s", project.project,
                            close ? "closed already" : "not closed");
     if (status == WEFT_OK)
         status = registry_project_close(registry, call->project, close ? writer_now() : 0, error);
-    status = database_end(registry, status, error);
-    if (status == WEFT_OK)
-        status = registry_project_get(registry, call->project, &project, error);
-    if (status != WEFT_OK)
-        return status;
-    writer_project_changed(writer, call->project);
-    json_open_object(answer, NULL);
-    routes_project_put_project(answer, &project, route_role(call, call->project));
-    json_close(answer);
-    return WEFT_OK;
+    return status == WEFT_OK ? answer_project(call, call->project, route_role(call, call->project), answer, error)
+                             : status;
 }
 
-static weft_status close_now(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                             struct error *error)
+static weft_status close_project(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return routes_project_close_or_reopen(writer, call, true, answer, error);
+    return close_or_reopen(call, true, answer, error);
 }
 
-static weft_status reopen_now(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status reopen_project(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return routes_project_close_or_reopen(writer, call, false, answer, error);
+    return close_or_reopen(call, false, answer, error);
 }
 
-static void close_project(struct route_call *call)
+static weft_status put_member(struct route_call *call, enum role role, struct error *error)
 {
-    writer_do(service_of(call)->writer, call, close_now);
-}
-
-static void reopen_project(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, reopen_now);
-}
-
-static weft_status put_member(struct writer *writer, struct route_call *call, enum role role, struct error *error)
-{
-    struct database *registry = writer_registry(writer);
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
+    struct database *registry = service_registry(call);
+    struct writer *writer = service_of(call)->writer;
     const char *user = route_value(call, "user")->text;
-    status = registry_member_put(registry, call->project, user, role, writer_now(), error);
+    weft_status status = registry_member_put(registry, call->project, user, role, writer_now(), error);
     if (status == WEFT_OK && role == ROLE_NONE)
         status = ledger_leave(registry, call->project, user, call->who.user, writer_now(), error);
-    status = database_end(registry, status, error);
     if (status == WEFT_OK) {
-        controller_budgets_changed(writer_controller(writer)); /* who may pay for whom */
+        controller_budgets_changed(writer_controller(writer)); /* members can pay for runs */
         writer_project_changed(writer, call->project);
     }
     return status;
 }
 
-static weft_status routes_project_change(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                         struct error *error)
+static weft_status change_member(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     const char *name;
     enum role role = ROLE_NONE;
     weft_status status = json_get_text(call->body, "role", "the body", &name, error);
-    if (status != WEFT_OK || !role_find(name, &role)) /* the schema has looked */
+    if (status != WEFT_OK || !role_find(name, &role)) /* the schema has checked it */
         return status;
-    return put_member(writer, call, role, error);
+    return put_member(call, role, error);
 }
 
-static weft_status take_away(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                             struct error *error)
+static weft_status remove_member(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return put_member(writer, call, ROLE_NONE, error);
-}
-
-static void routes_project_change_member(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, routes_project_change);
-}
-
-static void remove_member(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, take_away);
+    return put_member(call, ROLE_NONE, error);
 }
 
 /* ---- tables ---- */
 
-static const struct route_parameter project_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."}, {0}};
-static const struct route_parameter member_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."},
-    {.name = "user", .type = ROUTE_NAME, .meaning = "The name of the user."},
-    {0}};
+#define PROJECT ROUTE_NAMED("project", "The name of the project.")
+static const struct route_parameter project_parameters[] = {PROJECT, {0}};
+static const struct route_parameter member_parameters[] = {PROJECT, ROUTE_NAMED("user", "The name of the user."), {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/projects",
      .operation = "listProjects",
-     .tag = "projects",
      .summary = "The projects that you may see, by name.",
      .permission = ROUTE_USER,
      .response = "Projects",
-     .handler = list_projects},
+     .handler = service_read,
+     .work = list_projects},
     {.method = "POST",
      .path = "/api/v1/projects",
      .operation = "makeProject",
-     .tag = "projects",
      .summary = "Make a project, of which you are the first manager.",
      .permission = ROUTE_ADMINISTRATOR,
      .request = "ProjectRequest",
      .response = "Project",
      .status = 201,
-     .handler = routes_project_make_project},
+     .handler = service_change,
+     .work = make_project},
     {.method = "GET",
      .path = "/api/v1/projects/{project}",
      .operation = "showProject",
-     .tag = "projects",
      .summary = "A project: its members and its budget.",
      .permission = ROUTE_VIEWER,
      .parameters = project_parameters,
      .response = "Project",
-     .handler = show_project},
+     .handler = service_read,
+     .work = show_project},
     {.method = "POST",
      .path = "/api/v1/projects/{project}/close",
      .operation = "closeProject",
-     .tag = "projects",
      .summary = "Take no more runs into a project. Those that it has go on, and all that is known stays.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = project_parameters,
      .response = "Project",
-     .handler = close_project},
+     .handler = service_change,
+     .work = close_project},
     {.method = "POST",
      .path = "/api/v1/projects/{project}/reopen",
      .operation = "reopenProject",
-     .tag = "projects",
      .summary = "Take runs into a closed project again.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = project_parameters,
      .response = "Project",
-     .handler = reopen_project},
+     .handler = service_change,
+     .work = reopen_project},
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/members/{user}",
      .operation = "changeMember",
-     .tag = "projects",
      .summary = "Give a user a role in the project.",
      .permission = ROUTE_MANAGER,
      .parameters = member_parameters,
      .request = "Role",
-     .status = 204,
-     .handler = routes_project_change_member},
+     .handler = service_change,
+     .work = change_member},
     {.method = "DELETE",
      .path = "/api/v1/projects/{project}/members/{user}",
      .operation = "removeMember",
-     .tag = "projects",
      .summary = "Take a user's role in the project away.",
      .permission = ROUTE_MANAGER,
      .parameters = member_parameters,
-     .status = 204,
-     .handler = remove_member},
+     .handler = service_change,
+     .work = remove_member},
 };
 
 /* clang-format off */
@@ -370,7 +299,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table project_routes = {.routes = routes,
-                                           .route_count = sizeof routes / sizeof *routes,
-                                           .schemas = schemas,
-                                           .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table project_routes = ROUTE_TABLE("projects");

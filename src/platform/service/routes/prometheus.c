@@ -195,7 +195,7 @@ static weft_status put_machine(struct prometheus *text, struct machine_watch *ma
     struct measured_values values = {0};
     uint64_t number;
     weft_status status = machine ? machine_watch_read(machine, &values, &number, error) : WEFT_OK;
-    for (size_t i = 0; i < sizeof machine_families / sizeof *machine_families && status == WEFT_OK; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(machine_families) && status == WEFT_OK; i++)
         put_machine_family(text, &machine_families[i], &values);
     measured_values_free(&values);
     return status;
@@ -303,7 +303,6 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/metrics",
      .operation = "scrapeMetrics",
-     .tag = "server",
      .summary = "The control plane, its cluster and its machine, as Prometheus reads them: to administrators, and to "
                 "their tokens of at most viewer.",
      .permission = ROUTE_USER,
@@ -311,4 +310,4 @@ static const struct route routes[] = {
      .handler = show_metrics},
 };
 
-const struct route_table prometheus_routes = {.routes = routes, .route_count = sizeof routes / sizeof *routes};
+const struct route_table prometheus_routes = {.routes = routes, .route_count = ARRAY_SIZE(routes), .tag = "server"};

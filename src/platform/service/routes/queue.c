@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits, why, and until when. */
+#include "base/format/json_put.h"
 #include "platform/service/internal/collector.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
-#include "platform/service/internal/sight.h"
 #include "platform/service/runs/run_json.h"
 
 #include <stdio.h>
@@ -11,7 +10,7 @@
 
 /* ---- one run ---- */
 
-/* When a run that waits is expected to start; 0: it does not wait, or nobody can say. */
+/* The expected start of a waiting run; 0: it does not wait, or the start is unknown. */
 static int64_t expected_start(const struct controller_plan *plan, int64_t run)
 {
     for (size_t i = 0; i < plan->waiting_count; i++)
@@ -20,9 +19,9 @@ static int64_t expected_start(const struct controller_plan *plan, int64_t run)
     return 0;
 }
 
-static weft_status tell_why(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                            struct error *error)
+static weft_status tell_why(struct route_call *call, struct json_writer *answer, struct error *error)
 {
+    struct writer *writer = service_of(call)->writer;
     struct controller *controller = writer_controller(writer);
     int64_t number = route_value(call, "run")->integer, now = writer_now(), expected = 0;
     char why[1024], idle[RUN_USE_SENTENCE_BYTES], progress[RUN_PROGRESS_BYTES];
@@ -42,17 +41,10 @@ static weft_status tell_why(struct writer *writer, struct route_call *call, stru
     else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
         snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", number);
-    json_put_text(answer, "state", run_state_name(run.state));
-    json_put_text(answer, "why", *why ? why : run_json_reason(&run));
-    json_put_time(answer, "expected_start", expected);
+    JSON_PUT(answer, "run", number, "state", run_state_name(run.state), "why", *why ? why : run_json_reason(&run),
+             "expected_start", json_time(expected));
     json_close(answer);
     return WEFT_OK;
-}
-
-static void show_why(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, tell_why);
 }
 
 /* ---- the queue ---- */
@@ -64,23 +56,16 @@ static void routes_queue_put_name(struct json_writer *writer, const struct sight
     json_put_text(writer, "name", known ? run.name : NULL);
 }
 
-/* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see: returns
- * whether it is. */
+/* A waiting or running run. Its identity is shown only if the caller may see its project; returns whether they may. */
 static bool put_planned(struct json_writer *writer, struct sight *sight, const struct controller_plan_run *planned)
 {
     bool seen = sight_has(sight, planned->project);
     json_open_object(writer, NULL);
-    if (seen)
-        json_put_integer(writer, "run", planned->run);
-    else
-        json_put_tree(writer, "run", NULL);
-    json_put_text(writer, "project", seen ? planned->project : NULL);
-    json_put_text(writer, "owner", seen ? planned->owner : NULL);
+    json_put_known(writer, "run", seen, planned->run);
+    JSON_PUT(writer, "project", seen ? planned->project : NULL, "owner", seen ? planned->owner : NULL);
     routes_queue_put_name(writer, sight, planned->run, seen);
-    json_put_integer(writer, "nodes", planned->nodes);
-    json_put_integer(writer, "slots", planned->slots);
-    json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
-    json_put_time(writer, "since", planned->since);
+    JSON_PUT(writer, "nodes", planned->nodes, "slots", planned->slots, "size", (int64_t)planned->nodes * planned->slots,
+             "since", json_time(planned->since));
     return seen;
 }
 
@@ -90,17 +75,16 @@ static void routes_queue_put_waiting(struct json_writer *answer, struct sight *s
 {
     char reason[1024];
     const bool seen = put_planned(answer, sight, &plan->waiting[place]);
-    json_put_integer(answer, "place", (int64_t)place + 1);
-    json_put_text(answer, "reason",
-                  controller_plan_reason(controller, &plan->waiting[place], seen, now, reason, sizeof reason));
-    json_put_time(answer, "expected_start", plan->waiting[place].expected_start);
+    JSON_PUT(answer, "place", (int64_t)place + 1, "reason",
+             controller_plan_reason(controller, &plan->waiting[place], seen, now, reason, sizeof reason),
+             "expected_start", json_time(plan->waiting[place].expected_start));
     json_close(answer);
 }
 
 static void put_running(struct json_writer *answer, struct sight *sight, const struct controller_plan_run *running)
 {
     put_planned(answer, sight, running);
-    json_put_time(answer, "ends_before", running->ends_before);
+    JSON_PUT(answer, "ends_before", json_time(running->ends_before));
     json_close(answer);
 }
 
@@ -111,8 +95,8 @@ static int routes_queue_compare_numbers(const void *left, const void *right)
 }
 
 /*
- * The page after run `after`, in the order of numbers: what waits and what runs counted together, so that a run that
- * starts between two pages is listed once. *last is its last run, *more whether another page follows.
+ * The page after run `after`, by number. Waiting and running runs are counted together, so that a run that starts
+ * between two pages is listed once. *last is its last run, *more whether another page follows.
  */
 static weft_status choose_page(const struct controller_plan *plan, int64_t after, size_t most, int64_t *last,
                                bool *more, struct error *error)
@@ -143,9 +127,9 @@ static int64_t routes_queue_slots_of(const struct controller_plan_run *runs, siz
     return slots;
 }
 
-static weft_status tell_queue(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status tell_queue(struct route_call *call, struct json_writer *answer, struct error *error)
 {
+    struct writer *writer = service_of(call)->writer;
     struct controller *controller = writer_controller(writer);
     const int64_t now = writer_now(), after = route_value(call, "after")->integer;
     const bool by_number = route_value(call, "after")->given;
@@ -165,90 +149,68 @@ static weft_status tell_queue(struct writer *writer, struct route_call *call, st
         if (plan->waiting[i].run > after && plan->waiting[i].run <= last)
             routes_queue_put_waiting(answer, &sight, controller, plan, i, now);
     json_close(answer);
-    json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
-    json_put_text(answer, "paused", exits_why(&service_of(call)->exits));
-    json_put_integer(answer, "waiting_slots", routes_queue_slots_of(plan->waiting, plan->waiting_count));
+    JSON_PUT(answer, "waiting", (int64_t)plan->waiting_count, "paused", exits_why(&service_of(call)->exits),
+             "waiting_slots", routes_queue_slots_of(plan->waiting, plan->waiting_count));
     json_open_array(answer, "running");
     for (size_t i = 0; i < plan->running_count && i < most; i++)
         if (plan->running[i].run > after && plan->running[i].run <= last)
             put_running(answer, &sight, &plan->running[i]);
     json_close(answer);
-    json_put_integer(answer, "running_count", (int64_t)plan->running_count);
-    json_put_integer(answer, "running_slots", routes_queue_slots_of(plan->running, plan->running_count));
-    json_put_bool(answer, "more", more || plan->waiting_count > most || plan->running_count > most);
+    JSON_PUT(answer, "running_count", (int64_t)plan->running_count, "running_slots",
+             routes_queue_slots_of(plan->running, plan->running_count), "more",
+             (bool)(more || plan->waiting_count > most || plan->running_count > most));
     if (more)
         json_put_integer(answer, "next", last);
     json_close(answer);
     return WEFT_OK;
 }
 
-static void show_queue(struct route_call *call)
+static weft_status do_resume(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    writer_do(service_of(call)->writer, call, tell_queue);
-}
-
-static weft_status do_resume(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                             struct error *error)
-{
-    weft_status status = writer_resume(writer, error);
+    weft_status status = writer_resume(service_of(call)->writer, error);
     if (status == WEFT_OK)
         fprintf(stderr, "weft: '%s' has resumed scheduling\n", call->who.user);
     return status;
 }
 
-static void routes_queue_resume(struct route_call *call)
-{
-    writer_do(service_of(call)->writer, call, do_resume);
-}
-
 /* ---- tables ---- */
 
-static const struct route_parameter queue_parameters[] = {{.name = "most",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 1,
-                                                           .most = 10000,
-                                                           .fallback = "1000",
-                                                           .meaning = "How many of each list at most; with `after`, "
-                                                                      "of both together."},
-                                                          {.name = "after",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 0,
-                                                           .most = 1e15,
-                                                           .meaning =
-                                                               "Only runs of larger numbers, page by page in the "
-                                                               "order of numbers: begin with 0, go on with `next`."},
-                                                          {0}};
+static const struct route_parameter queue_parameters[] = {
+    ROUTE_NUMBERED("most", 1, 10000, "1000", "How many of each list at most; with `after`, of both together."),
+    ROUTE_NUMBERED(
+        "after", 0, 1e15, NULL,
+        "Only runs of larger numbers, page by page in the order of numbers: begin with 0, go on with `next`."),
+    {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/queue",
      .operation = "showQueue",
-     .tag = "queue",
      .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs. "
                 "Without `after` the first of each, in that order.",
      .permission = ROUTE_USER,
      .parameters = queue_parameters,
      .response = "Queue",
-     .handler = show_queue},
+     .handler = service_write,
+     .work = tell_queue},
     {.method = "POST",
      .path = "/api/v1/queue/resume",
      .operation = "resumeQueue",
-     .tag = "queue",
      .summary = "Start runs again, after scheduling was paused because of unclean exits of the server.",
      .permission = ROUTE_ADMINISTRATOR,
-     .status = 204,
-     .handler = routes_queue_resume},
+     .handler = service_write,
+     .work = do_resume},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/why",
      .operation = "explainRun",
-     .tag = "queue",
      .summary = "Why a run is in its state: what it waits for, and when it is expected to start.",
      .permission = ROUTE_VIEWER,
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Why",
-     .handler = show_why},
+     .handler = service_write,
+     .work = tell_why},
 };
 
 /* clang-format off */
@@ -280,7 +242,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table queue_routes = {.routes = routes,
-                                         .route_count = sizeof routes / sizeof *routes,
-                                         .schemas = schemas,
-                                         .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table queue_routes = ROUTE_TABLE("queue");

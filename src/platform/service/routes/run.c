@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs, to be looked at. */
+/* Runs: the list, one run, its events. */
 #include "platform/registry/run/list.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
-#include "platform/service/internal/table_answer.h"
 #include "platform/service/runs/run_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What it takes on disk, and may take; null where it was not measured. */
+/* Its disk use and quota; null while unknown. */
 static void routes_run_put_disk(struct json_writer *writer, const struct route_call *call, int64_t run)
 {
     uint64_t bytes, quota;
     const bool measured = disk_use_run(writer_disk(service_of(call)->writer)->use, run, &bytes, &quota);
-    if (measured)
-        json_put_unsigned(writer, "disk_bytes", bytes);
-    else
-        json_put_tree(writer, "disk_bytes", NULL);
-    if (quota)
-        json_put_unsigned(writer, "disk_quota", quota);
-    else
-        json_put_tree(writer, "disk_quota", NULL);
+    json_put_known(writer, "disk_bytes", measured, (int64_t)bytes);
+    json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
 }
 
 /* ---- the list ---- */
@@ -44,20 +36,14 @@ static unsigned states_of(const struct route_value *value)
                                                : ((1u << RUN_STATES) - 1) & ~REGISTRY_LIVE;
 }
 
-static const char *text_or_null(const struct route_call *call, const char *name)
-{
-    const struct route_value *value = route_value(call, name);
-    return value->given ? value->text : NULL;
-}
-
 static void routes_run_list_runs(struct route_call *call)
 {
     struct service *service = service_of(call);
     struct registry_filter filter = {.viewer = service_viewer(call),
-                                     .project = text_or_null(call, "project"),
-                                     .owner = text_or_null(call, "owner"),
-                                     .class_name = text_or_null(call, "class"),
-                                     .search = text_or_null(call, "search"),
+                                     .project = service_text_given(call, "project"),
+                                     .owner = service_text_given(call, "owner"),
+                                     .class_name = service_text_given(call, "class"),
+                                     .search = service_text_given(call, "search"),
                                      .states = states_of(route_value(call, "state")),
                                      .beyond = route_value(call, "before")->integer,
                                      .most = (size_t)route_value(call, "most")->integer};
@@ -76,8 +62,7 @@ static void routes_run_list_runs(struct route_call *call)
             status = registry_run_counts(service->reader, &filter, counts, &error);
     }
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "runs");
+    json_open_list(&writer, "runs");
     for (size_t i = 0; i < count; i++) {
         json_open_object(&writer, NULL);
         run_json_put(&writer, &runs[i]);
@@ -95,59 +80,49 @@ static void routes_run_list_runs(struct route_call *call)
 
 /* ---- one of them ---- */
 
-static void routes_run_show_run(struct route_call *call)
+static weft_status show_run(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct database *reader = service_of(call)->reader;
     struct run_specification specification;
     struct registry_run run;
-    struct json_writer writer;
-    struct error error = {0};
-    if (!service_run(call, &run))
-        return;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    run_json_put(&writer, &run);
-    routes_run_put_disk(&writer, call, run.run);
-    weft_status status = registry_run_specification(reader, run.run, &specification, &error);
-    if (status == WEFT_OK) {
-        run_specification_write(&writer, "specification", &specification);
-        run_specification_free(&specification);
-        status = run_json_put_attempts(&writer, "attempts", reader, run.run, &error);
-    }
-    json_close(&writer);
-    service_answer(call, status, &writer, &error);
+    weft_status status = registry_run_get(reader, route_value(call, "run")->integer, &run, error);
+    if (status == WEFT_OK)
+        status = registry_run_specification(reader, run.run, &specification, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    run_json_put(answer, &run);
+    routes_run_put_disk(answer, call, run.run);
+    run_specification_write(answer, "specification", &specification);
+    run_specification_free(&specification);
+    status = run_json_put_attempts(answer, "attempts", reader, run.run, error);
+    json_close(answer);
+    return status;
 }
 
-static void list_run_events(struct route_call *call)
+static weft_status list_run_events(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     size_t most = (size_t)route_value(call, "most")->integer, count = 0;
     struct registry_event *events = NULL;
-    struct json_writer writer;
-    struct error error = {0};
     weft_status status = registry_run_events(service_of(call)->reader, route_value(call, "run")->integer,
-                                             route_value(call, "after")->integer, most + 1, &events, &count, &error);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "events");
+                                             route_value(call, "after")->integer, most + 1, &events, &count, error);
+    json_open_list(answer, "events");
     for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
-        json_open_object(&writer, NULL);
-        run_json_put_event(&writer, &events[i]);
-        json_close(&writer);
+        json_open_object(answer, NULL);
+        run_json_put_event(answer, &events[i]);
+        json_close(answer);
     }
-    json_close(&writer);
-    json_put_bool(&writer, "more", count > most);
-    json_close(&writer);
-    if (status == WEFT_OK)
-        free(events);
-    service_answer(call, status, &writer, &error);
+    json_close_page(answer, count > most);
+    free(events);
+    return status;
 }
 
 /* ---- tables ---- */
 
 static const struct route_parameter list_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "Only runs of this project."},
-    {.name = "owner", .type = ROUTE_NAME, .meaning = "Only runs of this user."},
-    {.name = "class", .type = ROUTE_NAME, .meaning = "Only runs of this class."},
+    ROUTE_NAMED("project", "Only runs of this project."),
+    ROUTE_NAMED("owner", "Only runs of this user."),
+    ROUTE_NAMED("class", "Only runs of this class."),
     {.name = "state",
      .type = ROUTE_CHOICE,
      .choices = run_state_choices,
@@ -156,41 +131,20 @@ static const struct route_parameter list_parameters[] = {
      .least = 1,
      .most = 128,
      .meaning = "Only runs with this in their name, project or owner, or of this number."},
-    {.name = "before",
-     .type = ROUTE_INTEGER,
-     .least = 0,
-     .most = 1e15,
-     .fallback = "0",
-     .meaning = "Only runs of smaller numbers: the last of the page before."},
-    {.name = "most",
-     .type = ROUTE_INTEGER,
-     .least = 1,
-     .most = REGISTRY_PAGE_MOST,
-     .fallback = "100",
-     .meaning = "How many at most."},
+    ROUTE_BEFORE("Only runs of smaller numbers: the last of the page before."),
+    ROUTE_NUMBERED("most", 1, REGISTRY_PAGE_MOST, "100", "How many at most."),
     TABLE_ANSWER_PARAMETER,
     {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter event_parameters[] = {SERVICE_RUN_PARAMETER,
-                                                          {.name = "after",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 0,
-                                                           .most = 1e15,
-                                                           .fallback = "0",
-                                                           .meaning = "Only events of larger numbers."},
-                                                          {.name = "most",
-                                                           .type = ROUTE_INTEGER,
-                                                           .least = 1,
-                                                           .most = 1000,
-                                                           .fallback = "200",
-                                                           .meaning = "How many at most."},
+                                                          ROUTE_AFTER("Only events of larger numbers."),
+                                                          ROUTE_NUMBERED("most", 1, 1000, "200", "How many at most."),
                                                           {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs",
      .operation = "listRuns",
-     .tag = "runs",
      .summary = "Runs of all projects that you may see, newest first.",
      .permission = ROUTE_USER,
      .parameters = list_parameters,
@@ -200,23 +154,23 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}",
      .operation = "showRun",
-     .tag = "runs",
      .summary = "A run: what was asked for, and its attempts.",
      .permission = ROUTE_VIEWER,
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Run",
-     .handler = routes_run_show_run},
+     .handler = service_read,
+     .work = show_run},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/events",
      .operation = "listRunEvents",
-     .tag = "runs",
      .summary = "Every change of a run with its reason, oldest first.",
      .permission = ROUTE_VIEWER,
      .parameters = event_parameters,
      .project_of = service_project_of_run,
      .response = "RunEvents",
-     .handler = list_run_events},
+     .handler = service_read,
+     .work = list_run_events},
 };
 
 /* clang-format off */
@@ -234,7 +188,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table run_routes = {.routes = routes,
-                                       .route_count = sizeof routes / sizeof *routes,
-                                       .schemas = schemas,
-                                       .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table run_routes = ROUTE_TABLE("runs");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs have written: their checkpoints. */
+/* The checkpoints of runs. */
+#include "base/format/json_put.h"
 #include "platform/runs/checkpoints.h"
 #include "platform/runs/directory.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
 
@@ -19,22 +19,15 @@ static weft_status read_checkpoints(struct route_call *call, struct json_writer 
         status = run_checkpoints_list(directory, &list, &count, error);
     if (status != WEFT_OK)
         return status;
-    json_open_object(answer, NULL);
-    json_open_array(answer, "checkpoints");
+    json_open_list(answer, "checkpoints");
     for (size_t i = 0; i < count; i++) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "name", list[i].name);
-        json_put_time(answer, "time", list[i].time);
-        json_put_unsigned(answer, "bytes", list[i].bytes);
-        if (list[i].step >= 0)
-            json_put_integer(answer, "step", list[i].step);
-        else
-            json_put_tree(answer, "step", NULL);
+        JSON_PUT(answer, "name", list[i].name, "time", json_time(list[i].time), "bytes", list[i].bytes);
+        json_put_known(answer, "step", list[i].step >= 0, list[i].step);
         json_put_bool(answer, "best", list[i].best);
         json_close(answer);
     }
-    json_close(answer);
-    json_close(answer);
+    json_close_list(answer);
     free(list);
     return WEFT_OK;
 }
@@ -52,7 +45,6 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/checkpoints",
      .operation = "listCheckpoints",
-     .tag = "runs",
      .summary = "The checkpoints that a run has written, newest first.",
      .permission = ROUTE_VIEWER,
      .parameters = run_parameters,
@@ -71,7 +63,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table run_file_routes = {.routes = routes,
-                                            .route_count = sizeof routes / sizeof *routes,
-                                            .schemas = schemas,
-                                            .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table run_file_routes = ROUTE_TABLE("runs");

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to runs: submitted, stopped, forked, promoted, discarded. */
+/* Submit, stop, fork, promote and discard runs. */
+#include "base/format/json_put.h"
 #include "platform/registry/run/runs.h"
-#include "platform/service/internal/run_origin.h"
 #include "platform/service/internal/run_submission.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
 
@@ -13,11 +12,10 @@
 
 /* ---- submit ---- */
 
-static weft_status run_order_submit(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                    struct error *error)
+static weft_status run_order_submit(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct run_submission submission = {.wanted = call->body, .project = call->project, .owner = call->who.user};
-    weft_status status = run_submission_enter(writer, call, &submission, error);
+    weft_status status = run_submission_enter(call, &submission, error);
     if (status == WEFT_OK)
         run_submission_put(answer, &submission);
     return status;
@@ -26,17 +24,17 @@ static weft_status run_order_submit(struct writer *writer, struct route_call *ca
 static void submit_run(struct route_call *call)
 {
     if (run_order_begin(call))
-        writer_do(service_of(call)->writer, call, run_order_submit);
+        service_write(call);
 }
 
 /* ---- fork and promote ---- */
 
 /* The specification of a run as JSON that can be changed. */
-static weft_status read_parent(struct writer *writer, int64_t run, cJSON **wanted, struct error *error)
+static weft_status read_parent(struct database *registry, int64_t run, cJSON **wanted, struct error *error)
 {
     struct run_specification specification;
     struct json_writer text;
-    weft_status status = registry_run_specification(writer_registry(writer), run, &specification, error);
+    weft_status status = registry_run_specification(registry, run, &specification, error);
     if (status != WEFT_OK)
         return status;
     json_begin(&text, JSON_LINE);
@@ -48,7 +46,7 @@ static weft_status read_parent(struct writer *writer, int64_t run, cJSON **wante
     return status;
 }
 
-/* "arguments" stand for all of the command but the program. */
+/* "arguments" replace all of the command except the program. */
 static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
 {
     cJSON *command = cJSON_GetObjectItemCaseSensitive(wanted, "command"), *copy = cJSON_Duplicate(arguments, true);
@@ -62,7 +60,7 @@ static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
     return true;
 }
 
-/* What the body says goes before what the parent was. */
+/* Settings in the body replace those of the parent. */
 static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, struct error *error)
 {
     const cJSON *item;
@@ -73,7 +71,7 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
             fits = fits && replace_arguments(wanted, item);
             continue;
         }
-        if (strcmp(item->string, "resume") == 0) /* says how, not what */
+        if (strcmp(item->string, "resume") == 0) /* no setting */
             continue;
         cJSON *copy = cJSON_Duplicate(item, true);
         cJSON_DeleteItemFromObjectCaseSensitive(wanted, item->string);
@@ -114,7 +112,7 @@ static weft_status check_checkpoint(struct database *registry, const struct rout
                      run.run);
 }
 
-/* The code is what was made of it by hand: no longer what the commit has. */
+/* The code was changed by hand, so it may differ from its commit. */
 static bool set_code(cJSON *wanted, const char *snapshot)
 {
     const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(wanted, "snapshot"));
@@ -127,18 +125,17 @@ static bool set_code(cJSON *wanted, const char *snapshot)
     return run_wanted_set(wanted, "snapshot", snapshot);
 }
 
-/* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
-static weft_status derive(struct writer *writer, struct route_call *call, bool planned, struct json_writer *answer,
-                          struct error *error)
+/* A new run with the code and settings of another one. It starts from the beginning unless the body names a checkpoint. */
+static weft_status derive(struct route_call *call, bool planned, struct json_writer *answer, struct error *error)
 {
     int64_t parent = route_value(call, "run")->integer;
     const struct run_order *order = call->kept;
     struct run_submission submission = {.project = call->project, .owner = call->who.user, .secrets = order->secrets};
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(call->body, "resume")))
         submission.resumes = parent;
-    weft_status status = check_checkpoint(writer_registry(writer), call, error);
+    weft_status status = check_checkpoint(service_registry(call), call, error);
     if (status == WEFT_OK)
-        status = read_parent(writer, parent, &submission.wanted, error);
+        status = read_parent(service_registry(call), parent, &submission.wanted, error);
     if (status != WEFT_OK)
         return status;
     cJSON *wanted = submission.wanted, *interactive = cJSON_GetObjectItemCaseSensitive(wanted, "interactive");
@@ -155,26 +152,24 @@ static weft_status derive(struct writer *writer, struct route_call *call, bool p
     if (status == WEFT_OK && *order->checkpoint && !run_wanted_set(wanted, "checkpoint", order->checkpoint))
         status = error_memory(error, sizeof order->checkpoint, "a run");
     if (status == WEFT_OK)
-        status = run_submission_enter(writer, call, &submission, error);
+        status = run_submission_enter(call, &submission, error);
     if (status == WEFT_OK)
         run_submission_put(answer, &submission);
     cJSON_Delete(submission.wanted);
     return status;
 }
 
-static weft_status fork_it(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                           struct error *error)
+static weft_status fork_it(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return derive(writer, call, false, answer, error);
+    return derive(call, false, answer, error);
 }
 
-static weft_status promote_it(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                              struct error *error)
+static weft_status promote_it(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return derive(writer, call, true, answer, error);
+    return derive(call, true, answer, error);
 }
 
-static weft_status find_checkpoint(struct route_call *call, struct error *error)
+static weft_status prepare_fork(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct run_order *order = call->kept;
     const char *named = run_order_checkpoint_of(call);
@@ -183,17 +178,12 @@ static weft_status find_checkpoint(struct route_call *call, struct error *error)
                   : WEFT_OK;
 }
 
-static weft_status prepare_fork(struct route_call *call, struct json_writer *answer, struct error *error)
-{
-    return find_checkpoint(call, error);
-}
-
-static void fork_prepared(struct route_call *call, weft_status status, const struct error *error)
+static void order_prepared(struct route_call *call, weft_status status, const struct error *error)
 {
     if (status != WEFT_OK)
         http_fail_error(call->request, error);
     else
-        writer_do(service_of(call)->writer, call, fork_it);
+        service_write(call);
 }
 
 static void fork_run(struct route_call *call)
@@ -202,19 +192,19 @@ static void fork_run(struct route_call *call)
     if (!run_order_begin(call))
         return;
     if (!*run_order_checkpoint_of(call))
-        writer_do(service_of(call)->writer, call, fork_it);
+        service_write(call);
     else if (check_checkpoint(service_of(call)->reader, call, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
     else
-        background_do(service_of(call)->reading, call, prepare_fork, fork_prepared);
+        background_do(service_of(call)->reading, call, prepare_fork, order_prepared);
 }
 
-/* What was tried by hand is in the directory of the interactive run: its code as it is now. */
+/* The code of an interactive run is what its directory holds now. */
 static weft_status prepare_promotion(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct run_order *order = call->kept;
     struct snapshot taken = {.id = ""};
-    weft_status status = find_checkpoint(call, error);
+    weft_status status = prepare_fork(call, answer, error);
     if (status == WEFT_OK)
         status = run_origin_take(writer_directories(service_of(call)->writer), call->project,
                                  route_value(call, "run")->integer, order->owner, call->who.user, &taken, error);
@@ -223,14 +213,6 @@ static weft_status prepare_promotion(struct route_call *call, struct json_writer
         order->secrets = taken.secrets;
     }
     return status;
-}
-
-static void promotion_prepared(struct route_call *call, weft_status status, const struct error *error)
-{
-    if (status != WEFT_OK)
-        http_fail_error(call->request, error);
-    else
-        writer_do(service_of(call)->writer, call, promote_it);
 }
 
 /* What has no directory any more, or is no interactive run, the writer answers. */
@@ -242,26 +224,25 @@ static void promote_run(struct route_call *call)
     struct run_order *order = call->kept;
     snprintf(order->owner, sizeof order->owner, "%s", run.owner);
     if (run.interactive && !run.discarded)
-        background_do(service_of(call)->storing, call, prepare_promotion, promotion_prepared);
+        background_do(service_of(call)->storing, call, prepare_promotion, order_prepared);
     else
-        writer_do(service_of(call)->writer, call, promote_it);
+        service_write(call);
 }
 
 /* ---- stop ---- */
 
-static weft_status run_order_stop(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                                  struct error *error)
+static weft_status run_order_stop(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     int64_t number = route_value(call, "run")->integer;
     struct registry_run run;
-    weft_status status = controller_cancel(writer_controller(writer), number, call->who.user, writer_now(), error);
+    weft_status status =
+        controller_cancel(writer_controller(service_of(call)->writer), number, call->who.user, writer_now(), error);
     if (status == WEFT_OK)
-        status = registry_run_get(writer_registry(writer), number, &run, error);
+        status = registry_run_get(service_registry(call), number, &run, error);
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", number);
-    json_put_text(answer, "state", run_state_name(run.state));
+    JSON_PUT(answer, "run", number, "state", run_state_name(run.state));
     json_close(answer);
     return WEFT_OK;
 }
@@ -270,16 +251,15 @@ static void run_order_stop_run(struct route_call *call)
 {
     struct registry_run run;
     if (service_run(call, &run) && service_may_change(call, &run))
-        writer_do(service_of(call)->writer, call, run_order_stop);
+        service_write(call);
 }
 
 /* ---- discard ---- */
 
-static weft_status discard(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                           struct error *error)
+static weft_status discard(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     int64_t number = route_value(call, "run")->integer;
-    struct database *registry = writer_registry(writer);
+    struct database *registry = service_registry(call);
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
@@ -302,8 +282,7 @@ static void discarded(struct route_call *call, weft_status status, const struct 
         return;
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_integer(&writer, "run", run.run);
-    json_put_time(&writer, "discarded", run.discarded);
+    JSON_PUT(&writer, "run", run.run, "discarded", json_time(run.discarded));
     json_close(&writer);
     route_reply(call, &writer);
 }
@@ -312,20 +291,18 @@ static void run_order_discard_run(struct route_call *call)
 {
     struct registry_run run;
     if (service_run(call, &run) && service_may_change(call, &run))
-        writer_do_then(service_of(call)->writer, call, discard, discarded);
+        writer_do(service_of(call)->writer, call, discard, discarded);
 }
 
 /* ---- tables ---- */
 
-static const struct route_parameter submit_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The project of the run."}, {0}};
+static const struct route_parameter submit_parameters[] = {ROUTE_NAMED("project", "The project of the run."), {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
 static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/projects/{project}/runs",
      .operation = "submitRun",
-     .tag = "runs",
      .summary = "Queue a run. The answer comes when it is on disk.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
@@ -335,21 +312,21 @@ static const struct route routes[] = {
      .status = 201,
      .body_most = (size_t)4 << 20,
      .idempotent_key = true,
-     .handler = submit_run},
+     .handler = submit_run,
+     .work = run_order_submit},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/stop",
      .operation = "stopRun",
-     .tag = "runs",
      .summary = "End a run for good: SIGTERM, its grace period, SIGKILL.",
      .permission = ROUTE_MEMBER,
      .parameters = run_parameters,
      .project_of = service_project_of_run,
      .response = "Stopped",
-     .handler = run_order_stop_run},
+     .handler = run_order_stop_run,
+     .work = run_order_stop},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/discard",
      .operation = "discardRun",
-     .tag = "runs",
      .summary =
          "Throw away what an ended run has left on disk: its directory, checkpoints and output. Its metrics and events "
          "stay.",
@@ -361,7 +338,6 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/runs/{run}/fork",
      .operation = "forkRun",
-     .tag = "runs",
      .summary = "Queue a new run with the code and the settings of this one, but for what the body says.",
      .permission = ROUTE_MEMBER,
      .parameters = run_parameters,
@@ -371,11 +347,11 @@ static const struct route routes[] = {
      .status = 201,
      .body_most = (size_t)4 << 20,
      .idempotent_key = true,
-     .handler = fork_run},
+     .handler = fork_run,
+     .work = fork_it},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/promote",
      .operation = "promoteRun",
-     .tag = "runs",
      .summary =
          "Queue a planned run with the code, as it is in the directory now, and the settings of this interactive "
          "one.",
@@ -387,7 +363,8 @@ static const struct route routes[] = {
      .status = 201,
      .body_most = (size_t)4 << 20,
      .idempotent_key = true,
-     .handler = promote_run},
+     .handler = promote_run,
+     .work = promote_it},
 };
 
 /* clang-format off */
@@ -441,7 +418,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table run_order_routes = {.routes = routes,
-                                             .route_count = sizeof routes / sizeof *routes,
-                                             .schemas = schemas,
-                                             .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table run_order_routes = ROUTE_TABLE("runs");

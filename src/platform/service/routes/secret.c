@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets of users and projects: set, listed by name, removed. No answer has a value. */
+/* Secrets of users and projects: set, list by name, remove. No answer contains a value. */
 #include "platform/registry/secret_store.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 
 #include <string.h>
 
-/* The store's directory, and whether the call is about the project's secrets or those of who asks. */
+/* The store's directory, and whose secrets the call is about: a project's, or the caller's own. */
 struct secret_owner {
     char directory[FILE_PATH_BYTES];
     bool of_project;
@@ -41,22 +40,12 @@ static void list_secrets(struct route_call *call)
         return;
     weft_status status = secret_store_names(owner.directory, owner.of_project, owner.name, &names, &error);
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "secrets");
+    json_open_list(&writer, "secrets");
     for (uint32_t i = 0; status == WEFT_OK && i < names.count; i++)
         json_put_text(&writer, NULL, names.items[i]);
-    json_close(&writer);
-    json_close(&writer);
+    json_close_list(&writer);
     texts_free(&names);
-    service_answer(call, status, &writer, &error);
-}
-
-static void answer_change(struct route_call *call, weft_status status, const struct error *error)
-{
-    if (status == WEFT_OK)
-        http_reply(call->request, 204, NULL, NULL, 0);
-    else
-        http_fail_error(call->request, error);
+    route_answer(call, status, &writer, &error);
 }
 
 static void set_secret(struct route_call *call)
@@ -74,7 +63,7 @@ static void set_secret(struct route_call *call)
         status = secret_store_put(owner.directory,
                                   secret_place(place, owner.of_project, owner.name, route_value(call, "secret")->text),
                                   value, strlen(value), &error);
-    answer_change(call, status, &error);
+    service_answer_done(call, status, &error);
 }
 
 static void remove_secret(struct route_call *call)
@@ -87,7 +76,7 @@ static void remove_secret(struct route_call *call)
         return;
     secret_place(place, owner.of_project, owner.name, name);
     if (secret_store_has(owner.directory, place))
-        answer_change(call, secret_store_remove(owner.directory, place, &error), &error);
+        service_answer_done(call, secret_store_remove(owner.directory, place, &error), &error);
     else
         http_fail(call->request, 404, "%s '%s' has no secret '%s'", owner.of_project ? "project" : "user", owner.name,
                   name);
@@ -98,7 +87,7 @@ static void remove_secret(struct route_call *call)
 /* clang-format off */
 #define SECRET  {.name = "secret", .type = ROUTE_TEXT, .least = 1, .most = SECRET_NAME_BYTES - 1, \
                  .meaning = "The name of the secret: that of an environment variable."}
-#define PROJECT {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."}
+#define PROJECT ROUTE_NAMED("project", "The name of the project.")
 
 static const struct route_parameter own_parameters[] = {SECRET, {0}}, project_parameters[] = {PROJECT, {0}},
                                     both_parameters[] = {PROJECT, SECRET, {0}};
@@ -108,7 +97,6 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/secrets",
      .operation = "listSecrets",
-     .tag = "secrets",
      .summary = "The names of your own secrets.",
      .permission = ROUTE_USER,
      .response = "Secrets",
@@ -116,26 +104,21 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/secrets/{secret}",
      .operation = "setSecret",
-     .tag = "secrets",
      .summary = "Keep a secret of your own. No request gives its value back.",
      .permission = ROUTE_USER,
      .parameters = own_parameters,
      .request = "SecretRequest",
-     .status = 204,
      .handler = set_secret},
     {.method = "DELETE",
      .path = "/api/v1/secrets/{secret}",
      .operation = "removeSecret",
-     .tag = "secrets",
      .summary = "Remove a secret of your own.",
      .permission = ROUTE_USER,
      .parameters = own_parameters,
-     .status = 204,
      .handler = remove_secret},
     {.method = "GET",
      .path = "/api/v1/projects/{project}/secrets",
      .operation = "listProjectSecrets",
-     .tag = "secrets",
      .summary = "The names of a project's secrets, which its members' runs can ask for.",
      .permission = ROUTE_MEMBER,
      .parameters = project_parameters,
@@ -144,21 +127,17 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/secrets/{secret}",
      .operation = "setProjectSecret",
-     .tag = "secrets",
      .summary = "Keep a secret of a project. No request gives its value back.",
      .permission = ROUTE_MANAGER,
      .parameters = both_parameters,
      .request = "SecretRequest",
-     .status = 204,
      .handler = set_secret},
     {.method = "DELETE",
      .path = "/api/v1/projects/{project}/secrets/{secret}",
      .operation = "removeProjectSecret",
-     .tag = "secrets",
      .summary = "Remove a secret of a project.",
      .permission = ROUTE_MANAGER,
      .parameters = both_parameters,
-     .status = 204,
      .handler = remove_secret},
 };
 
@@ -171,7 +150,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table secret_routes = {.routes = routes,
-                                          .route_count = sizeof routes / sizeof *routes,
-                                          .schemas = schemas,
-                                          .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table secret_routes = ROUTE_TABLE("secrets");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server itself: what it is, and the events that it sends. */
+/* The server itself, and its stream of events. */
 #include "platform/service/internal/accounts.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 
 #include "base/clock.h"
+#include "base/format/json_put.h"
 #include "platform/agent/limits.h"
 #include "platform/registry/projects.h"
 
@@ -12,8 +12,7 @@
 #include <string.h>
 #include <weft/weft.h>
 
-/* The project of a run for which none is named: the token's, or the caller's own. NULL where that is somebody else's.
- */
+/* The project of a run that names none: the token's, or the caller's own; NULL if that one is another user's. */
 static const char *usual_project(const struct route_call *call)
 {
     struct registry_project found;
@@ -24,36 +23,25 @@ static const char *usual_project(const struct route_call *call)
     return !there || found.personal ? who->user : NULL;
 }
 
-static void show_server(struct route_call *call)
+static weft_status show_server(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct service *service = service_of(call);
     struct writer_slots slots = writer_slots(service->writer);
     struct disk_space_state disk;
-    struct json_writer writer;
     char limits[NODE_LIMITS_TEXT_BYTES];
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_text(&writer, "version", weft_version());
-    json_put_text(&writer, "user", call->who.user);
-    json_put_bool(&writer, "administrator", identity_administers(&call->who));
-    json_put_text(&writer, "project", usual_project(call));
-    json_put_bool(&writer, "tokens", service->tokens);
-    json_put_text(&writer, "slot_kind", slot_kind_name(slots.kind));
-    json_put_integer(&writer, "slots", slots.slots);
-    json_put_integer(&writer, "hosts", slots.hosts);
-    json_put_integer(&writer, "started", service->started);
-    json_put_text(&writer, "isolation", accounts_isolation());
-    json_put_text(&writer, "limits", node_limits_describe(limits));
-    json_put_text(&writer, "paused", exits_why(&service->exits));
+    json_open_object(answer, NULL);
+    JSON_PUT(answer, "version", weft_version(), "user", call->who.user, "administrator",
+             (bool)(identity_administers(&call->who)), "project", usual_project(call), "tokens", service->tokens,
+             "slot_kind", slot_kind_name(slots.kind), "slots", slots.slots, "hosts", slots.hosts, "started",
+             service->started, "isolation", accounts_isolation(), "limits", node_limits_describe(limits), "paused",
+             exits_why(&service->exits));
     disk_space_state(service->space, &disk);
-    json_open_object(&writer, "disk");
-    json_put_unsigned(&writer, "size", disk.size);
-    json_put_unsigned(&writer, "free", disk.free);
-    json_put_unsigned(&writer, "low", disk.low);
-    service_put_trouble(&writer, service);
-    json_close(&writer);
-    json_close(&writer);
-    route_reply(call, &writer);
+    json_open_object(answer, "disk");
+    JSON_PUT(answer, "size", disk.size, "free", disk.free, "low", disk.low);
+    service_put_trouble(answer, service);
+    json_close(answer);
+    json_close(answer);
+    return WEFT_OK;
 }
 
 /* ---- events ---- */
@@ -61,7 +49,7 @@ static void show_server(struct route_call *call)
 #define KNOWN_PROJECTS 64
 #define KNOWN_FOR      5000000000u /* nanoseconds that a role is believed */
 
-/* A subscriber, and what it may see of the projects that were asked for last. */
+/* A subscriber, and which of the latest projects it may see. */
 struct routes_server_subscriber {
     struct route_call *call; /* whose identity is kept up to date */
     struct {
@@ -107,15 +95,14 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/server",
      .operation = "showServer",
-     .tag = "server",
      .summary = "What this server is, and who you are to it.",
      .permission = ROUTE_USER,
      .response = "Server",
-     .handler = show_server},
+     .handler = service_read,
+     .work = show_server},
     {.method = "GET",
      .path = "/api/v1/events",
      .operation = "readEvents",
-     .tag = "server",
      .summary =
          "Changes as they happen: 'run' has the run as it is now; 'queue' and 'cluster' say that these are to be "
          "asked for anew, 'project' the same of the one that it names; 'metrics' names a run with new points, as "
@@ -146,7 +133,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table server_routes = {.routes = routes,
-                                          .route_count = sizeof routes / sizeof *routes,
-                                          .schemas = schemas,
-                                          .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table server_routes = ROUTE_TABLE("server");

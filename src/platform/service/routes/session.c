@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signing in and out with a browser (platform/access/sessions.h). */
+#include "base/format/json_put.h"
 #include "base/hash.h"
 #include "platform/access/sessions.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
 
@@ -70,31 +70,26 @@ static void begin_session(struct route_call *call)
         sessions_begin(service_of(call)->access, &call->who, peer_of(call->request), now, &made, &error);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "key", status == WEFT_OK ? made.key : "");
-    json_put_time(&writer, "ends", made.ends * 1000);
+    JSON_PUT(&writer, "key", status == WEFT_OK ? made.key : "", "ends", json_time(made.ends * 1000));
     json_close(&writer);
     if (status == WEFT_OK)
         set_cookie(call, made.cookie, made.ends - now);
-    service_answer(call, status, &writer, &error);
+    route_answer(call, status, &writer, &error);
 }
 
 static void session_end(struct route_call *call)
 {
     struct error error = {0};
     weft_status status = *call->who.session ? sessions_end(service_of(call)->access, &call->who, &error) : WEFT_OK;
-    if (status != WEFT_OK) {
-        http_fail_error(call->request, &error);
-        return;
-    }
-    set_cookie(call, "", 0);
-    http_reply(call->request, 204, NULL, NULL, 0);
+    if (status == WEFT_OK)
+        set_cookie(call, "", 0);
+    service_answer_done(call, status, &error);
 }
 
 static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/session",
      .operation = "beginSession",
-     .tag = "users",
      .summary =
          "Sign in with a browser: the answer sets a cookie and has the key that goes with it in " SESSION_HEADER ".",
      .permission = ROUTE_USER,
@@ -104,10 +99,8 @@ static const struct route routes[] = {
     {.method = "DELETE",
      .path = "/api/v1/session",
      .operation = "endSession",
-     .tag = "users",
      .summary = "Sign out: the session of the cookie that is shown ends.",
      .permission = ROUTE_USER,
-     .status = 204,
      .handler = session_end},
 };
 
@@ -118,7 +111,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table session_routes = {.routes = routes,
-                                           .route_count = sizeof routes / sizeof *routes,
-                                           .schemas = schemas,
-                                           .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table session_routes = ROUTE_TABLE("users");

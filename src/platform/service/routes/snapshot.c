@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that runs are started from: uploaded to the store of its project, and only there. */
+#include "base/format/json_put.h"
 #include "base/text.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/internal/snapshot_stores.h"
 #include "platform/snapshot/list.h"
@@ -52,9 +52,7 @@ static weft_status take_list(struct route_call *call, struct json_writer *answer
                            offer.id, wanted);
     if (status == WEFT_OK) {
         json_open_object(answer, NULL);
-        json_put_text(answer, "snapshot", offer.id);
-        json_put_unsigned(answer, "entries", offer.entries);
-        json_put_unsigned(answer, "bytes", offer.bytes);
+        JSON_PUT(answer, "snapshot", offer.id, "entries", offer.entries, "bytes", offer.bytes);
         json_open_array(answer, "missing");
         for (uint64_t i = 0; i < offer.missing; i++)
             json_put_text(answer, NULL, (const char *)buffer_begin(&offer.hashes) + i * SHA256_TEXT_BYTES);
@@ -138,14 +136,13 @@ static weft_status put_entries(struct json_writer *answer, const char *list_path
         bool file = snapshot_entry_is_file(&entry);
         json_open_object(answer, NULL);
         routes_snapshot_put_name(answer, "path", entry.path);
-        json_put_text(answer, "kind",
-                      entry.kind == 'd'                   ? "folder"
-                      : entry.kind == 'l'                 ? "link"
-                      : snapshot_entry_is_program(&entry) ? "program"
-                                                          : "file");
-        json_put_bool(answer, "owner_only", snapshot_entry_is_private(&entry));
-        json_put_unsigned(answer, "bytes", file ? entry.size : 0);
-        json_put_text(answer, "content", file ? entry.hash : NULL);
+        JSON_PUT(answer, "kind",
+                 entry.kind == 'd'                   ? "folder"
+                 : entry.kind == 'l'                 ? "link"
+                 : snapshot_entry_is_program(&entry) ? "program"
+                                                     : "file",
+                 "owner_only", (bool)(snapshot_entry_is_private(&entry)), "bytes", file ? entry.size : 0, "content",
+                 file ? entry.hash : NULL);
         routes_snapshot_put_name(answer, "target", entry.kind == 'l' ? entry.target : NULL);
         json_close(answer);
     }
@@ -193,22 +190,19 @@ static void add_objects(struct route_call *call)
 }
 
 static const struct route_parameter snapshot_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The project whose runs may use it."},
+    ROUTE_NAMED("project", "The project whose runs may use it."),
     {.name = "snapshot", .least = 64, .most = 64, .meaning = "The SHA-256 of the list, in hexadecimal digits."},
     {0}};
 static const struct route_parameter object_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The project whose snapshots may have them."},
-    {.name = "owner_only",
-     .type = ROUTE_BOOL,
-     .fallback = "false",
-     .meaning = "They are of a snapshot with files that only their owner may read: nobody else gets them."},
+    ROUTE_NAMED("project", "The project whose snapshots may have them."),
+    ROUTE_FLAG("owner_only",
+               "They are of a snapshot with files that only their owner may read: nobody else gets them."),
     {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/projects/{project}/snapshots/{snapshot}",
      .operation = "showSnapshot",
-     .tag = "snapshots",
      .summary = "What a snapshot holds.",
      .permission = ROUTE_VIEWER,
      .project_may_be_new = true,
@@ -218,7 +212,6 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/snapshots/{snapshot}",
      .operation = "putSnapshot",
-     .tag = "snapshots",
      .summary = "Offer the list of what a snapshot holds: it is kept once none of its objects is missing.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
@@ -230,7 +223,6 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/projects/{project}/objects",
      .operation = "addObjects",
-     .tag = "snapshots",
      .summary = "Upload contents of files, each as \"SHA256 SIZE\", a line end and that many bytes.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
@@ -260,7 +252,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table snapshot_routes = {.routes = routes,
-                                            .route_count = sizeof routes / sizeof *routes,
-                                            .schemas = schemas,
-                                            .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table snapshot_routes = ROUTE_TABLE("snapshots");

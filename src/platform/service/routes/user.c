@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, their tokens, and the audit log. */
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/registry/projects.h"
 #include "platform/service/internal/accounts.h"
-#include "platform/service/internal/schema_text.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
 
@@ -14,31 +14,23 @@
 
 /* ---- users ---- */
 
-static void list_users(struct route_call *call)
+static weft_status list_users(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct registry_user *users = NULL;
     size_t count = 0;
-    struct json_writer writer;
-    struct error error = {0};
     const char *viewer = service_viewer(call);
-    weft_status status = registry_users(service_of(call)->reader, viewer, call->who.project, &users, &count, &error);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "users");
+    weft_status status = registry_users(service_of(call)->reader, viewer, call->who.project, &users, &count, error);
+    json_open_list(answer, "users");
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
-        json_open_object(&writer, NULL);
-        json_put_text(&writer, "user", users[i].user);
-        json_put_bool(&writer, "administrator", users[i].admin);
-        json_put_bool(&writer, "disabled", users[i].disabled);
+        json_open_object(answer, NULL);
+        JSON_PUT(answer, "user", users[i].user, "administrator", users[i].admin, "disabled", users[i].disabled);
         const bool shown = !viewer || strcmp(viewer, users[i].user) == 0;
-        json_put_text(&writer, "account", shown ? users[i].account : "");
-        json_put_time(&writer, "created", users[i].created);
-        json_close(&writer);
+        JSON_PUT(answer, "account", shown ? users[i].account : "", "created", json_time(users[i].created));
+        json_close(answer);
     }
-    json_close(&writer);
-    json_close(&writer);
+    json_close_list(answer);
     free(users);
-    service_answer(call, status, &writer, &error);
+    return status;
 }
 
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error)
@@ -51,40 +43,29 @@ weft_status service_make_user(struct database *registry, const char *user, bool 
     return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", taken.text);
 }
 
-static weft_status put_user(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                            struct error *error)
+static weft_status put_user(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = writer_registry(writer);
+    struct database *registry = service_registry(call);
     const char *user = route_value(call, "user")->text;
     struct registry_user found;
     bool administrator = false;
     const char *account = NULL;
+    weft_status status = WEFT_OK;
     json_get_bool(call->body, "administrator", "the body", &administrator, NULL);
     json_get_text(call->body, "account", "the body", &account, NULL);
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    /* An account alone leaves whoever there is as they are. */
+    /* An account alone leaves a user who exists as they are. */
     if (!account || cJSON_HasObjectItem(call->body, "administrator") ||
         registry_user_get(registry, user, &found, NULL) != WEFT_OK)
         status = service_make_user(registry, user, administrator, error);
-    if (status == WEFT_OK && account)
-        status = registry_user_account_put(registry, user, account, error);
-    return database_end(registry, status, error);
+    return status == WEFT_OK && account ? registry_user_account_put(registry, user, account, error) : status;
 }
 
-static weft_status disable(struct writer *writer, struct route_call *call, struct json_writer *answer,
-                           struct error *error)
+static weft_status disable(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct database *registry = writer_registry(writer);
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = registry_user_disable(registry, route_value(call, "user")->text, writer_now(), error);
-    return database_end(registry, status, error);
+    return registry_user_disable(service_registry(call), route_value(call, "user")->text, writer_now(), error);
 }
 
-/* Accounts may be looked up over a network, and the way to the state may lead over one. */
+/* Looking up an account may use the network, and so may the path to the state directory. */
 static weft_status check_account(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     const char *account = "";
@@ -97,7 +78,7 @@ static void account_checked(struct route_call *call, weft_status status, const s
     if (status != WEFT_OK)
         http_fail_error(call->request, error);
     else
-        writer_do(service_of(call)->writer, call, put_user);
+        service_change(call);
 }
 
 static void change_user(struct route_call *call)
@@ -105,7 +86,7 @@ static void change_user(struct route_call *call)
     if (cJSON_HasObjectItem(call->body, "account"))
         background_do(service_of(call)->reading, call, check_account, account_checked);
     else
-        writer_do(service_of(call)->writer, call, put_user);
+        service_change(call);
 }
 
 static void disable_user(struct route_call *call)
@@ -113,13 +94,13 @@ static void disable_user(struct route_call *call)
     if (strcmp(route_value(call, "user")->text, call->who.user) == 0)
         http_fail(call->request, 409, "nobody can disable themselves");
     else
-        writer_do(service_of(call)->writer, call, disable);
+        service_change(call);
 }
 
 /* ---- tokens ---- */
 
-/* A token may show and end those that allow no more than it does: itself, and of its user's those that it could have
- * made but for when they end; an administrator's, everybody's. */
+/* A token may list and revoke the tokens that allow no more than itself, whenever they end: those of its user, or
+ * everybody's for an administrator. */
 struct token_view {
     const struct identity *who;
     struct json_writer *writer;
@@ -140,15 +121,10 @@ static bool routes_user_put_token(void *context, const struct token_record *reco
     if (!covers(view->who, record))
         return true;
     json_open_object(writer, NULL);
-    json_put_text(writer, "id", record->id);
-    json_put_text(writer, "user", record->user);
-    json_put_text(writer, "project", record->project);
-    json_put_text(writer, "most", role_name(record->most));
-    json_put_bool(writer, "administrator", record->administrator);
-    json_put_time(writer, "created", record->created * 1000);
-    json_put_time(writer, "ends", record->ends * 1000);
-    json_put_time(writer, "revoked", record->revoked * 1000);
-    json_put_text(writer, "note", record->note);
+    JSON_PUT(writer, "id", record->id, "user", record->user, "project", record->project, "most",
+             role_name(record->most), "administrator", record->administrator, "created",
+             json_time(record->created * 1000), "ends", json_time(record->ends * 1000), "revoked",
+             json_time(record->revoked * 1000), "note", record->note);
     json_close(writer);
     return true;
 }
@@ -161,21 +137,16 @@ static weft_status view_tokens(struct route_call *call, struct token_view *view,
                               view, error);
 }
 
-static void list_tokens(struct route_call *call)
+static weft_status list_tokens(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct json_writer writer;
-    struct token_view view = {.writer = &writer};
-    struct error error = {0};
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "tokens");
-    weft_status status = view_tokens(call, &view, routes_user_put_token, &error);
-    json_close(&writer);
-    json_close(&writer);
-    service_answer(call, status, &writer, &error);
+    struct token_view view = {.writer = answer};
+    json_open_list(answer, "tokens");
+    weft_status status = view_tokens(call, &view, routes_user_put_token, error);
+    json_close_list(answer);
+    return status;
 }
 
-/* A token that its user may have: no more than they may, and than the one that asks for it. */
+/* Read the token that is asked for: it may allow no more than its user and the calling token. False: answered. */
 static bool routes_user_read_token(struct route_call *call, struct token_record *wanted)
 {
     const char *user = call->who.user, *project = call->who.project, *most = "manager", *note = "";
@@ -210,7 +181,7 @@ static bool routes_user_read_token(struct route_call *call, struct token_record 
         http_fail_error(call->request, &error);
         return false;
     }
-    role_find(most, &wanted->most); /* the schema has looked */
+    role_find(most, &wanted->most); /* the schema has checked it */
     if (wanted->most > call->who.most)
         wanted->most = call->who.most;
     snprintf(wanted->user, sizeof wanted->user, "%s", user);
@@ -234,11 +205,9 @@ static void make_token(struct route_call *call)
     weft_status status = tokens_make(&store, &wanted, time(NULL), text, &error);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "token", status == WEFT_OK ? text : "");
-    json_put_text(&writer, "id", wanted.id);
-    json_put_time(&writer, "ends", wanted.ends * 1000);
+    JSON_PUT(&writer, "token", status == WEFT_OK ? text : "", "id", wanted.id, "ends", json_time(wanted.ends * 1000));
     json_close(&writer);
-    service_answer(call, status, &writer, &error);
+    route_answer(call, status, &writer, &error);
 }
 
 static bool routes_user_seek(void *context, const struct token_record *record)
@@ -262,10 +231,7 @@ static void revoke_token(struct route_call *call)
     }
     if (status == WEFT_OK)
         status = tokens_revoke(&store, id, time(NULL), &error);
-    if (status == WEFT_OK)
-        http_reply(call->request, 204, NULL, NULL, 0);
-    else
-        http_fail_error(call->request, &error);
+    service_answer_done(call, status, &error);
 }
 
 /* ---- the audit log ---- */
@@ -273,8 +239,8 @@ static void revoke_token(struct route_call *call)
 /* A page of the audit log. */
 struct audit_page {
     struct json_writer *writer;
-    int64_t left; /* entries that it still takes */
-    bool more;    /* there was one more */
+    int64_t left; /* entries that still fit */
+    bool more;    /* older entries follow */
 };
 
 static bool routes_user_put_entry(void *context, const struct audit_entry *entry)
@@ -286,102 +252,75 @@ static bool routes_user_put_entry(void *context, const struct audit_entry *entry
         return false;
     }
     json_open_object(writer, NULL);
-    json_put_integer(writer, "number", entry->number);
-    json_put_time(writer, "time", entry->time_ms);
-    json_put_text(writer, "user", entry->user);
-    json_put_text(writer, "token", entry->token);
-    json_put_text(writer, "address", entry->address);
-    json_put_text(writer, "project", entry->project);
-    json_put_text(writer, "what", entry->what);
-    json_put_text(writer, "target", entry->target);
-    json_put_integer(writer, "status", entry->status);
+    JSON_PUT(writer, "number", entry->number, "time", json_time(entry->time_ms), "user", entry->user, "token",
+             entry->token, "address", entry->address, "project", entry->project, "what", entry->what, "target",
+             entry->target, "status", entry->status);
     json_close(writer);
     return true;
 }
 
-static void show_audit(struct route_call *call)
+static weft_status show_audit(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    const struct route_value *user = route_value(call, "user"), *project = route_value(call, "project");
-    struct audit_filter filter = {.user = user->given ? user->text : NULL,
-                                  .project = project->given ? project->text : NULL,
-                                  .before = route_value(call, "before")->integer,
-                                  .most = (uint32_t)route_value(call, "most")->integer + 1};
-    struct json_writer writer;
-    struct audit_page page = {.writer = &writer, .left = route_value(call, "most")->integer};
-    struct error error = {0};
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_open_array(&writer, "entries");
-    weft_status status = audit_list(service_of(call)->access, &filter, routes_user_put_entry, &page, &error);
-    json_close(&writer);
-    json_put_bool(&writer, "more", page.more);
-    json_close(&writer);
-    service_answer(call, status, &writer, &error);
+    struct audit_page page = {.writer = answer, .left = route_value(call, "most")->integer};
+    const struct audit_filter filter = {.user = service_text_given(call, "user"),
+                                        .project = service_text_given(call, "project"),
+                                        .before = route_value(call, "before")->integer,
+                                        .most = (uint32_t)page.left + 1};
+    json_open_list(answer, "entries");
+    weft_status status = audit_list(service_of(call)->access, &filter, routes_user_put_entry, &page, error);
+    json_close_page(answer, page.more);
+    return status;
 }
 
 /* ---- tables ---- */
 
-static const struct route_parameter user_parameters[] = {
-    {.name = "user", .type = ROUTE_NAME, .meaning = "The name of the user."}, {0}};
+static const struct route_parameter user_parameters[] = {ROUTE_NAMED("user", "The name of the user."), {0}};
 static const struct route_parameter token_parameters[] = {
-    {.name = "token", .type = ROUTE_NAME, .meaning = "The id of the token: the twelve digits in its middle."}, {0}};
+    ROUTE_NAMED("token", "The id of the token: the twelve digits in its middle."), {0}};
 static const struct route_parameter audit_parameters[] = {
-    {.name = "user", .type = ROUTE_NAME, .meaning = "Only what this user did."},
-    {.name = "project", .type = ROUTE_NAME, .meaning = "Only what concerns this project."},
-    {.name = "before",
-     .type = ROUTE_INTEGER,
-     .least = 0,
-     .most = 1e15,
-     .fallback = "0",
-     .meaning = "Only entries of smaller numbers: the last of the page before."},
-    {.name = "most",
-     .type = ROUTE_INTEGER,
-     .least = 1,
-     .most = 1000,
-     .fallback = "100",
-     .meaning = "How many at most."},
+    ROUTE_NAMED("user", "Only what this user did."),
+    ROUTE_NAMED("project", "Only what concerns this project."),
+    ROUTE_BEFORE("Only entries of smaller numbers: the last of the page before."),
+    ROUTE_NUMBERED("most", 1, 1000, "100", "How many at most."),
     {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/users",
      .operation = "listUsers",
-     .tag = "users",
      .summary = "Users by name: to administrators all, to others themselves and the members of their projects.",
      .permission = ROUTE_USER,
      .response = "Users",
-     .handler = list_users},
+     .handler = service_read,
+     .work = list_users},
     {.method = "PUT",
      .path = "/api/v1/users/{user}",
      .operation = "changeUser",
-     .tag = "users",
      .summary = "Make a user, or change one; who was disabled is not any more. An account alone changes nothing else.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = user_parameters,
      .request = "UserRequest",
-     .status = 204,
-     .handler = change_user},
+     .handler = change_user,
+     .work = put_user},
     {.method = "DELETE",
      .path = "/api/v1/users/{user}",
      .operation = "disableUser",
-     .tag = "users",
      .summary = "Nobody may act as this user any more; what they did is kept.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = user_parameters,
-     .status = 204,
-     .handler = disable_user},
+     .handler = disable_user,
+     .work = disable},
     {.method = "GET",
      .path = "/api/v1/tokens",
      .operation = "listTokens",
-     .tag = "users",
      .summary = "Your tokens, as far as they allow no more than the one that asks; to administrators, everybody's.",
      .permission = ROUTE_USER,
      .response = "Tokens",
-     .handler = list_tokens},
+     .handler = service_read,
+     .work = list_tokens},
     {.method = "POST",
      .path = "/api/v1/tokens",
      .operation = "makeToken",
-     .tag = "users",
      .summary = "Make a token. It is in the answer, and never shown again.",
      .permission = ROUTE_USER,
      .request = "TokenRequest",
@@ -391,21 +330,19 @@ static const struct route routes[] = {
     {.method = "DELETE",
      .path = "/api/v1/tokens/{token}",
      .operation = "revokeToken",
-     .tag = "users",
      .summary = "End a token.",
      .permission = ROUTE_USER,
      .parameters = token_parameters,
-     .status = 204,
      .handler = revoke_token},
     {.method = "GET",
      .path = "/api/v1/audit",
      .operation = "showAudit",
-     .tag = "users",
      .summary = "Who did what, newest first.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = audit_parameters,
      .response = "Audit",
-     .handler = show_audit},
+     .handler = service_read,
+     .work = show_audit},
 };
 
 /* clang-format off */
@@ -441,7 +378,4 @@ static const struct schema schemas[] = {
 };
 /* clang-format on */
 
-const struct route_table user_routes = {.routes = routes,
-                                        .route_count = sizeof routes / sizeof *routes,
-                                        .schemas = schemas,
-                                        .schema_count = sizeof schemas / sizeof *schemas};
+const struct route_table user_routes = ROUTE_TABLE("users");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/exec_session.h"
 
+#include "base/format/json_put.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -138,8 +140,7 @@ static void exec_session_finish(struct exec_session *session)
         if (session->exec.code)
             json_put_integer(&writer, "exit", session->exec.code);
     } else {
-        json_put_integer(&writer, "exit", session->exec.code);
-        json_put_integer(&writer, "signal", session->exec.signal);
+        JSON_PUT(&writer, "exit", session->exec.code, "signal", session->exec.signal);
     }
     exec_session_write_frame(session, &writer);
     exec_session_stop(session);
@@ -174,8 +175,7 @@ static void read_output(struct exec_session *session, int index)
     sodium_bin2base64(text, sizeof text, piece, (size_t)n, sodium_base64_VARIANT_ORIGINAL);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_integer(&writer, "stream", index + 1);
-    json_put_text(&writer, "data", text);
+    JSON_PUT(&writer, "stream", index + 1, "data", text);
     session->ended_ticks = 0;
     exec_session_write_frame(session, &writer);
 }

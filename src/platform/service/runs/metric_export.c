@@ -6,8 +6,9 @@
  * The struct belongs to whichever of the two threads has it: to the writer from writer_post() to http_post(), otherwise
  * to the HTTP server's. `closed` is that one's alone.
  */
-#include "platform/service/internal/metric_export.h"
+#include "platform/service/internal/service_state.h"
 
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "core/control/wire/frame.h"
 #include "platform/metrics/read/text.h"
@@ -79,11 +80,10 @@ static void metric_export_write_head(struct export *export)
     }
     json_begin(&head, JSON_LINE);
     json_open_object(&head, NULL);
-    json_put_integer(&head, "run", export->run);
-    json_put_text(&head, "name", export->name);
+    JSON_PUT(&head, "run", export->run, "name", export->name);
     json_open_array(&head, "columns");
     static const char *const columns[] = {"rank", "attempt", "step", "time", "value"};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         json_put_text(&head, NULL, columns[i]);
     json_close(&head);
     json_open_array(&head, "points");

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/runs/run_json.h"
 
-#include <stdlib.h>
+#include "base/format/json_put.h"
 
-void json_put_time(struct json_writer *writer, const char *key, int64_t time)
-{
-    if (time)
-        json_put_integer(writer, key, time);
-    else
-        json_put_tree(writer, key, NULL);
-}
+#include <stdlib.h>
 
 const char *run_json_reason(const struct registry_run *run)
 {
@@ -25,50 +19,30 @@ void run_json_put_progress(struct json_writer *writer, const char *key, const st
         return;
     }
     json_open_object(writer, key);
-    json_put_number(writer, "done", progress->done);
-    json_put_number(writer, "total", progress->total);
+    JSON_PUT(writer, "done", progress->done, "total", progress->total);
     if (progress->left >= 0)
         json_put_number(writer, "seconds_left", progress->left);
     else
         json_put_tree(writer, "seconds_left", NULL);
-    json_put_time(writer, "reported_at", progress->reported);
+    JSON_PUT(writer, "reported_at", json_time(progress->reported));
     json_close(writer);
 }
 
 void run_json_put(struct json_writer *writer, const struct registry_run *run)
 {
-    json_put_integer(writer, "run", run->run);
-    json_put_text(writer, "project", run->project);
-    json_put_text(writer, "owner", run->owner);
-    json_put_text(writer, "name", run->name);
-    json_put_text(writer, "class", run->class_name);
-    json_put_text(writer, "state", run_state_name(run->state));
-    json_put_text(writer, "cause", run_cause_name(run->cause));
-    json_put_text(writer, "reason", run_json_reason(run));
-    json_put_integer(writer, "nodes", run->nodes);
-    json_put_integer(writer, "slots", run->slots);
-    json_put_text(writer, "slot_kind", slot_kind_name(run->slot_kind));
-    json_put_integer(writer, "size", run->nodes * run->slots);
-    json_put_integer(writer, "priority", run->priority);
-    json_put_bool(writer, "preemptible", run->preemptible);
-    json_put_bool(writer, "interactive", run->interactive);
-    json_put_bool(writer, "may_span_pods", run->may_span_pods);
-    json_put_integer(writer, "time_limit", run->time_limit);
-    json_put_integer(writer, "time_slice", run->time_slice);
-    json_put_integer(writer, "retries", run->retries);
-    json_put_integer(writer, "epoch", run->epoch);
-    json_put_time(writer, "submitted", run->submitted);
-    json_put_time(writer, "waiting_since", run->waiting_since);
-    json_put_time(writer, "first_started", run->first_started);
-    json_put_time(writer, "started", run->started);
-    json_put_time(writer, "ended", run->ended);
-    json_put_time(writer, "changed", run->changed);
-    json_put_integer(writer, "served_ms", run->served);
-    json_put_time(writer, "idle_since", run->idle_since);
+    JSON_PUT(writer, "run", run->run, "project", run->project, "owner", run->owner, "name", run->name, "class",
+             run->class_name, "state", run_state_name(run->state), "cause", run_cause_name(run->cause), "reason",
+             run_json_reason(run), "nodes", run->nodes, "slots", run->slots, "slot_kind",
+             slot_kind_name(run->slot_kind), "size", run->nodes * run->slots, "priority", run->priority, "preemptible",
+             run->preemptible, "interactive", run->interactive, "may_span_pods", run->may_span_pods);
+    JSON_PUT(writer, "time_limit", run->time_limit, "time_slice", run->time_slice, "retries", run->retries, "epoch",
+             run->epoch, "submitted", json_time(run->submitted), "waiting_since", json_time(run->waiting_since),
+             "first_started", json_time(run->first_started), "started", json_time(run->started), "ended",
+             json_time(run->ended), "changed", json_time(run->changed), "served_ms", run->served, "idle_since",
+             json_time(run->idle_since));
     run_json_put_progress(writer, "progress", &run->progress);
-    json_put_time(writer, "discarded", run->discarded);
-    json_put_integer(writer, "program_failures", run->program_failures);
-    json_put_integer(writer, "platform_failures", run->platform_failures);
+    JSON_PUT(writer, "discarded", json_time(run->discarded), "program_failures", run->program_failures,
+             "platform_failures", run->platform_failures);
 }
 
 const char *const run_json_columns[] = {"run",
@@ -132,15 +106,10 @@ static weft_status put_nodes(struct json_writer *writer, struct database *regist
     for (size_t i = 0; i < count; i++) {
         const struct registry_node *node = &nodes[i];
         json_open_object(writer, NULL);
-        json_put_integer(writer, "node", node->node);
-        json_put_text(writer, "host", node->host);
-        json_put_text(writer, "slots", node->slots);
-        json_put_time(writer, "started", node->started);
-        json_put_time(writer, "ended", node->ended);
-        json_put_text(writer, "exit", node->ended ? exit_name(node->how) : NULL);
-        json_put_integer(writer, "code", node->code);
-        json_put_integer(writer, "signal", node->signal);
-        json_put_text(writer, "detail", node->detail);
+        JSON_PUT(writer, "node", node->node, "host", node->host, "slots", node->slots, "started",
+                 json_time(node->started), "ended", json_time(node->ended), "exit",
+                 node->ended ? exit_name(node->how) : NULL, "code", node->code, "signal", node->signal, "detail",
+                 node->detail);
         json_close(writer);
     }
     json_close(writer);
@@ -160,14 +129,10 @@ weft_status run_json_put_attempts(struct json_writer *writer, const char *key, s
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         const struct registry_attempt *attempt = &attempts[i];
         json_open_object(writer, NULL);
-        json_put_integer(writer, "epoch", attempt->epoch);
-        json_put_text(writer, "pod", attempt->pod);
-        json_put_time(writer, "placed", attempt->placed);
-        json_put_time(writer, "started", attempt->started);
-        json_put_time(writer, "ended", attempt->ended);
-        json_put_text(writer, "cause", attempt->over ? run_cause_name(attempt->cause) : NULL);
-        json_put_text(writer, "detail",
-                      *attempt->detail || !attempt->over ? attempt->detail : run_cause_text(attempt->cause));
+        JSON_PUT(writer, "epoch", attempt->epoch, "pod", attempt->pod, "placed", json_time(attempt->placed), "started",
+                 json_time(attempt->started), "ended", json_time(attempt->ended), "cause",
+                 attempt->over ? run_cause_name(attempt->cause) : NULL, "detail",
+                 *attempt->detail || !attempt->over ? attempt->detail : run_cause_text(attempt->cause));
         status = put_nodes(writer, registry, run, attempt->epoch, error);
         json_close(writer);
     }
@@ -178,13 +143,9 @@ weft_status run_json_put_attempts(struct json_writer *writer, const char *key, s
 
 void run_json_put_event(struct json_writer *writer, const struct registry_event *event)
 {
-    json_put_integer(writer, "event", event->event);
-    json_put_integer(writer, "epoch", event->epoch);
-    json_put_time(writer, "time", event->time);
-    json_put_text(writer, "cause", run_cause_name(event->cause));
-    json_put_text(writer, "from", event->first ? NULL : run_state_name(event->from));
-    json_put_text(writer, "to", run_state_name(event->to));
-    json_put_text(writer, "actor", event->actor);
-    json_put_text(writer, "detail", *event->detail ? event->detail : run_cause_text(event->cause));
-    json_put_text(writer, "verdict", registry_verdict_name(event->verdict));
+    JSON_PUT(writer, "event", event->event, "epoch", event->epoch, "time", json_time(event->time), "cause",
+             run_cause_name(event->cause), "from", event->first ? NULL : run_state_name(event->from), "to",
+             run_state_name(event->to), "actor", event->actor, "detail",
+             *event->detail ? event->detail : run_cause_text(event->cause), "verdict",
+             registry_verdict_name(event->verdict));
 }

@@ -5,10 +5,7 @@
 
 #include "base/format/json.h"
 #include "platform/registry/run/runs.h"
-#include "platform/service/internal/schema_text.h"
-
-/** Milliseconds since 1970; 0 (not yet) is null. */
-void json_put_time(struct json_writer *writer, const char *key, int64_t time);
+#include "platform/service/internal/answer.h"
 
 /** Why a run is in its state, for people. */
 const char *run_json_reason(const struct registry_run *run);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/run_submission.h"
 
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/registry/owner.h"
 #include "platform/registry/projects.h"
 #include "platform/registry/secret_store.h"
+#include "platform/runs/directory.h"
 #include "platform/service/internal/accounts.h"
-#include "platform/service/internal/run_origin.h"
+#include "platform/service/internal/snapshot_stores.h"
+#include "platform/snapshot/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -156,9 +159,26 @@ static weft_status check_resumed(struct database *registry, const struct run_sub
                            submission->resumes, other, submission->resumes);
 }
 
-weft_status run_submission_enter(struct writer *writer, struct route_call *call, struct run_submission *submission,
-                                 struct error *error)
+/* See that the code and the checkpoint that a specification names are there, before the run is queued. */
+static weft_status run_origin_check(const struct controller_directories *directories,
+                                    const struct run_specification *specification, struct error *error)
 {
+    char path[FILE_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    if (*specification->checkpoint && specification->parent <= 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a run that begins from checkpoint '%.100s' is a fork of the run that has it",
+                         specification->checkpoint);
+    if (*specification->snapshot) {
+        status = snapshot_stores_find(directories, specification->project, specification->owner,
+                                      specification->snapshot, specification->parent, path, error);
+    }
+    return status;
+}
+
+weft_status run_submission_enter(struct route_call *call, struct run_submission *submission, struct error *error)
+{
+    struct writer *writer = service_of(call)->writer;
     struct database *registry = writer_registry(writer);
     const struct run_order *order = call->kept;
     struct run_specification specification;
@@ -205,9 +225,7 @@ weft_status run_submission_enter(struct writer *writer, struct route_call *call,
 void run_submission_put(struct json_writer *answer, const struct run_submission *submission)
 {
     json_open_object(answer, NULL);
-    json_put_integer(answer, "run", submission->run);
-    json_put_bool(answer, "again", submission->again);
-    json_put_bool(answer, "project_made", submission->project_made);
+    JSON_PUT(answer, "run", submission->run, "again", submission->again, "project_made", submission->project_made);
     if (submission->secrets)
         json_put_unsigned(answer, "secrets_left_out", submission->secrets);
     if (*submission->limited)
@@ -261,4 +279,39 @@ bool run_order_begin(struct route_call *call)
     run_submission_put(&writer, &submission);
     route_reply(call, &writer);
     return false;
+}
+
+/* ---- what a run begins from ---- */
+
+weft_status run_origin_find(const struct controller_directories *directories, int64_t parent, const char *checkpoint,
+                            char found[RUN_CHECKPOINT_NAME_BYTES], struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = run_directory_path(directories->runs, parent, "checkpoints", path, error);
+    return status == WEFT_OK ? run_checkpoint_find(path, checkpoint, found, error) : status;
+}
+
+weft_status run_origin_take(const struct controller_directories *directories, const char *project, int64_t run,
+                            const char *owner, const char *user, struct snapshot *taken, struct error *error)
+{
+    char store[FILE_PATH_BYTES], private[FILE_PATH_BYTES], work[FILE_PATH_BYTES];
+    struct error failure = {0};
+    bool refused = false;
+    const struct snapshot_options public = {.foreign = true, .refused = &refused}, all = {.foreign = true};
+    weft_status status = snapshot_store_of(directories, project, store, error);
+    *taken = (struct snapshot){.id = ""};
+    if (status == WEFT_OK)
+        status = run_directory_path(directories->runs, run, "work", work, error);
+    if (status != WEFT_OK || !file_is_directory(work))
+        return status;
+    status = snapshot_take(store, work, &public, taken, &failure);
+    if (status != WEFT_OK && (!refused || strcmp(owner, user) != 0))
+        error_set(error, status, "%s%s", failure.text,
+                  refused
+                      ? ": so only the owner can promote the run, unless the file is made readable for others (chmod "
+                        "go+r)"
+                      : "");
+    else if (status != WEFT_OK && (status = snapshot_store_make_private(private, store, owner, error)) == WEFT_OK)
+        status = snapshot_take(private, work, &all, taken, error);
+    return status;
 }

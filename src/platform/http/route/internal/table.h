@@ -13,6 +13,7 @@
 /** A route with its path taken apart. */
 struct router_entry {
     const struct route *route;
+    const char *tag;
     void *context;
     unsigned segment_count;
     struct {

@@ -43,9 +43,6 @@ void metric_flush_list(struct metric_flush *flush, struct metric_series *series)
 /** Its tail is in the spool alone, from row `spool` on. */
 void metric_flush_queue(struct metric_flush *flush, struct metric_series *series, int64_t spool);
 
-/** None of the run's series is queued any more. */
-void metric_flush_forget(struct metric_flush *flush, int64_t run);
-
 /** The tail of the series is full: make a whole block of it, with its summaries. Errors: MEMORY. */
 weft_status metric_flush_block(struct metric_flush *flush, struct metric_series *series, struct database *database,
                                struct error *error);

@@ -56,9 +56,6 @@ weft_status metric_rows_make(struct database *database, const struct metric_key 
 weft_status metric_rows_key(struct database *database, int64_t series, struct metric_key *key, char *name, size_t size,
                             struct error *error);
 
-/** Forget some series of the run, all of what is kept of them; `*left`: there are more. */
-weft_status metric_rows_forget(struct database *database, int64_t run, bool *left, struct error *error);
-
 /* ---- blocks and summaries ---- */
 
 weft_status metric_rows_put_block(struct database *database, int64_t series, int64_t sequence, const uint8_t *bytes,
