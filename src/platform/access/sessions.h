@@ -10,7 +10,7 @@
 #define WEFT_PLATFORM_ACCESS_SESSIONS_H
 
 #include "base/error.h"
-#include "platform/http/route/identity.h"
+#include "platform/access/identity.h"
 #include "platform/store/database.h"
 
 #include <stdint.h>

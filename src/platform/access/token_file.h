@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
-#include "platform/access/internal/tokens.h"
+#include "platform/access/tokens.h"
 
 /** Where it is: WEFT_TOKEN_FILE, or weft/token in XDG_CONFIG_HOME, or in .config at home. "" where there is no home. */
 weft_status token_file_path(char path[FILE_PATH_BYTES], struct error *error);

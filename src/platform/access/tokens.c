@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/access/internal/tokens.h"
+#include "platform/access/tokens.h"
 
 #include <sodium.h>
 #include <stdio.h>

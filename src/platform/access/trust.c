@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/access/trust.h"
 
-#include "platform/http/peer_user.h"
+#include "platform/access/peer_user.h"
 
 #include <poll.h>
 #include <pwd.h>

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "core/control/wire/address.h"
+#include "platform/access/peer_user.h"
 #include "platform/access/trust.h"
-#include "platform/http/peer_user.h"
 
 #include <errno.h>
 #include <openssl/err.h>

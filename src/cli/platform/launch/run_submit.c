@@ -6,7 +6,7 @@
 #include "cli/frame/table.h"
 #include "cli/platform/client/run_lines.h"
 #include "platform/registry/run/state.h"
-#include "platform/service/runs/snapshot_upload.h"
+#include "platform/client/snapshot_upload.h"
 #include "platform/snapshot/git_state.h"
 
 #include <inttypes.h>

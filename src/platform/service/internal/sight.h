@@ -3,7 +3,7 @@
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_SIGHT_H
 #define WEFT_PLATFORM_SERVICE_INTERNAL_SIGHT_H
 
-#include "platform/http/route/identity.h"
+#include "platform/access/identity.h"
 #include "platform/store/database.h"
 
 #define SIGHT_PROJECTS 64

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Whose process is at the other end of a connection within this machine. Thread-safe. */
-#ifndef WEFT_PLATFORM_HTTP_PEER_USER_H
-#define WEFT_PLATFORM_HTTP_PEER_USER_H
+#ifndef WEFT_PLATFORM_ACCESS_PEER_USER_H
+#define WEFT_PLATFORM_ACCESS_PEER_USER_H
 
 #include <stdbool.h>
 #include <sys/types.h>

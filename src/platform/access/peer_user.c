@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/http/peer_user.h"
+#include "platform/access/peer_user.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
