@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "core/collective/communicator/context.h"
+#include "core/control/wire/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@
 struct weft_reporter {
     int descriptor;
     bool pipe;
-    int64_t rank;       /* -1: no launcher says */
+    int64_t rank;       /* launcher_rank() */
     locale_t numbers;   /* in which a point is a point */
     struct error error; /* that nobody was told of yet */
     pthread_mutex_t lock;
@@ -118,20 +119,6 @@ static weft_status reporter_tell(weft_reporter *reporter)
 
 /* ---- opening ---- */
 
-/* Which rank this is by whoever launched it, as far as one variable says so. */
-static int64_t rank_of_launcher(void)
-{
-    const char *texts[] = {getenv("WEFT_RANK"), getenv("PMIX_RANK"), getenv("PMI_RANK"), getenv("SLURM_PROCID"),
-                           getenv("RANK")};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char *end = NULL;
-        const long rank = texts[i] && *texts[i] ? strtol(texts[i], &end, 10) : -1;
-        if (end && *end == 0 && rank >= 0 && rank <= INT32_MAX)
-            return rank;
-    }
-    return -1;
-}
-
 static weft_status reporter_open_file(weft_reporter *reporter, const char *path, struct error *error)
 {
     struct stat file;
@@ -183,7 +170,7 @@ static int start_writer(weft_reporter *reporter)
 static weft_status open_reporter(weft_reporter *reporter, const char *path, struct error *error)
 {
     reporter->descriptor = -1;
-    reporter->rank = rank_of_launcher();
+    reporter->rank = launcher_rank();
     weft_status status = reporter_open_file(reporter, path, error);
     if (status != WEFT_OK)
         return status;

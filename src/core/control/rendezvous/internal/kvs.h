@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 struct kvs {
-    const char *name; /**< "PMIx", "PMI-1", "PMI-2" */
+    const char *name; /**< launcher_name() */
     uint32_t rank, ranks;
     size_t value_most; /**< characters of a value, most */
     /** Values are texts of letters and digits; visible to others after a fence. */
@@ -28,11 +28,6 @@ struct kvs {
     /** `farewell`: tell the launcher, which may take seconds to answer or never do where it is ending the job. */
     void (*close)(struct kvs *kvs, bool farewell);
 };
-
-/** Whether the environment says that the launcher offers it. */
-bool kvs_pmix_offered(void);
-bool kvs_pmi1_offered(void);
-bool kvs_pmi2_offered(void);
 
 /** Connect to the launcher; `kvs->close` frees it. Errors: RENDEZVOUS. */
 weft_status kvs_open_pmix(struct kvs **kvs, struct error *error);
