@@ -18,18 +18,15 @@
 /* A line of JSON to the doctor. */
 static void doctor_node_tell(FILE *output, struct json_writer *line)
 {
-    json_close(line);
-    json_print(line, output, NULL);
+    json_complete(line, output, NULL);
     fflush(output);
-    json_end(line);
 }
 
 static void tell_findings(FILE *output, const struct doctor_report *report, uint16_t port)
 {
     struct json_writer line;
     char version[16], addresses[2048];
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     json_put_text(&line, "host", report->host);
     json_put_text(&line, "version", weft_version());
     json_put_text(&line, "libfabric", providers_version(version, sizeof version));
@@ -101,8 +98,7 @@ static void do_line(FILE *output, char *text)
     char *rest = NULL, *word = strtok_r(text, " \n", &rest);
     char *host = strtok_r(NULL, " \n", &rest), *where = strtok_r(NULL, " \n", &rest);
     error_clear(&error);
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     if (word && strcmp(word, "reach") == 0 && where) {
         json_put_bool(&line, "reached", reach(host, where, &error) == WEFT_OK);
         json_put_text(&line, "why", error.text);

@@ -250,8 +250,7 @@ void platform_print_json(const cJSON *object, FILE *output)
     struct json_writer line;
     json_begin(&line, JSON_LINE);
     json_put_tree(&line, NULL, object);
-    json_print(&line, output, NULL);
-    json_end(&line);
+    json_complete(&line, output, NULL);
 }
 
 /* ---- fields ---- */

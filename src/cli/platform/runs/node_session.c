@@ -192,8 +192,7 @@ static void put_order(struct json_writer *body, const struct node_session_order 
 {
     unsigned rows, columns;
     const char *term = getenv("TERM");
-    json_begin(body, JSON_LINE);
-    json_open_object(body, NULL);
+    json_begin_line(body);
     json_open_array(body, "command");
     for (char *const *word = order->command; *word; word++)
         json_put_text(body, NULL, *word);
