@@ -25,7 +25,7 @@ bool agent_is_local(const char *host, bool chosen);
 
 /** A remote shell and its options, separated by spaces, except after a backslash ("\\" is a backslash). False:
  * memory ran out. */
-bool agent_words(const char *agent, struct texts *words);
+bool agent_words(const char *agent, struct string_list *words);
 
 /** Append one more word to such a text, whatever is in it. */
 void agent_put_word(struct buffer *agent, const char *word);

@@ -321,7 +321,7 @@ void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls)
 /* ---- begin and end ---- */
 
 weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_config *config,
-                              const struct texts *environment, struct output *output, struct verdict *verdict,
+                              const struct string_list *environment, struct output *output, struct verdict *verdict,
                               struct error *error)
 {
     const struct host_list *hosts = &config->hosts;

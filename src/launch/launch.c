@@ -27,7 +27,7 @@ enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_HELPERS };
 
 struct launch {
     const struct launch_config *config;
-    struct texts environment; /* what every rank gets */
+    struct string_list environment; /* what every rank gets */
     struct output output;
     struct verdict verdict;
     struct host_helpers helpers;
@@ -145,25 +145,26 @@ static bool launch_variable_is_local(const char *entry)
 static weft_status launch_environment_collect(struct launch *launch, struct error *error)
 {
     static const char *const carried[] = {"WEFT_", "OMP_", "FI_"};
-    struct texts *list = &launch->environment;
-    bool good = true;
+    struct string_list *list = &launch->environment;
+    weft_status status = WEFT_OK;
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-            if (launch_text_starts_with(*entry, carried[i]) && !launch_variable_is_local(*entry))
-                good = good && texts_add(list, *entry);
+            if (status == WEFT_OK && launch_text_starts_with(*entry, carried[i]) && !launch_variable_is_local(*entry))
+                status = string_list_add(list, *entry, error);
     char columns[32];
     snprintf(columns, sizeof columns, "WEFT_COLUMNS=%u", output_live_columns(&launch->output));
-    good = good && texts_add(list, columns);
-    for (uint32_t i = 0; i < launch->config->environment.count; i++) {
-        const char *entry = launch->config->environment.items[i], *value = strchr(entry, '=') ? NULL : getenv(entry);
+    if (status == WEFT_OK)
+        status = string_list_add(list, columns, error);
+    for (size_t i = 0; status == WEFT_OK && i < launch->config->environment.count; i++) {
+        const char *entry = launch->config->environment.items[i], *value = getenv(entry);
         char *pair = NULL;
         if (strchr(entry, '='))
-            good = good && texts_add(list, entry);
+            status = string_list_add(list, entry, error);
         else if (value && asprintf(&pair, "%s=%s", entry, value) >= 0)
-            good = good && texts_add(list, pair);
+            status = string_list_add(list, pair, error);
         free(pair);
     }
-    return good ? WEFT_OK : error_memory(error, list->count * 64, "the ranks' environment");
+    return status;
 }
 
 static weft_status launch_watch_signals(struct launch *launch, struct error *error)
@@ -230,7 +231,7 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
     verdict_close(&launch.verdict);
     if (launch.signals >= 0)
         close(launch.signals);
-    texts_free(&launch.environment);
+    string_list_free(&launch.environment);
     free(launch.polls);
     return status;
 }

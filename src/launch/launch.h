@@ -32,22 +32,22 @@
 
 struct launch_config {
     struct host_list hosts;
-    struct texts program;          /**< the program and its arguments */
-    struct texts environment;      /**< "NAME=VALUE" for every rank; "NAME": its value here */
-    const char *agent;             /**< remote shell with options; NULL: AGENT_DEFAULT */
-    const char *executable;        /**< weft on the other hosts; NULL: the path of this one */
-    const char *bootstrap_address; /**< where the ranks reach the launcher; NULL: every address it has */
-    uint16_t bootstrap_port;       /**< 0: any free one */
-    double rendezvous_limit;       /**< seconds from the first rank's arrival at the rendezvous to the last one's */
-    double start_limit;            /**< seconds for a host to answer */
-    double grace;                  /**< seconds, see above */
-    double stop_grace;             /**< seconds for the ranks to end after a signal that was passed on */
-    uint32_t threads;              /**< compute threads a rank; 0: cores / ranks */
-    bool bind;                     /**< bind ranks to cores */
-    bool input;                    /**< rank 0 gets our standard input; otherwise all read nothing */
-    bool survive;                  /**< a rank that fails does not end the others: they go on without it */
-    bool prefix;                   /**< name the rank before each line of output */
-    const char *output_directory;  /**< write output to files there instead; may be NULL */
+    struct string_list program;     /**< the program and its arguments */
+    struct string_list environment; /**< "NAME=VALUE" for every rank; "NAME": its value here */
+    const char *agent;              /**< remote shell with options; NULL: AGENT_DEFAULT */
+    const char *executable;         /**< weft on the other hosts; NULL: the path of this one */
+    const char *bootstrap_address;  /**< where the ranks reach the launcher; NULL: every address it has */
+    uint16_t bootstrap_port;        /**< 0: any free one */
+    double rendezvous_limit;        /**< seconds from the first rank's arrival at the rendezvous to the last one's */
+    double start_limit;             /**< seconds for a host to answer */
+    double grace;                   /**< seconds, see above */
+    double stop_grace;              /**< seconds for the ranks to end after a signal that was passed on */
+    uint32_t threads;               /**< compute threads a rank; 0: cores / ranks */
+    bool bind;                      /**< bind ranks to cores */
+    bool input;                     /**< rank 0 gets our standard input; otherwise all read nothing */
+    bool survive;                   /**< a rank that fails does not end the others: they go on without it */
+    bool prefix;                    /**< name the rank before each line of output */
+    const char *output_directory;   /**< write output to files there instead; may be NULL */
 };
 
 /** How a job that was started has ended. */

@@ -2,7 +2,6 @@
 #include "launch/node.h"
 
 #include "base/clock.h"
-#include "launch/descendants.h"
 #include "launch/order.h"
 #include "launch/spawn.h"
 
@@ -205,7 +204,7 @@ static void launch_node_reap(struct launch_node_node *node)
 static void launch_node_kill_all(struct launch_node_node *node)
 {
     launch_node_signal_all(node, SIGKILL);
-    descendants_kill(1.0);
+    spawn_descendants_kill(1.0);
 }
 
 /* ---- the loop ---- */

@@ -33,7 +33,7 @@ struct host_helper {
 
 struct host_helpers {
     const struct launch_config *config;
-    const struct texts *environment; /**< what every rank gets */
+    const struct string_list *environment; /**< what every rank gets */
     struct output *output;
     struct verdict *verdict;
     struct host_helper *all;
@@ -47,7 +47,7 @@ struct host_helpers {
 
 /** Prepare, and start nothing. host_helpers_close() frees; what is given must live until then. Errors: MEMORY, SYSTEM. */
 weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_config *config,
-                              const struct texts *environment, struct output *output, struct verdict *verdict,
+                              const struct string_list *environment, struct output *output, struct verdict *verdict,
                               struct error *error);
 
 /** Start the agents; this process must have no other threads yet. Errors: as agent_start(). */

@@ -70,10 +70,10 @@ struct node_order {
     char *hosts; /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
     char *user;  /**< whose processes they are; "": the agent's */
     struct node_limits limits;
-    char *secret_directory;   /**< the store of `secrets` (secret_store.h); "": none */
-    struct texts secrets;     /**< "VARIABLE=PLACE": the agent has their values, and no order has */
-    struct texts environment; /**< "NAME=VALUE", over what the agent has */
-    struct texts command;     /**< empty: none is run; the node is there for `exec` until it is stopped */
+    char *secret_directory;         /**< the store of `secrets` (secret_store.h); "": none */
+    struct string_list secrets;     /**< "VARIABLE=PLACE": the agent has their values, and no order has */
+    struct string_list environment; /**< "NAME=VALUE", over what the agent has */
+    struct string_list command;     /**< empty: none is run; the node is there for `exec` until it is stopped */
 };
 
 /** Append the order; read it (node_order_free() frees it). Errors: DATA, MEMORY. */

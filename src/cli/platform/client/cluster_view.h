@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Pods and hosts as the platform tells of them (GET /cluster), for `weft nodes` and `weft pods`. */
+/** Pods and hosts: as the server describes them (GET /cluster), for `weft nodes` and `weft pods`; as --pods does. */
 #ifndef WEFT_CLI_PLATFORM_CLIENT_CLUSTER_VIEW_H
 #define WEFT_CLI_PLATFORM_CLIENT_CLUSTER_VIEW_H
 
@@ -26,5 +26,13 @@ char *cluster_map(const cJSON *host, char map[CLUSTER_MAP_BYTES]);
 
 /** The runs of a host in the order of their letters: "12, 14 and 3 of others". Returns `buffer`. */
 char *cluster_runs(const cJSON *host, char *buffer, size_t size);
+
+/** The size of a cluster, written "4x16x8". */
+struct pod_shape {
+    uint32_t pods, hosts, slots; /**< hosts of a Pod, slots of a host */
+};
+
+/** Read the value of --pods, of up to 65,536 hosts. Errors: ARGUMENT with a message that shows how to write it. */
+weft_status pod_shape_parse(const char *text, struct pod_shape *shape, struct error *error);
 
 #endif

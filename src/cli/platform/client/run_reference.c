@@ -91,3 +91,25 @@ weft_status run_reference_get(struct platform *platform, const char *word, int64
     status = platform_get(platform, &path, object, error);
     return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
 }
+
+weft_status run_reference_divide(const char *word, char *run, size_t room, int64_t *node, struct error *error)
+{
+    static const char prefix[] = "node-";
+    const char *slash = strrchr(word, '/');
+    size_t length = slash ? (size_t)(slash - word) : strlen(word);
+    bool named = slash && strncmp(slash + 1, prefix, sizeof prefix - 1) == 0;
+    if (length == 0 || length >= room || (slash && !named))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%.80s' is neither a run nor a node of one, such as 12 and 12/node-0", word);
+    int64_t number = RUN_NODE_NONE;
+    if (named) {
+        weft_status status =
+            text_parse_integer(slash + sizeof prefix, "the node of a run", 0, RUN_NODES_MOST - 1, &number, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    memcpy(run, word, length);
+    run[length] = '\0';
+    *node = number;
+    return WEFT_OK;
+}

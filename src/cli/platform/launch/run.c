@@ -107,14 +107,6 @@ static void record_begin(const struct command_call *call, uint32_t ranks, struct
     directory[0] = '\0';
 }
 
-/* Have the ranks tell of their start. */
-static weft_status ask_for_more(struct launch_config *config, struct error *error)
-{
-    if (!chosen.verbose || texts_add(&config->environment, "WEFT_VERBOSE=1"))
-        return WEFT_OK;
-    return error_memory(error, sizeof "WEFT_VERBOSE=1", "the ranks' environment");
-}
-
 static weft_status configure(const struct command_call *call, struct launch_config *config, struct error *error)
 {
     const char *agent = getenv("WEFT_AGENT");
@@ -138,30 +130,28 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->survive = chosen.survive;
     config->prefix = !chosen.no_prefix;
     config->output_directory = chosen.output_directory;
-    for (size_t i = 0; i < call->program_count; i++)
-        if (!texts_add(&config->program, call->program[i]))
-            return error_memory(error, call->program_count, "the program's arguments");
-    for (size_t i = 0; i < chosen.environment.count; i++) {
+    for (size_t i = 0; status == WEFT_OK && i < call->program_count; i++)
+        status = string_list_add(&config->program, call->program[i], error);
+    for (size_t i = 0; status == WEFT_OK && i < chosen.environment.count; i++) {
         const char *entry = chosen.environment.items[i];
         if (!*entry || *entry == '=')
             return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --env '%s' names no variable; write NAME=VALUE",
                              entry);
-        if (!texts_add(&config->environment, entry))
-            return error_memory(error, strlen(entry), "the ranks' environment");
+        status = string_list_add(&config->environment, entry, error);
     }
-    status = ask_for_more(config, error);
+    if (status == WEFT_OK && chosen.verbose)
+        status = string_list_add(&config->environment, "WEFT_VERBOSE=1", error);
     if (status != WEFT_OK)
         return status;
     return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
 }
 
-/* "NAME=VALUE" for every rank. */
-static weft_status tell_ranks(struct launch_config *config, const char *name, const char *value, struct error *error)
+/* Set a variable for every rank. */
+static weft_status set_for_ranks(struct launch_config *config, const char *name, const char *value, struct error *error)
 {
     char entry[FILE_PATH_BYTES + 32];
     snprintf(entry, sizeof entry, "%s=%s", name, value);
-    return texts_add(&config->environment, entry) ? WEFT_OK
-                                                  : error_memory(error, sizeof entry, "the ranks' environment");
+    return string_list_add(&config->environment, entry, error);
 }
 
 static weft_status launch_run_run(struct command_call *call, struct error *error)
@@ -180,13 +170,13 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
         if (!chosen.no_record)
             record_begin(call, config.hosts.ranks, &record, directory);
         if (*directory)
-            status = tell_ranks(&config, "WEFT_RUN", record.id, error);
+            status = set_for_ranks(&config, "WEFT_RUN", record.id, error);
         if (status == WEFT_OK && chosen.trace)
-            status = tell_ranks(&config, "WEFT_TRACE", chosen.trace, error);
+            status = set_for_ranks(&config, "WEFT_TRACE", chosen.trace, error);
         if (status == WEFT_OK && chosen.stop_grace > 0) {
             char seconds[32];
             snprintf(seconds, sizeof seconds, "%g", chosen.stop_grace);
-            status = tell_ranks(&config, "WEFT_GRACE", seconds, error);
+            status = set_for_ranks(&config, "WEFT_GRACE", seconds, error);
         }
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
@@ -197,8 +187,8 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
         }
     }
     hosts_free(&config.hosts);
-    texts_free(&config.program);
-    texts_free(&config.environment);
+    string_list_free(&config.program);
+    string_list_free(&config.environment);
     return status;
 }
 

@@ -6,7 +6,6 @@
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_lines.h"
 #include "cli/platform/client/run_reference.h"
-#include "cli/platform/launch/run_node.h"
 #include "platform/registry/run_specification.h"
 
 #include <inttypes.h>
@@ -225,7 +224,7 @@ static weft_status logs_run(struct command_call *call, struct error *error)
     struct logs_reading reading = {.platform = &platform, .output = call->output};
     char name[RUN_NAME_BYTES];
     int64_t node;
-    weft_status status = run_node_parse(call->words[0], name, sizeof name, &node, error);
+    weft_status status = run_reference_divide(call->words[0], name, sizeof name, &node, error);
     if (status == WEFT_OK && node != RUN_NODE_NONE)
         chosen.node = node;
     if (status == WEFT_OK)

@@ -3,7 +3,6 @@
 
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_reference.h"
-#include "cli/platform/launch/run_node.h"
 #include "cli/platform/runs/raw_terminal.h"
 #include "platform/registry/run_specification.h"
 
@@ -278,7 +277,7 @@ weft_status node_session_run(const char *place, char *const *command, bool termi
     char run[RUN_NAME_BYTES];
     struct node_session_order order = {.command = command, .terminal = terminal};
     *exit_code = NODE_SESSION_FAILED; /* until the command reports its own */
-    weft_status status = run_node_parse(place, run, sizeof run, &order.node, error);
+    weft_status status = run_reference_divide(place, run, sizeof run, &order.node, error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)

@@ -9,7 +9,7 @@
 
 /** An environment, and what of it depends on where the process that finds it can go. */
 struct node_environment {
-    struct texts entries;
+    struct string_list entries;
     char *own;     /**< the directory of this executable, in PATH behind all others; NULL: it is not added */
     char *without; /**< the entry of PATH without it; NULL: there is none */
     uint32_t path; /**< which entry PATH is, the last one where there was none, if `own` is given */

@@ -34,7 +34,7 @@ static bool find_owner(struct route_call *call, bool changes, struct secret_owne
 static void list_secrets(struct route_call *call)
 {
     struct secret_owner owner;
-    struct texts names = {0};
+    struct string_list names = {0};
     struct json_writer writer;
     struct error error = {0};
     if (!find_owner(call, false, &owner))
@@ -47,7 +47,7 @@ static void list_secrets(struct route_call *call)
         json_put_text(&writer, NULL, names.items[i]);
     json_close(&writer);
     json_close(&writer);
-    texts_free(&names);
+    string_list_free(&names);
     service_answer(call, status, &writer, &error);
 }
 
