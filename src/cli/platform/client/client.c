@@ -48,6 +48,14 @@ void platform_path_number(struct platform_path *path, int64_t number)
     client_append(path, "/", text);
 }
 
+void platform_path_run(struct platform_path *path, int64_t run, const char *part)
+{
+    platform_path_begin(path, "runs");
+    platform_path_number(path, run);
+    if (part)
+        platform_path_part(path, part);
+}
+
 void platform_path_query(struct platform_path *path, const char *name, const char *value)
 {
     if (!value)
@@ -55,6 +63,13 @@ void platform_path_query(struct platform_path *path, const char *name, const cha
     client_append(path, path->query ? "&" : "?", name);
     client_append(path, "=", value);
     path->query = true;
+}
+
+void platform_path_query_number(struct platform_path *path, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    platform_path_query(path, name, text);
 }
 
 /* ---- asking ---- */
@@ -229,8 +244,7 @@ weft_status platform_run_unknown(struct platform *platform, int64_t run, struct 
     weft_status status = error->status;
     if (platform->status != 404)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
+    platform_path_run(&path, run, NULL);
     weft_status there = platform_get(platform, &path, &object, NULL);
     cJSON_Delete(object);
     if (there == WEFT_OK || platform->status != 404)

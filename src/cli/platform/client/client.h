@@ -52,8 +52,12 @@ void platform_path_begin(struct platform_path *path, const char *first);
 void platform_path_part(struct platform_path *path, const char *part);
 void platform_path_number(struct platform_path *path, int64_t number);
 
-/** Add a parameter; nothing where `value` is NULL. */
+/** Begin the path of a run, or of what it has: "runs/12/logs". `part` may be NULL. */
+void platform_path_run(struct platform_path *path, int64_t run, const char *part);
+
+/** Add a parameter; a NULL `value` adds nothing. */
 void platform_path_query(struct platform_path *path, const char *name, const char *value);
+void platform_path_query_number(struct platform_path *path, const char *name, int64_t value);
 
 weft_status platform_get(struct platform *platform, const struct platform_path *path, cJSON **json,
                          struct error *error);

@@ -54,9 +54,7 @@ static weft_status client_list_read_page(struct platform *platform, const struct
                                          cJSON **reply, struct error *error)
 {
     struct platform_path asked = *path;
-    char number[NUMBER_BYTES];
-    snprintf(number, sizeof number, "%" PRId64, most);
-    platform_path_query(&asked, "most", number);
+    platform_path_query_number(&asked, "most", most);
     platform_path_query(&asked, list->cursor, *cursor ? cursor : NULL);
     return platform_get(platform, &asked, reply, error);
 }

@@ -30,6 +30,14 @@ static void run_lines_rest(void)
 
 /* ---- lines ---- */
 
+void run_lines_print_origin(const cJSON *line, bool several, FILE *output)
+{
+    if (several)
+        fprintf(output, "[node %" PRId64 "] ", field_integer(line, "node"));
+    if (field_present(line, "rank"))
+        fprintf(output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
+}
+
 static bool run_lines_take_line(void *context, const char *text, size_t size)
 {
     struct watch *watch = context;
@@ -45,13 +53,6 @@ static bool run_lines_take_line(void *context, const char *text, size_t size)
     return !ferror(watch->lines->output);
 }
 
-static void run_lines_put_number(struct platform_path *path, const char *name, int64_t number)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, number);
-    platform_path_query(path, name, text);
-}
-
 /* One connection, for as long as it lasts. */
 static weft_status follow_once(struct watch *watch, struct error *error)
 {
@@ -59,11 +60,11 @@ static weft_status follow_once(struct watch *watch, struct error *error)
     struct platform_path path = *lines->path;
     platform_path_query(&path, "follow", "true");
     if (lines->attempt)
-        run_lines_put_number(&path, "attempt", lines->attempt);
+        platform_path_query_number(&path, "attempt", lines->attempt);
     if (*watch->cursor)
         platform_path_query(&path, "after", watch->cursor);
     else
-        run_lines_put_number(&path, "most", lines->last);
+        platform_path_query_number(&path, "most", lines->last);
     if (path.full)
         return error_set(error, WEFT_ERROR_ARGUMENT, "what is looked for is too long to be asked for");
     return client_lines(watch->platform->client, &(struct client_request){.method = "GET", .path = path.text},
@@ -76,8 +77,8 @@ static weft_status run_lines_find_end(struct watch *watch, struct error *error)
     struct platform_path path = *watch->lines->path;
     cJSON *page = NULL;
     if (watch->lines->attempt)
-        run_lines_put_number(&path, "attempt", watch->lines->attempt);
-    run_lines_put_number(&path, "most", 1);
+        platform_path_query_number(&path, "attempt", watch->lines->attempt);
+    platform_path_query_number(&path, "most", 1);
     weft_status status = platform_get(watch->platform, &path, &page, error);
     if (status == WEFT_OK)
         snprintf(watch->cursor, sizeof watch->cursor, "%s", field_text(page, "after"));
@@ -115,8 +116,7 @@ static weft_status ask_for_run(struct watch *watch, const struct error *cause, c
 {
     struct platform_path path;
     bool told = false;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, watch->lines->run);
+    platform_path_run(&path, watch->lines->run, NULL);
     if (cause->status != WEFT_OK && !watch->deadline)
         watch->deadline = clock_after(RUN_LINES_AWAY_SECONDS);
     for (;;) {

@@ -21,9 +21,7 @@ static weft_status run_order_give(struct platform *platform, const char *word, c
     weft_status status = run_reference_find(platform, word, run, error);
     if (status != WEFT_OK)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, *run);
-    platform_path_part(&path, order);
+    platform_path_run(&path, *run, order);
     status = platform_send(platform, "POST", &path, NULL, NULL, reply, error);
     return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
 }

@@ -86,8 +86,7 @@ weft_status run_reference_get(struct platform *platform, const char *word, int64
     weft_status status = run_reference_find(platform, word, run, error);
     if (status != WEFT_OK)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, *run);
+    platform_path_run(&path, *run, NULL);
     status = platform_get(platform, &path, object, error);
     return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
 }

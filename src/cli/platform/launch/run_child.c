@@ -54,9 +54,7 @@ weft_status run_child_write_checkpoint(struct platform *platform, const struct r
 {
     struct platform_path path;
     cJSON *reply = NULL;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, parent->run);
-    platform_path_part(&path, "checkpoints");
+    platform_path_run(&path, parent->run, "checkpoints");
     weft_status status = platform_get(platform, &path, &reply, error);
     if (status != WEFT_OK)
         return status;
@@ -202,9 +200,7 @@ static weft_status launch_run_child_make(struct command_call *call, struct platf
         run_options_write(child->options, field(parent->specification, "environment"), body);
     status = child->write(call, platform, parent, body, done, error);
     json_close(body);
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, parent->run);
-    platform_path_part(&path, child->route);
+    platform_path_run(&path, parent->run, child->route);
     return status == WEFT_OK ? run_submit_send(call, platform, &path, body, done, child->shown, error) : status;
 }
 

@@ -5,8 +5,8 @@
 #include "cli/frame/moments.h"
 #include "cli/frame/table.h"
 #include "cli/platform/client/run_lines.h"
-#include "platform/registry/run/state.h"
 #include "platform/client/snapshot_upload.h"
+#include "platform/registry/run/state.h"
 #include "platform/snapshot/git_state.h"
 
 #include <inttypes.h>
@@ -138,9 +138,7 @@ static weft_status run_submit_tell(struct platform *platform, int64_t run, const
     struct platform_path path;
     cJSON *why = NULL;
     weft_status status = WEFT_OK;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "why");
+    platform_path_run(&path, run, "why");
     bool known = platform_get(platform, &path, &why, NULL) == WEFT_OK;
     if (known && strcmp(field_text(why, "state"), run_state_name(RUN_CANCELLED)) == 0) {
         status = run_submit_refused(run, done, why, error);
@@ -168,10 +166,7 @@ static weft_status run_submit_tell(struct platform *platform, int64_t run, const
 static void run_line_print(void *context, const cJSON *line, bool several)
 {
     FILE *output = field_integer(line, "stream") == STANDARD_OUTPUT ? context : stderr;
-    if (several)
-        fprintf(output, "[node %" PRId64 "] ", field_integer(line, "node"));
-    if (field_present(line, "rank"))
-        fprintf(output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
+    run_lines_print_origin(line, several, output);
     /* As the program wrote it: colors and bars of progress are its own. */
     fprintf(output, "%s\n", field_text(line, "text"));
 }
@@ -183,9 +178,7 @@ static weft_status run_follow(struct platform *platform, int64_t run, FILE *outp
 {
     struct platform_path path;
     cJSON *object = NULL;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "logs");
+    platform_path_run(&path, run, "logs");
     const struct run_lines lines = {
         .run = run, .last = LINES_BEFORE, .path = &path, .output = output, .take = run_line_print, .context = output};
     weft_status status = run_lines_follow(platform, &lines, &object, error);

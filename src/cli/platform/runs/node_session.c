@@ -249,9 +249,7 @@ static weft_status run_session(struct platform *platform, const struct node_sess
     }
     if (order->terminal)
         session->sizes = watch_sizes();
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, order->run);
-    platform_path_part(&path, "nodes");
+    platform_path_run(&path, order->run, "nodes");
     platform_path_number(&path, order->node);
     platform_path_part(&path, "exec");
     put_order(&body, order);
