@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define INPUT_BYTES   65536
-#define WORDS_SECONDS 1.0 /* for what ranks say when their time to end is over */
+#define WORDS_SECONDS 1.0 /* for the last output of ranks whose time to end is over */
 
 extern char **environ;
 
@@ -27,7 +27,7 @@ enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_HELPERS };
 
 struct launch {
     const struct launch_config *config;
-    struct string_list environment; /* what every rank gets */
+    struct string_list environment; /* of every rank */
     struct output output;
     struct verdict verdict;
     struct host_helpers helpers;
@@ -130,7 +130,7 @@ static bool launch_text_starts_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* What tells of this host, terminal or node of a platform's attempt, and would be wrong elsewhere. */
+/* Variables that describe this host, terminal or node, and would be wrong elsewhere. */
 static bool launch_variable_is_local(const char *entry)
 {
     static const char *const names[] = {
@@ -141,7 +141,7 @@ static bool launch_variable_is_local(const char *entry)
     return false;
 }
 
-/* What every rank gets: what other hosts would not have by themselves, the user's own, then the rendezvous's. */
+/* The variables of every rank: those that other hosts lack, then the user's own; the rendezvous adds its own later. */
 static weft_status launch_environment_collect(struct launch *launch, struct error *error)
 {
     static const char *const carried[] = {"WEFT_", "OMP_", "FI_"};
@@ -180,7 +180,7 @@ static weft_status launch_watch_signals(struct launch *launch, struct error *err
     return launch->signals >= 0 ? WEFT_OK : error_system(error, "cannot watch for signals");
 }
 
-/* With the host names before each line, unless all ranks are on one. */
+/* Lines begin with the host names, unless all ranks are on one host. */
 static weft_status launch_output_open_streams(struct launch *launch, struct error *error)
 {
     const struct launch_config *config = launch->config;

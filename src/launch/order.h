@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the launcher and its helper on each host (see node.h) say to each other: a greeting, then frames
+ * The protocol between the launcher and its helper on each host (see node.h): a greeting, then frames
  * (core/control/wire/frame.h) over the helper's standard input and output. The first frame is the order: what to start.
  */
 #ifndef WEFT_LAUNCH_ORDER_H
@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** The helper's first bytes; whatever a login shell prints before them is skipped. The version of Weft and a newline
- * follow. */
+/** The helper's first bytes; output of a login shell before them is skipped. Weft's version, the number of cores and a
+ * newline follow. */
 #define ORDER_GREETING "\001weft-node\002"
 
 #define ORDER_FRAME_MOST (16u << 20)
@@ -36,10 +36,10 @@ struct order {
     uint32_t first, count;          /**< the ranks to start here */
     uint32_t ranks;                 /**< of the whole job */
     uint32_t threads;               /**< compute threads a rank */
-    uint32_t threads_chosen;        /**< the user has chosen that number: it goes before OMP_NUM_THREADS */
+    uint32_t threads_chosen;        /**< the user has chosen that number: it overrides OMP_NUM_THREADS */
     uint32_t bind;                  /**< bind each rank to cores of its own, if there are enough */
     uint32_t input;                 /**< rank 0 gets input */
-    struct string_list environment; /**< "NAME=VALUE", added to what the helper has */
+    struct string_list environment; /**< "NAME=VALUE", added to the helper's own */
     struct string_list program;
 };
 

@@ -25,9 +25,10 @@ struct rank_process {
  *     WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS  the same among the ranks of this host
  *     WEFT_HOST                          the host's name as the user wrote it, unless that is this machine's own
  *     OMP_NUM_THREADS                    compute threads, unless the user has set it
- *     OMP_WAIT_POLICY=passive            where the host's threads outnumber its cores, unless the user has set it
+ *     OMP_WAIT_POLICY=passive            if the host's threads outnumber its cores, unless the user has set it
  *
- * and what the order adds. Errors: SYSTEM, ARGUMENT when the program cannot be run, naming program and host.
+ * and the variables of the order. Errors: SYSTEM; ARGUMENT if the program cannot be run (the message names program and
+ * host).
  */
 weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error);
 

@@ -34,7 +34,7 @@ weft_status audit_add(struct database *database, const struct audit_entry *entry
 weft_status audit_list(struct database *database, const struct audit_filter *filter,
                        bool (*each)(void *context, const struct audit_entry *entry), void *context, struct error *error)
 {
-    /* An index serves each of the texts; a filter that is not given is not in the text. */
+    /* An index serves each of these statements; filters that are not given are left out. */
     char sql[512];
     snprintf(sql, sizeof sql,
              "SELECT number, time_ms, user, token, address, project, what, target, status FROM audit WHERE number < ?"

@@ -16,7 +16,7 @@ weft_status cluster_get(struct platform *platform, cJSON **cluster, struct error
     return platform_get(platform, &path, cluster, error);
 }
 
-/* The next range of a set of slots, "0-3,6": leaves *text behind it. False: none is left. */
+/* Read the next range of a set of slots, "0-3,6", and move *text past it. False: there are no more. */
 static bool next_range(const char **text, long *first, long *last)
 {
     char *end;

@@ -26,7 +26,7 @@ static weft_status run_order_give(struct platform *platform, const char *word, c
     return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
 }
 
-/* Tell in a line what has become of the order: `reply` is the server's. */
+/* Print the result of an order in a line: `reply` is the server's. */
 typedef void run_order_tell(int64_t run, const cJSON *reply, FILE *output);
 
 /* POST /runs/N/`order` for each word of the call. Each reply goes to `tell`, or is printed as a line of JSON. A refusal

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define NEAR_MOST  1000 /* runs among whose names a near one is looked for */
+#define NEAR_MOST  1000 /* runs among whose names the nearest is sought */
 #define SHOWN_MOST 5    /* numbers in the message about a name that several runs have */
 
 int64_t run_reference_number(const char *word)
@@ -68,7 +68,7 @@ weft_status run_reference_find(struct platform *platform, const char *word, int6
     platform_path_query(&path, "search", word);
     weft_status status = platform_list_get(platform, &path, &platform_list_runs, 0, &found, error);
     if (status == WEFT_OK && cJSON_GetArraySize(found.items) == 0) {
-        /* Nothing is like it: the newest runs may have a name that is near. */
+        /* No run matches: one of the newest runs may have a name that is near. */
         platform_listed_free(&found);
         platform_path_begin(&path, "runs");
         status = platform_list_get(platform, &path, &platform_list_runs, NEAR_MOST, &found, error);
