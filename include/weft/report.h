@@ -65,7 +65,7 @@ WEFT_API weft_status weft_reporter_open(const char *path, weft_reporter **report
  *
  * `name` ("train/loss") has 1 to WEFT_REPORT_NAME_MOST bytes of UTF-8. Values that are not finite are reported as such.
  *
- * A call puts a line into a buffer of 4 KiB, which takes well under a microsecond. One write() empties the buffer when it
+ * A call puts a line into a buffer of 4 KiB, which takes about half a microsecond. One write() empties the buffer when it
  * is full or its first line is a tenth of a second old; a killed process loses at most that much. Lines of several
  * processes in one file or pipe are not mixed up. It never waits for a reader: lines for which a pipe has no room are
  * dropped.

@@ -21,26 +21,21 @@ bool agent_is_local(const char *host, bool chosen)
 }
 
 /* Append `word` so that a remote shell reads it as one word: as it is where that is safe, in quotes elsewhere. */
-static bool agent_quoted_add(struct texts *words, const char *word)
+static weft_status agent_quoted_add(struct string_list *words, const char *word, struct error *error)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
     if (*word && word[strspn(word, safe)] == '\0')
-        return texts_add(words, word);
-    char *text = malloc(4 * strlen(word) + 3), *end = text;
-    if (!text)
-        return false;
-    *end++ = '\'';
-    for (; *word; word++) {
-        if (*word == '\'')
-            end += sprintf(end, "'\\''");
-        else
-            *end++ = *word;
-    }
-    *end++ = '\'';
-    *end = '\0';
-    bool added = texts_add(words, text);
-    free(text);
-    return added;
+        return string_list_add(words, word, error);
+    struct buffer text = {0};
+    buffer_put(&text, "'", 1);
+    for (; *word; word++)
+        buffer_put(&text, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    buffer_put(&text, "'", 1);
+    weft_status status =
+        text.failed ? error_memory(error, buffer_size(&text), "an agent's command")
+                    : string_list_add_bytes(words, (const char *)buffer_begin(&text), buffer_size(&text), error);
+    buffer_free(&text);
+    return status;
 }
 
 static bool agent_is_escaped(const char *at)
@@ -48,7 +43,7 @@ static bool agent_is_escaped(const char *at)
     return at[0] == '\\' && (at[1] == ' ' || at[1] == '\\');
 }
 
-bool agent_words(const char *agent, struct texts *words)
+bool agent_words(const char *agent, struct string_list *words)
 {
     char *word = malloc(strlen(agent) + 1);
     bool good = word != NULL;
@@ -59,7 +54,7 @@ bool agent_words(const char *agent, struct texts *words)
             word[length++] = *agent++;
         }
         word[length] = '\0';
-        good = texts_add(words, word);
+        good = string_list_add(words, word, NULL) == WEFT_OK;
     }
     free(word);
     return good;
@@ -78,20 +73,23 @@ void agent_put_word(struct buffer *agent, const char *word)
 
 /* What to execute; nothing for the helper on this machine. */
 static weft_status agent_command_make(const char *agent, const char *host, const char *executable, const char *command,
-                                      struct texts *words, struct error *error)
+                                      struct string_list *words, struct error *error)
 {
-    bool good = true;
-    if (agent) {
-        good = agent_words(agent, words);
-        if (good && words->count == 0)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "--agent names no program");
-        good = good && texts_add(words, host) && agent_quoted_add(words, executable);
-        good = good && texts_add(words, command) && texts_add(words, "--node");
-    }
-    return good ? WEFT_OK : error_memory(error, strlen(executable), "an agent's command");
+    if (!agent)
+        return WEFT_OK;
+    if (!agent_words(agent, words))
+        return error_memory(error, strlen(agent), "an agent's command");
+    if (words->count == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--agent names no program");
+    weft_status status = string_list_add(words, host, error);
+    if (status == WEFT_OK)
+        status = agent_quoted_add(words, executable, error);
+    if (status == WEFT_OK)
+        status = string_list_add(words, command, error);
+    return status == WEFT_OK ? string_list_add(words, "--node", error) : status;
 }
 
-static void launch_agent_become_agent(struct texts *words, const char *command, bool local, int input, int output,
+static void launch_agent_become_agent(struct string_list *words, const char *command, bool local, int input, int output,
                                       int errors, int report, pid_t parent)
 {
     /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not. */
@@ -122,7 +120,7 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
                         struct agent_process *result, struct error *error)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
-    struct texts words = {0};
+    struct string_list words = {0};
     weft_status status = agent_command_make(agent, host, executable, command, &words, error);
     if (status == WEFT_OK && (pipe2(input, O_CLOEXEC) || pipe2(output, O_CLOEXEC) || pipe2(report, O_CLOEXEC) ||
                               (agent && pipe2(errors, O_CLOEXEC))))
@@ -154,6 +152,6 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
     launch_agent_close_pair(output);
     launch_agent_close_pair(errors);
     launch_agent_close_pair(report);
-    texts_free(&words);
+    string_list_free(&words);
     return status;
 }

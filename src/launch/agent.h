@@ -16,18 +16,17 @@ struct agent_process {
     pid_t process;
     int input;  /**< written: the helper's standard input */
     int output; /**< read: its standard output */
-    int errors; /**< read: what the agent itself says; -1 for the local helper, which says it to our own standard error
-                 */
+    int errors; /**< read: the agent's own messages; -1 for the local helper, which shares our standard error */
 };
 
 /** Whether `host` needs no agent: "localhost", and this machine's own name if the user has chosen no agent. */
 bool agent_is_local(const char *host, bool chosen);
 
-/** A remote shell and its options, separated by spaces, except after a backslash ("\\" is a backslash). False:
- * memory ran out. */
-bool agent_words(const char *agent, struct texts *words);
+/** Split a remote shell and its options at spaces; a backslash before a space or a backslash makes it part of a word.
+ * False: memory ran out. */
+bool agent_words(const char *agent, struct string_list *words);
 
-/** Append one more word to such a text, whatever is in it. */
+/** Append a word to such a text, with backslashes where it needs them. */
 void agent_put_word(struct buffer *agent, const char *word);
 
 /**

@@ -15,7 +15,7 @@
 #define PIECE_BYTES  65536
 #define INPUT_WINDOW (256u << 10)
 
-/* ---- speaking to helpers ---- */
+/* ---- sending to helpers ---- */
 
 static void host_helper_send(struct host_helper *helper)
 {
@@ -25,7 +25,7 @@ static void host_helper_send(struct host_helper *helper)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n < 0) { /* its end is handled where it is read */
+        if (n < 0) { /* host_helper_receive() handles its end */
             buffer_consume(&helper->out, buffer_size(&helper->out));
             return;
         }
@@ -182,7 +182,7 @@ void host_helpers_give_up(struct host_helpers *helpers)
     }
 }
 
-/* ---- hearing helpers ---- */
+/* ---- receiving from helpers ---- */
 
 /* Skip to the greeting and check the version; false: it is not here yet. */
 static bool host_helper_greeting_take(struct host_helpers *helpers, struct host_helper *helper)
@@ -191,7 +191,7 @@ static bool host_helper_greeting_take(struct host_helpers *helpers, struct host_
     uint8_t *begin = buffer_begin(&helper->in), *found = memmem(begin, size, ORDER_GREETING, mark);
     uint8_t *end = found ? memchr(found, '\n', size - (size_t)(found - begin)) : NULL;
     if (!end) {
-        /* So far it is what the login shell says: the words of the agent. */
+        /* So far it is output of the login shell: keep it as the words of the agent. */
         size_t kept = size < sizeof helper->words - 1 ? size : sizeof helper->words - 1;
         if (kept && !found) {
             memcpy(helper->words, begin + size - kept, kept);
@@ -270,7 +270,7 @@ static void host_helper_receive(struct host_helpers *helpers, struct host_helper
         host_helper_lose(helpers, helper);
 }
 
-/* What the agent itself says: passed on once the host runs, kept for the message until then. */
+/* The agent's own output: kept for the message until the host runs, then passed on. */
 static void host_helper_agent_receive(struct host_helpers *helpers, struct host_helper *helper)
 {
     char bytes[4096];
@@ -321,7 +321,7 @@ void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls)
 /* ---- begin and end ---- */
 
 weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_config *config,
-                              const struct texts *environment, struct output *output, struct verdict *verdict,
+                              const struct string_list *environment, struct output *output, struct verdict *verdict,
                               struct error *error)
 {
     const struct host_list *hosts = &config->hosts;

@@ -23,15 +23,15 @@ struct host_list {
 
 /**
  * Read "name[:ranks],name[:ranks]..." (`list`) or the file `path` (a host a line: "name", "name:ranks", "name
- * slots=ranks"; # begins a comment); both NULL: this machine alone. `ranks` is how many to start in all, 0 if that was
- * not said: hosts without a number then run one rank each. With it, they share evenly what the numbered ones leave, the
- * first ones one more; hosts are filled in order. Errors: ARGUMENT, DATA. hosts_free() frees the list.
+ * slots=ranks"; # begins a comment); both NULL: this machine alone. `ranks` is how many to start in all. If it is 0,
+ * hosts without a number run one rank each. Otherwise hosts are filled in order, and those without a number share the
+ * rest evenly, the first ones one more. Errors: ARGUMENT, DATA. hosts_free() frees the list.
  */
 weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struct host_list *hosts,
                        struct error *error);
 void hosts_free(struct host_list *hosts);
 
-/** The host that runs rank `rank`, which there is. */
+/** The host that runs `rank`, which must be less than `hosts->ranks`. */
 const struct host *hosts_of_rank(const struct host_list *hosts, uint32_t rank);
 
 #endif

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define INPUT_BYTES   65536
-#define WORDS_SECONDS 1.0 /* for what ranks say when their time to end is over */
+#define WORDS_SECONDS 1.0 /* for the last output of ranks whose time to end is over */
 
 extern char **environ;
 
@@ -27,7 +27,7 @@ enum { POLL_SIGNALS, POLL_INPUT, POLL_OUTPUT, POLL_ERRORS, POLL_HELPERS };
 
 struct launch {
     const struct launch_config *config;
-    struct texts environment; /* what every rank gets */
+    struct string_list environment; /* of every rank */
     struct output output;
     struct verdict verdict;
     struct host_helpers helpers;
@@ -130,7 +130,7 @@ static bool launch_text_starts_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* What tells of this host, terminal or node of a platform's attempt, and would be wrong elsewhere. */
+/* Variables that describe this host, terminal or node, and would be wrong elsewhere. */
 static bool launch_variable_is_local(const char *entry)
 {
     static const char *const names[] = {
@@ -141,29 +141,30 @@ static bool launch_variable_is_local(const char *entry)
     return false;
 }
 
-/* What every rank gets: what other hosts would not have by themselves, the user's own, then the rendezvous's. */
+/* The variables of every rank: those that other hosts lack, then the user's own; the rendezvous adds its own later. */
 static weft_status launch_environment_collect(struct launch *launch, struct error *error)
 {
     static const char *const carried[] = {"WEFT_", "OMP_", "FI_"};
-    struct texts *list = &launch->environment;
-    bool good = true;
+    struct string_list *list = &launch->environment;
+    weft_status status = WEFT_OK;
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-            if (launch_text_starts_with(*entry, carried[i]) && !launch_variable_is_local(*entry))
-                good = good && texts_add(list, *entry);
+            if (status == WEFT_OK && launch_text_starts_with(*entry, carried[i]) && !launch_variable_is_local(*entry))
+                status = string_list_add(list, *entry, error);
     char columns[32];
     snprintf(columns, sizeof columns, "WEFT_COLUMNS=%u", output_live_columns(&launch->output));
-    good = good && texts_add(list, columns);
-    for (uint32_t i = 0; i < launch->config->environment.count; i++) {
-        const char *entry = launch->config->environment.items[i], *value = strchr(entry, '=') ? NULL : getenv(entry);
+    if (status == WEFT_OK)
+        status = string_list_add(list, columns, error);
+    for (size_t i = 0; status == WEFT_OK && i < launch->config->environment.count; i++) {
+        const char *entry = launch->config->environment.items[i], *value = getenv(entry);
         char *pair = NULL;
         if (strchr(entry, '='))
-            good = good && texts_add(list, entry);
+            status = string_list_add(list, entry, error);
         else if (value && asprintf(&pair, "%s=%s", entry, value) >= 0)
-            good = good && texts_add(list, pair);
+            status = string_list_add(list, pair, error);
         free(pair);
     }
-    return good ? WEFT_OK : error_memory(error, list->count * 64, "the ranks' environment");
+    return status;
 }
 
 static weft_status launch_watch_signals(struct launch *launch, struct error *error)
@@ -179,7 +180,7 @@ static weft_status launch_watch_signals(struct launch *launch, struct error *err
     return launch->signals >= 0 ? WEFT_OK : error_system(error, "cannot watch for signals");
 }
 
-/* With the host names before each line, unless all ranks are on one. */
+/* Lines begin with the host names, unless all ranks are on one host. */
 static weft_status launch_output_open_streams(struct launch *launch, struct error *error)
 {
     const struct launch_config *config = launch->config;
@@ -230,7 +231,7 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
     verdict_close(&launch.verdict);
     if (launch.signals >= 0)
         close(launch.signals);
-    texts_free(&launch.environment);
+    string_list_free(&launch.environment);
     free(launch.polls);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "launch/node.h"
 
 #include "base/clock.h"
-#include "launch/descendants.h"
 #include "launch/order.h"
 #include "launch/spawn.h"
 
@@ -57,7 +56,7 @@ static void launch_node_send_numbers(struct launch_node_node *node, enum order_f
     buffer_free(&payload);
 }
 
-/* Write what the launcher takes now, or, with `patient`, all of it. */
+/* Write as much as the launcher takes now, or all of it if `patient`. */
 static void launch_node_send_output(struct launch_node_node *node, bool patient)
 {
     while (buffer_size(&node->out) > 0 && !node->lost) {
@@ -141,7 +140,7 @@ static void launch_node_receive_launcher(struct launch_node_node *node)
 
 /* ---- the ranks' side ---- */
 
-/* Forward what a rank has printed. */
+/* Forward a rank's output. */
 static void launch_node_receive_rank(struct launch_node_node *node, uint32_t index, int stream)
 {
     struct rank_process *rank = &node->ranks[index];
@@ -174,7 +173,7 @@ static void launch_node_feed_rank(struct launch_node_node *node)
             rank->input = -1;
         }
     }
-    if (rank->input < 0 && buffer_size(&node->pending) > 0) { /* it wants no more */
+    if (rank->input < 0 && buffer_size(&node->pending) > 0) { /* it takes no more */
         launch_node_send_numbers(node, ORDER_TAKEN, (uint32_t)buffer_size(&node->pending), 0, false);
         buffer_consume(&node->pending, buffer_size(&node->pending));
     }
@@ -184,7 +183,7 @@ static void launch_node_feed_rank(struct launch_node_node *node)
     }
 }
 
-/* Reap what has ended: ranks, and orphans of ranks, which the kernel gives to this process. */
+/* Reap ranks, and orphans of ranks, which the kernel gives to this process. */
 static void launch_node_reap(struct launch_node_node *node)
 {
     int status;
@@ -193,7 +192,7 @@ static void launch_node_reap(struct launch_node_node *node)
         for (uint32_t i = 0; started(node) && i < node->order.count; i++) {
             if (node->ranks[i].process != process)
                 continue;
-            kill(-process, SIGKILL); /* whatever the rank has left behind in its group */
+            kill(-process, SIGKILL); /* processes that are left in its group */
             node->ranks[i].process = 0;
             node->alive--;
             launch_node_send_numbers(node, ORDER_EXIT, node->order.first + i, (uint32_t)status, true);
@@ -205,7 +204,7 @@ static void launch_node_reap(struct launch_node_node *node)
 static void launch_node_kill_all(struct launch_node_node *node)
 {
     launch_node_signal_all(node, SIGKILL);
-    descendants_kill(1.0);
+    spawn_descendants_kill(1.0);
 }
 
 /* ---- the loop ---- */

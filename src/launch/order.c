@@ -4,38 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool texts_add(struct texts *texts, const char *text)
+void order_strings_put(struct buffer *buffer, const struct string_list *strings)
 {
-    char **grown = realloc(texts->items, (texts->count + 2) * sizeof *grown);
-    if (!grown)
-        return false;
-    texts->items = grown;
-    grown[texts->count] = strdup(text);
-    grown[texts->count + 1] = NULL;
-    return grown[texts->count++] != NULL;
+    buffer_put_u32(buffer, (uint32_t)strings->count);
+    for (size_t i = 0; i < strings->count; i++)
+        buffer_put_text(buffer, strings->items[i]);
 }
 
-void texts_free(struct texts *texts)
-{
-    for (uint32_t i = 0; i < texts->count; i++)
-        free(texts->items[i]);
-    free(texts->items);
-    *texts = (struct texts){0};
-}
-
-void texts_put(struct buffer *buffer, const struct texts *texts)
-{
-    buffer_put_u32(buffer, texts->count);
-    for (uint32_t i = 0; i < texts->count; i++)
-        buffer_put_text(buffer, texts->items[i]);
-}
-
-bool texts_take(struct reader *reader, struct texts *texts)
+bool order_strings_take(struct reader *reader, struct string_list *strings)
 {
     uint32_t count = reader_u32(reader);
     for (uint32_t i = 0; i < count && !reader->bad; i++) {
         char *text = reader_text_copy(reader);
-        bool added = text && texts_add(texts, text);
+        bool added = text && string_list_add(strings, text, NULL) == WEFT_OK;
         free(text);
         if (!added)
             return false;
@@ -51,8 +32,8 @@ void order_pack(const struct order *order, struct buffer *buffer)
     buffer_put_text(buffer, order->host);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         buffer_put_u32(buffer, numbers[i]);
-    texts_put(buffer, &order->environment);
-    texts_put(buffer, &order->program);
+    order_strings_put(buffer, &order->environment);
+    order_strings_put(buffer, &order->program);
 }
 
 weft_status order_unpack(const struct frame *frame, struct order *order, struct error *error)
@@ -65,7 +46,7 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
     result.host = reader_text_copy(&reader);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u32(&reader);
-    bool good = texts_take(&reader, &result.environment) && texts_take(&reader, &result.program);
+    bool good = order_strings_take(&reader, &result.environment) && order_strings_take(&reader, &result.program);
     good = good && result.directory && result.host && reader.left == 0 && result.program.count > 0 &&
            result.count > 0 && result.ranks >= result.count && result.first <= result.ranks - result.count;
     if (!good) {
@@ -80,7 +61,7 @@ void order_free(struct order *order)
 {
     free(order->directory);
     free(order->host);
-    texts_free(&order->environment);
-    texts_free(&order->program);
+    string_list_free(&order->environment);
+    string_list_free(&order->program);
     *order = (struct order){0};
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the launcher and its helper on each host (see node.h) say to each other: a greeting, then frames
+ * The protocol between the launcher and its helper on each host (see node.h): a greeting, then frames
  * (core/control/wire/frame.h) over the helper's standard input and output. The first frame is the order: what to start.
  */
 #ifndef WEFT_LAUNCH_ORDER_H
 #define WEFT_LAUNCH_ORDER_H
 
 #include "base/error.h"
+#include "base/string_list.h"
 #include "core/control/wire/frame.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/** The helper's first bytes; whatever a login shell prints before them is skipped. The version of Weft and a newline
- * follow. */
+/** The helper's first bytes; output of a login shell before them is skipped. Weft's version, the number of cores and a
+ * newline follow. */
 #define ORDER_GREETING "\001weft-node\002"
 
 #define ORDER_FRAME_MOST (16u << 20)
@@ -29,23 +30,17 @@ enum order_frame {
     ORDER_DONE,      /**< all ranks have ended, and all output is sent */
 };
 
-/** A list of texts that ends with NULL, so that it can be an argv. */
-struct texts {
-    char **items;
-    uint32_t count;
-};
-
 struct order {
-    char *directory;          /**< the working directory */
-    char *host;               /**< the host's name as the user wrote it; "" for the launcher's own */
-    uint32_t first, count;    /**< the ranks to start here */
-    uint32_t ranks;           /**< of the whole job */
-    uint32_t threads;         /**< compute threads a rank */
-    uint32_t threads_chosen;  /**< the user has chosen that number: it goes before OMP_NUM_THREADS */
-    uint32_t bind;            /**< bind each rank to cores of its own, if there are enough */
-    uint32_t input;           /**< rank 0 gets input */
-    struct texts environment; /**< "NAME=VALUE", added to what the helper has */
-    struct texts program;
+    char *directory;                /**< the working directory */
+    char *host;                     /**< the host's name as the user wrote it; "" for the launcher's own */
+    uint32_t first, count;          /**< the ranks to start here */
+    uint32_t ranks;                 /**< of the whole job */
+    uint32_t threads;               /**< compute threads a rank */
+    uint32_t threads_chosen;        /**< the user has chosen that number: it overrides OMP_NUM_THREADS */
+    uint32_t bind;                  /**< bind each rank to cores of its own, if there are enough */
+    uint32_t input;                 /**< rank 0 gets input */
+    struct string_list environment; /**< "NAME=VALUE", added to the helper's own */
+    struct string_list program;
 };
 
 /** Append the order as a frame's payload. */
@@ -55,12 +50,10 @@ void order_pack(const struct order *order, struct buffer *buffer);
 weft_status order_unpack(const struct frame *frame, struct order *order, struct error *error);
 void order_free(struct order *order);
 
-/** Append a copy of `text`; false if memory ran out. */
-bool texts_add(struct texts *texts, const char *text);
+/** Append the strings to `buffer`. */
+void order_strings_put(struct buffer *buffer, const struct string_list *strings);
 
-/** Append the texts to `buffer`; read them again: false if they are damaged or memory ran out, with some in `texts`. */
-void texts_put(struct buffer *buffer, const struct texts *texts);
-bool texts_take(struct reader *reader, struct texts *texts);
-void texts_free(struct texts *texts);
+/** Read strings. False: they are damaged or memory ran out; some may be in `strings`, for string_list_free(). */
+bool order_strings_take(struct reader *reader, struct string_list *strings);
 
 #endif

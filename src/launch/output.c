@@ -86,7 +86,7 @@ uint32_t output_live_columns(const struct output *output)
     return columns > prefix ? columns - (uint32_t)prefix : 0;
 }
 
-/* Both streams may be the same terminal, so whichever is written to next takes the line away. */
+/* Both streams may be the same terminal, so the next write to either erases the line. */
 static void output_live_erase(struct output *output, struct output_sink *sink)
 {
     if (output->live && sink->columns)
@@ -102,7 +102,7 @@ static const uint8_t *output_after_return(const uint8_t *bytes, size_t size)
     return found ? found + 1 : bytes;
 }
 
-/* Bytes of `text` that fill at most `columns`: control sequences take none, nor do the further bytes of a letter. */
+/* Bytes of `text` that fit `columns`. Control sequences take no column, nor do the further bytes of a character. */
 static size_t output_bytes_fitting(const uint8_t *text, size_t size, uint32_t columns)
 {
     size_t used = 0, i = 0;
@@ -121,7 +121,7 @@ static size_t output_bytes_fitting(const uint8_t *text, size_t size, uint32_t co
     return i;
 }
 
-/* Show what a rank will write over, and forget what it has written over. */
+/* Show a line that the rank will overwrite, and forget those that it has overwritten. */
 static void output_live_show(struct output *output, uint32_t rank, uint32_t stream, struct buffer *partial)
 {
     struct output_sink *sink = &output->sinks[stream - 1];
@@ -134,12 +134,12 @@ static void output_live_show(struct output *output, uint32_t rank, uint32_t stre
     output_live_erase(output, sink);
     if (is_seen && strlen(prefix) < sink->columns) {
         buffer_put(&sink->waiting, prefix, strlen(prefix));
-        /* The last column stays empty: some terminals go on to the next line when it is written. */
+        /* The last column stays empty: some terminals wrap when it is written. */
         buffer_put(&sink->waiting, text,
                    output_bytes_fitting(text, size, sink->columns - 1 - (uint32_t)strlen(prefix)));
         output->live = true;
     }
-    buffer_consume(partial, (size_t)(text - bytes) - 1); /* the return stays: what follows is live, too */
+    buffer_consume(partial, (size_t)(text - bytes) - 1); /* the return stays: the text after it is live, too */
 }
 
 /* ---- lines ---- */
@@ -155,7 +155,7 @@ static void launch_output_put_line(struct output *output, uint32_t rank, uint32_
         const uint8_t *text = output_after_return(bytes, size);
         size -= (size_t)(text - bytes);
         bytes = text;
-        if (output_bytes_fitting(bytes, size, 0) == size) /* a line of progress that was taken away at the very end */
+        if (output_bytes_fitting(bytes, size, 0) == size) /* a line of progress that was erased at the end */
             return;
     }
     if (output->prefixes && output->prefixes[rank])
@@ -204,7 +204,7 @@ bool output_is_full(const struct output *output)
            buffer_size(&output->sinks[1].waiting) > WAITING_MOST;
 }
 
-/* Our streams may be shared with other programs, so they stay blocking: no more is written than a ready pipe takes. */
+/* Our streams may be shared with other programs, so they stay blocking: write no more than a ready pipe takes. */
 static void output_sink_write(struct output_sink *sink)
 {
     size_t size = buffer_size(&sink->waiting);

@@ -49,15 +49,8 @@ static void *rendezvous_service_serve(void *argument)
     return NULL;
 }
 
-static bool rendezvous_service_add(struct texts *environment, const char *name, const char *value)
-{
-    char text[ADDRESSES_BYTES + 64];
-    snprintf(text, sizeof text, "%s=%s", name, value);
-    return texts_add(environment, text);
-}
-
 static weft_status rendezvous_service_describe(struct rendezvous_service *server, const struct launch_config *config,
-                                               bool remote, uint16_t port, struct texts *environment,
+                                               bool remote, uint16_t port, struct string_list *environment,
                                                struct error *error)
 {
     char addresses[ADDRESSES_BYTES], secret[SECRET_TEXT_BYTES], limit[32];
@@ -77,14 +70,19 @@ static weft_status rendezvous_service_describe(struct rendezvous_service *server
     if (status != WEFT_OK)
         return status;
     snprintf(limit, sizeof limit, "%g", config->rendezvous_limit);
-    bool added = rendezvous_service_add(environment, "WEFT_RENDEZVOUS", addresses) &&
-                 rendezvous_service_add(environment, "WEFT_SECRET", given) &&
-                 rendezvous_service_add(environment, "WEFT_RENDEZVOUS_LIMIT", limit) &&
-                 rendezvous_service_add(environment, "WEFT_RENDEZVOUS_SERVED", "1");
-    return added ? WEFT_OK : error_memory(error, sizeof addresses, "the ranks' environment");
+    const char *const variables[][2] = {{"WEFT_RENDEZVOUS", addresses},
+                                        {"WEFT_SECRET", given},
+                                        {"WEFT_RENDEZVOUS_LIMIT", limit},
+                                        {"WEFT_RENDEZVOUS_SERVED", "1"}};
+    for (size_t i = 0; status == WEFT_OK && i < ARRAY_SIZE(variables); i++) {
+        char text[ADDRESSES_BYTES + 64];
+        snprintf(text, sizeof text, "%s=%s", variables[i][0], variables[i][1]);
+        status = string_list_add(environment, text, error);
+    }
+    return status;
 }
 
-weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct texts *environment,
+weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct string_list *environment,
                                      struct rendezvous_service **result, struct error *error)
 {
     struct rendezvous_service *server = calloc(1, sizeof *server);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Starting one rank on this machine. */
+/** Processes of this machine: starting a rank, ending all processes that came from this one. */
 #ifndef WEFT_LAUNCH_SPAWN_H
 #define WEFT_LAUNCH_SPAWN_H
 
@@ -7,6 +7,7 @@
 #include "launch/order.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /** A rank that runs, seen from the helper that started it. */
@@ -24,9 +25,10 @@ struct rank_process {
  *     WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS  the same among the ranks of this host
  *     WEFT_HOST                          the host's name as the user wrote it, unless that is this machine's own
  *     OMP_NUM_THREADS                    compute threads, unless the user has set it
- *     OMP_WAIT_POLICY=passive            where the host's threads outnumber its cores, unless the user has set it
+ *     OMP_WAIT_POLICY=passive            if the host's threads outnumber its cores, unless the user has set it
  *
- * and what the order adds. Errors: SYSTEM, ARGUMENT when the program cannot be run, naming program and host.
+ * and the variables of the order. Errors: SYSTEM; ARGUMENT if the program cannot be run (the message names program and
+ * host).
  */
 weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error);
 
@@ -35,6 +37,13 @@ weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_pr
  * none); these descriptors as the standard ones (`errors` -1: the parent's); every signal as a program expects it.
  */
 void spawn_settle(pid_t parent, int death, int input, int output, int errors);
+
+/**
+ * Kill and reap every child, and every orphan that the kernel hands to this process as its parents die, until none is
+ * left. For a process with one thread that is their subreaper (PR_SET_CHILD_SUBREAPER). False: some are left after
+ * `seconds`.
+ */
+bool spawn_descendants_kill(double seconds);
 
 /** How many cores this process may use, and which. */
 uint32_t spawn_cores(cpu_set_t *set);

@@ -11,7 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define GATHER_SECONDS 0.25 /* ends that come so close are judged together */
+#define GATHER_SECONDS 0.25 /* ends within this time are judged together */
 #define KILL_SECONDS   0.5  /* from SIGTERM to SIGKILL */
 
 weft_status verdict_open(struct verdict *verdict, const struct launch_config *config, struct output *output,
@@ -34,7 +34,7 @@ void verdict_close(struct verdict *verdict)
 
 /* ---- messages ---- */
 
-/* "rank 2 on host hostb": what a message about a rank begins with. */
+/* "rank 2 on host hostb": begins a message about a rank. */
 static char *verdict_rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
 {
     const char *host = hosts_of_rank(&verdict->config->hosts, rank)->name;

@@ -52,13 +52,13 @@ static void clear_all(void)
             unsetenv(name_of(i));
 }
 
-static void check_launcher(bool (*read)(struct environment *environment, weft_status *status, struct error *error))
+static void check_launcher(enum launcher launcher)
 {
     struct environment environment = {0};
-    weft_status status = WEFT_ERROR_DATA;
     struct error error = {0};
-    if (!read(&environment, &status, &error))
+    if (!launcher_is_present(launcher))
         return;
+    weft_status status = environment_read(launcher, &environment, &error);
     if (status != WEFT_OK ? !*error.text
                           : environment.rank >= environment.ranks || !environment.launcher ||
                                 !memchr(environment.addresses, 0, sizeof environment.addresses) ||
@@ -93,9 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *name = name_of((uint8_t)text[at]);
         setenv(name, text + at + (text[at] != '\0'), 1);
     }
-    check_launcher(environment_weft);
-    check_launcher(environment_slurm);
-    check_launcher(environment_torchrun);
+    check_launcher(LAUNCHER_WEFT);
+    check_launcher(LAUNCHER_SLURM);
+    check_launcher(LAUNCHER_TORCHRUN);
     check_configuration();
     clear_all();
     free(text);

@@ -20,7 +20,7 @@ static void orders_wait_for_agents_and_reboots_lose_nodes(void **state)
     struct node_order old = {.nodes = 1, .directory = (char *)directory, .boot = "another"};
     char *words[] = {"sh", "-c", "echo x >>ran-again", NULL};
     old.attempt = (struct attempt){"before", 1};
-    old.command = (struct texts){words, 3};
+    old.command = (struct string_list){words, 3, 3};
     char path[FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/engine/before/1/0", directory);
     assert_int_equal(file_make_directory(path, NULL), WEFT_OK);

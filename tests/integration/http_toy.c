@@ -4,7 +4,7 @@
  * where it was asked for them, and serves until its standard input ends.
  */
 #include "base/clock.h"
-#include "platform/access/internal/tokens.h"
+#include "platform/access/tokens.h"
 #include "platform/http/events_stream.h"
 #include "platform/http/route/route.h"
 

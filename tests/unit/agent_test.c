@@ -11,14 +11,14 @@
 
 static void expect(const char *agent, const char *const *wanted)
 {
-    struct texts words = {0};
+    struct string_list words = {0};
     assert_true(agent_words(agent, &words));
     for (uint32_t i = 0; i < words.count; i++) {
         assert_non_null(wanted[i]);
         assert_string_equal(words.items[i], wanted[i]);
     }
     assert_null(wanted[words.count]);
-    texts_free(&words);
+    string_list_free(&words);
 }
 
 static void blanks_divide_words(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates, routes and schemas that contradict themselves, and tokens: what the HTTP server is made of, without a server.
  */
-#include "platform/access/internal/tokens.h"
+#include "platform/access/tokens.h"
 #include "platform/access/token_file.h"
 #include "platform/http/rate.h"
 #include "platform/http/route/route.h"

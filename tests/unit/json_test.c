@@ -221,6 +221,23 @@ static void printing(void **state)
     json_end(&line);
 }
 
+static void integers_and_times_have_all_their_digits(void **state)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_array(&line, NULL);
+    json_put_integer(&line, NULL, 0);
+    json_put_integer(&line, NULL, INT64_MAX);
+    json_put_integer(&line, NULL, INT64_MIN);
+    json_put_microseconds(&line, NULL, 0);
+    json_put_microseconds(&line, NULL, 1700000000000250);
+    json_put_microseconds(&line, NULL, UINT64_MAX);
+    json_close(&line);
+    assert_string_equal(json_text(&line), "[0,9223372036854775807,-9223372036854775808,0.000000,1700000000.000250,"
+                                          "18446744073709.551615]");
+    json_end(&line);
+}
+
 static void too_deep_is_refused(void **state)
 {
     struct json_writer line;
@@ -293,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_line),
         cmocka_unit_test(an_indented_text),
         cmocka_unit_test(numbers_read_back_exactly),
+        cmocka_unit_test(integers_and_times_have_all_their_digits),
         cmocka_unit_test(trees_are_copied),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(a_nul_in_a_text_is_refused),

@@ -63,6 +63,43 @@ static void set(const char *name, const char *value)
     setenv(name, value, 1);
 }
 
+/* Whether `launcher` is present; if so, its variables and the status of reading them. */
+static bool reads(enum launcher launcher, struct environment *environment, weft_status *status, struct error *error)
+{
+    if (!launcher_is_present(launcher))
+        return false;
+    *status = environment_read(launcher, environment, error);
+    return true;
+}
+
+/* Each launcher is found by its variables, in the order of the table, and tells the number of a rank. */
+static void launchers_in_order(void **state)
+{
+    static const struct {
+        enum launcher launcher;
+        const char *name, *variables[4];
+        int64_t rank;
+    } cases[] = {
+        {LAUNCHER_NONE, "alone", {NULL}, -1},
+        {LAUNCHER_NONE, "alone", {"RANK=x"}, -1},
+        {LAUNCHER_NONE, "alone", {"RANK=6", "WORLD_SIZE=8"}, 6},
+        {LAUNCHER_TORCHRUN, "torchrun variables", {"MASTER_ADDR=h", "MASTER_PORT=1"}, 6},
+        {LAUNCHER_TORCHRUN, "torchrun variables", {"SLURM_PROCID=5", "SLURM_JOB_ID=1"}, 5},
+        {LAUNCHER_SLURM, "Slurm", {"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=8"}, 5},
+        {LAUNCHER_PMI1, "PMI-1", {"PMI_FD=7", "PMI_RANK=4"}, 4},
+        {LAUNCHER_PMI2, "PMI-2", {"PMI_JOBID=1"}, 4},
+        {LAUNCHER_PMIX, "PMIx", {"PMIX_RANK=3", "PMIX_NAMESPACE=n"}, 3},
+        {LAUNCHER_WEFT, "weft run", {"WEFT_RANK=2"}, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t v = 0; v < 4 && cases[i].variables[v]; v++)
+            assert_int_equal(putenv((char *)cases[i].variables[v]), 0);
+        assert_int_equal(launcher_detect(), cases[i].launcher);
+        assert_string_equal(launcher_name(launcher_detect()), cases[i].name);
+        assert_int_equal(launcher_rank(), cases[i].rank);
+    }
+}
+
 static void first_hosts(void **state)
 {
     static const char *const cases[][2] = {
@@ -89,12 +126,12 @@ static void torchrun(void **state)
     struct environment first, second;
     weft_status status = WEFT_OK;
     struct error error = {0};
-    assert_false(environment_torchrun(&first, &status, &error));
+    assert_false(reads(LAUNCHER_TORCHRUN, &first, &status, &error));
     set("RANK", "3");
     set("WORLD_SIZE", "8");
     set("MASTER_ADDR", "node-1");
     set("MASTER_PORT", "29500");
-    assert_true(environment_torchrun(&first, &status, &error));
+    assert_true(reads(LAUNCHER_TORCHRUN, &first, &status, &error));
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(first.rank, 3);
     assert_int_equal(first.ranks, 8);
@@ -102,15 +139,15 @@ static void torchrun(void **state)
     /* torchrun's agent has that port itself. */
     set("TORCHELASTIC_USE_AGENT_STORE", "True");
     set("WEFT_SECRET", "mine");
-    assert_true(environment_torchrun(&second, &status, &error));
+    assert_true(reads(LAUNCHER_TORCHRUN, &second, &status, &error));
     assert_string_equal(second.addresses, "node-1:29501");
     assert_string_equal(second.secret, "mine");
     assert_string_not_equal(first.secret, second.secret);
     set("WEFT_RENDEZVOUS_PORT", "4000");
-    assert_true(environment_torchrun(&second, &status, &error));
+    assert_true(reads(LAUNCHER_TORCHRUN, &second, &status, &error));
     assert_string_equal(second.addresses, "node-1:4000");
     set("RANK", "8");
-    assert_true(environment_torchrun(&second, &status, &error));
+    assert_true(reads(LAUNCHER_TORCHRUN, &second, &status, &error));
     assert_int_equal(status, WEFT_ERROR_RENDEZVOUS);
     assert_string_equal(error.text, "torchrun variables set a wrong variable: RANK is 8, but must be from 0 to 7");
 }
@@ -123,31 +160,31 @@ static void slurm(void **state)
     set("SLURM_PROCID", "1");
     set("SLURM_JOB_ID", "42");
     set("SLURM_STEP_NODELIST", "n[2-3]");
-    assert_false(environment_slurm(&first, &status, &error)); /* a batch script, not a step of srun */
+    assert_false(reads(LAUNCHER_SLURM, &first, &status, &error)); /* a batch script, not a step of srun */
     set("SLURM_STEP_ID", "4294967291");
     set("SLURM_STEP_NUM_TASKS", "4");
-    assert_false(environment_slurm(&first, &status, &error)); /* the same, newer */
+    assert_false(reads(LAUNCHER_SLURM, &first, &status, &error)); /* the same, newer */
     set("SLURM_STEP_ID", "0");
-    assert_true(environment_slurm(&first, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &first, &status, &error));
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(first.rank, 1);
     assert_int_equal(first.ranks, 4);
     assert_memory_equal(first.addresses, "n2:2", 4);
     set("SLURM_STEP_ID", "1");
-    assert_true(environment_slurm(&second, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &second, &status, &error));
     assert_string_not_equal(first.addresses, second.addresses); /* steps of one job do not meet */
     assert_string_not_equal(first.secret, second.secret);
     set("SLURM_STEP_NUM_NODES", "2");
-    assert_true(environment_slurm(&second, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &second, &status, &error));
     assert_memory_equal(second.addresses, "n2:2", 4);
     set("SLURM_STEP_NUM_NODES", "1"); /* n2 need not be a name that hosts resolve */
-    assert_true(environment_slurm(&second, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &second, &status, &error));
     assert_memory_equal(second.addresses, "127.0.0.1:2", 11);
     set("WEFT_RENDEZVOUS_HOST", "fd00::7");
-    assert_true(environment_slurm(&second, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &second, &status, &error));
     assert_memory_equal(second.addresses, "[fd00::7]:2", 11);
     unsetenv("SLURM_STEP_NODELIST");
-    assert_true(environment_slurm(&second, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &second, &status, &error));
     assert_non_null(strstr(error.text, "SLURM_STEP_NODELIST is '', which is no list of hosts"));
 }
 
@@ -157,19 +194,19 @@ static void weft_run(void **state)
     weft_status status = WEFT_OK;
     struct error error = {0};
     set("WEFT_RANK", "1");
-    assert_true(environment_weft(&environment, &status, &error));
+    assert_true(reads(LAUNCHER_WEFT, &environment, &status, &error));
     assert_string_equal(error.text, "weft run set its other variables but not WEFT_RANKS");
     set("WEFT_RANKS", "2");
     error_clear(&error);
-    assert_true(environment_weft(&environment, &status, &error));
+    assert_true(reads(LAUNCHER_WEFT, &environment, &status, &error));
     assert_non_null(strstr(error.text, "WEFT_RANK and WEFT_RANKS are set but WEFT_RENDEZVOUS is not"));
     set("WEFT_RENDEZVOUS", "h:1");
     set("WEFT_SECRET", "s");
-    assert_true(environment_weft(&environment, &status, &error));
+    assert_true(reads(LAUNCHER_WEFT, &environment, &status, &error));
     assert_int_equal(status, WEFT_OK);
     assert_false(environment.served);
     set("WEFT_RENDEZVOUS_SERVED", "1");
-    assert_true(environment_weft(&environment, &status, &error));
+    assert_true(reads(LAUNCHER_WEFT, &environment, &status, &error));
     assert_true(environment.served);
 }
 
@@ -201,7 +238,7 @@ static void places_in_nodes(void **state)
                 set(names_of[2 * torchrun], cases[i].rank);
             if (cases[i].ranks)
                 set(names_of[2 * torchrun + 1], cases[i].ranks);
-            assert_true((torchrun ? environment_torchrun : environment_weft)(&environment, &status, &error));
+            assert_true(reads(torchrun ? LAUNCHER_TORCHRUN : LAUNCHER_WEFT, &environment, &status, &error));
             assert_int_equal(status, WEFT_OK);
             assert_int_equal(environment.node, cases[i].node);
             assert_int_equal(environment.local_rank, cases[i].local_rank);
@@ -230,13 +267,13 @@ static void places_in_slurms_nodes(void **state)
     set("SLURM_STEP_TASKS_PER_NODE", "3,2");
     set("SLURM_NODEID", "1");
     set("SLURM_LOCALID", "1");
-    assert_true(environment_slurm(&environment, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &environment, &status, &error));
     assert_int_equal(status, WEFT_OK);
     assert_int_equal(environment.node, 1);
     assert_int_equal(environment.local_rank, 1);
     assert_int_equal(environment.local_ranks, 2);
     set("SLURM_LOCALID", "2");
-    assert_true(environment_slurm(&environment, &status, &error));
+    assert_true(reads(LAUNCHER_SLURM, &environment, &status, &error));
     assert_int_equal(environment.local_ranks, 0);
 }
 
@@ -504,6 +541,7 @@ static void configurations_that_are_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(launchers_in_order, clean),
         cmocka_unit_test_setup(first_hosts, clean),
         cmocka_unit_test_setup(torchrun, clean),
         cmocka_unit_test_setup(slurm, clean),

@@ -93,14 +93,14 @@ static void orders_of_version_1_are_read(void **state)
     struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .directory = "/tmp", .command = {command, 1}}, read;
     struct buffer bytes = {0}, tail = {0};
     char platform[NODE_PLATFORM_BYTES];
-    texts_put(&tail, &order.secrets);
+    order_strings_put(&tail, &order.secrets);
     const size_t secrets = sizeof(uint32_t) + buffer_size(&tail); /* with the directory of their store */
     buffer_consume(&tail, buffer_size(&tail));
     const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t),
                  limits = 7 * sizeof(uint64_t) + text + secrets;
     node_order_pack(&order, &bytes);
-    texts_put(&tail, &order.environment);
-    texts_put(&tail, &order.command);
+    order_strings_put(&tail, &order.environment);
+    order_strings_put(&tail, &order.command);
     uint8_t *at = buffer_begin(&bytes);
     size_t size = buffer_size(&bytes);
     uint8_t *behind = at + size - buffer_size(&tail);

@@ -211,7 +211,7 @@ static void event_files_become_lines(void **state)
     snprintf(work, sizeof work, "%s/work", directory);
     struct node_order order = {.slots = (char *)"0", .directory = work};
     assert_int_equal(file_make_directory(work, NULL), WEFT_OK);
-    assert_true(texts_add(&order.environment, "WEFT_TENSORBOARD_DIR=curves"));
+    assert_true(string_list_add(&order.environment, "WEFT_TENSORBOARD_DIR=curves", NULL) == WEFT_OK);
     struct node_sampler *sampler =
         start(&(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.05});
     struct event_file file;
@@ -227,7 +227,7 @@ static void event_files_become_lines(void **state)
     found.event_lines[0] = 0;
     node_sampler_stop(sampler, 30, take, NULL); /* looks once more */
     assert_int_equal(found.events, 3001);
-    texts_free(&order.environment);
+    string_list_free(&order.environment);
 }
 
 int main(void)

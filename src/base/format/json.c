@@ -192,6 +192,12 @@ void json_begin(struct json_writer *writer, enum json_layout layout)
     writer->layout = layout;
 }
 
+void json_begin_line(struct json_writer *writer)
+{
+    json_begin(writer, JSON_LINE);
+    json_open_object(writer, NULL);
+}
+
 void json_restart(struct json_writer *writer)
 {
     struct buffer text = writer->text;
@@ -222,6 +228,15 @@ weft_status json_print(const struct json_writer *writer, FILE *output, struct er
     if (fprintf(output, "%s\n", text) < 0)
         return error_system(error, "cannot print a text in JSON");
     return WEFT_OK;
+}
+
+weft_status json_complete(struct json_writer *writer, FILE *output, struct error *error)
+{
+    while (writer->depth > 0)
+        json_close(writer);
+    weft_status status = json_print(writer, output, error);
+    json_end(writer);
+    return status;
 }
 
 static void append(struct json_writer *writer, const char *bytes, size_t size)
@@ -337,11 +352,28 @@ void json_put_bool(struct json_writer *writer, const char *key, bool value)
     json_put_raw(writer, key, value ? "true" : "false");
 }
 
+/* Write the last `count` or more digits of `value` before `end`; returns where they begin. Metrics are written in training
+ * loops, and this takes a fifth of the time of snprintf(). */
+static char *put_digits(char *end, uint64_t value, int count)
+{
+    for (; value > 0 || count > 0; value /= 10, count--)
+        *--end = (char)('0' + value % 10);
+    return end;
+}
+
 void json_put_integer(struct json_writer *writer, const char *key, int64_t value)
 {
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRId64, value);
-    json_put_raw(writer, key, digits);
+    char text[24] = "", *begin = put_digits(text + sizeof text - 1, value < 0 ? -(uint64_t)value : (uint64_t)value, 1);
+    if (value < 0)
+        *--begin = '-';
+    json_put_raw(writer, key, begin);
+}
+
+void json_put_microseconds(struct json_writer *writer, const char *key, uint64_t microseconds)
+{
+    char text[24] = "", *begin = put_digits(text + sizeof text - 1, microseconds % 1000000, 6);
+    *--begin = '.';
+    json_put_raw(writer, key, put_digits(begin, microseconds / 1000000, 1));
 }
 
 void json_put_number(struct json_writer *writer, const char *key, double value)

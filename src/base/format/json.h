@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * JSON, read through cJSON and written by a small builder.
+ * JSON, read through cJSON and written by a small builder, the only writer of JSON in the program.
  *
- * Reading: json_parse() gives a cJSON tree; the getters below take a key out of an object, check its kind and range,
- * and say in a message which key of which file is wrong. `where` names the object for that message ("manifest.json",
- * "peer's hello").
+ * Reading: json_parse() gives a cJSON tree. The getters below take a key out of an object and check its kind and range;
+ * their messages name the key and the file. `where` names the object for that message ("manifest.json", "peer's
+ * hello").
  *
- * Writing: struct json_writer appends values to a growing text, one line (JSON lines) or indented. It is used instead
- * of cJSON's printing because it keeps all 64 bits of an integer and the order of keys, and needs no tree.
+ * Writing: struct json_writer appends values to a growing text, one line (JSON lines) or indented. Unlike cJSON's
+ * printing it keeps all 64 bits of an integer and the order of keys, and needs no tree.
  *
  *     struct json_writer line;
- *     json_begin(&line, JSON_LINE);
- *     json_open_object(&line, NULL);
+ *     json_begin_line(&line);
  *     json_put_integer(&line, "step", 12);
  *     json_put_number(&line, "loss", 3.25);
- *     json_close(&line);
- *     json_print(&line, stdout, error); // {"step":12,"loss":3.25}
- *     json_end(&line);
+ *     json_complete(&line, stdout, error); // {"step":12,"loss":3.25}
  *
  * Thread-safe; a struct or tree belongs to one thread at a time.
  */
@@ -87,6 +84,9 @@ struct json_writer {
 /** Start an empty text. */
 void json_begin(struct json_writer *writer, enum json_layout layout);
 
+/** Start a line that is an object: JSON_LINE with the outermost object open. */
+void json_begin_line(struct json_writer *writer);
+
 /** Start an empty text again, in the memory of the one before. A zeroed writer starts as JSON_LINE. */
 void json_restart(struct json_writer *writer);
 
@@ -105,6 +105,9 @@ static inline size_t json_size(const struct json_writer *writer)
 /** Print what was written so far and a newline. Errors: MEMORY if it ran out on the way, SYSTEM if `output` refuses. */
 weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error);
 
+/** Close all open levels, print the text and a newline, and free the text, whatever happens. Errors: of json_print(). */
+weft_status json_complete(struct json_writer *writer, FILE *output, struct error *error);
+
 /** Open a level, close the innermost one. `key` is NULL for the outermost value and inside arrays; so below. */
 void json_open_object(struct json_writer *writer, const char *key);
 void json_open_array(struct json_writer *writer, const char *key);
@@ -116,6 +119,9 @@ void json_put_raw(struct json_writer *writer, const char *key, const char *value
 void json_put_text(struct json_writer *writer, const char *key, const char *value); /**< NULL becomes null */
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_integer(struct json_writer *writer, const char *key, int64_t value);
+
+/** A time in seconds, to the microsecond: 1700000000.250000. */
+void json_put_microseconds(struct json_writer *writer, const char *key, uint64_t microseconds);
 
 /** The shortest of 6, 9, 15 or 17 digits that reads back to the same double; not finite: null. */
 void json_put_number(struct json_writer *writer, const char *key, double value);

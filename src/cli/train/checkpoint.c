@@ -156,9 +156,7 @@ static weft_status show_json(struct command_call *call, struct error *error)
         json_put_text(&writer, "problem", problem.text);
         call->exit_code = 1;
     }
-    json_close(&writer);
-    weft_status status = json_print(&writer, call->output, error);
-    json_end(&writer);
+    weft_status status = json_complete(&writer, call->output, error);
     checkpoint_close(checkpoint);
     return status;
 }

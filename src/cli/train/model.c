@@ -166,11 +166,7 @@ static weft_status train_model_print_json(const struct train_model_view *view, F
         view_layer(view, i, &layer);
         put_layer(&writer, view, &layer);
     }
-    json_close(&writer);
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
-    return status;
+    return json_complete(&writer, output, error);
 }
 
 static weft_status train_model_run_show(struct command_call *call, struct error *error)

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/measure/sweep_record.h"
-#include "cli/platform/launch/placement.h"
+#include "cli/understand/placement.h"
 #include "core/collective/communicator/context.h"
 #include "core/schedule/format/schedule.h"
 

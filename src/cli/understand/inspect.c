@@ -76,11 +76,7 @@ static weft_status inspect_print_json(const struct inspected_job *job, FILE *out
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < job->rank_count; r++)
         inspect_put_rank(&text, &job->ranks[r]);
-    json_close(&text);
-    json_close(&text);
-    weft_status status = json_print(&text, out, error);
-    json_end(&text);
-    return status;
+    return json_complete(&text, out, error);
 }
 
 /* ---- for people ---- */

@@ -251,8 +251,5 @@ weft_status profile_print_json(const struct profile_print *print, FILE *output, 
     put_layers(&writer, print);
     put_kernels(&writer, "kernels", print->step->kernels);
     put_kernels(&writer, "kernels_outside_layers", print->step->outside);
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
-    return status;
+    return json_complete(&writer, output, error);
 }

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
-#include "cli/platform/launch/placement.h"
+#include "cli/understand/placement.h"
 #include "cli/understand/schedule_load.h"
 #include "core/schedule/text/print.h"
 #include "core/schedule/verify/sweep.h"

@@ -3,7 +3,7 @@
 #include "cli/understand/schedule_load.h"
 
 #include "base/text.h"
-#include "cli/platform/launch/placement.h"
+#include "cli/understand/placement.h"
 #include "core/collective/tuner/tuner.h"
 #include "core/schedule/text/print.h"
 #include "core/schedule/text/read.h"

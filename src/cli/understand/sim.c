@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft sim cluster`: run a trace of jobs through the scheduler, in virtual time. */
 #include "cli/frame/command.h"
-#include "cli/platform/client/pod_shape.h"
+#include "cli/platform/client/cluster_view.h"
 
 #include "base/file/named_output.h"
 #include "base/format/json.h"

@@ -288,10 +288,7 @@ static weft_status topo_print_json(FILE *output, const struct topo_view *view, s
         }
         json_close(&writer);
     }
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
-    return status;
+    return json_complete(&writer, output, error);
 }
 
 static weft_status topo_show_cluster(FILE *output, struct error *error)

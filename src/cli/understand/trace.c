@@ -45,11 +45,7 @@ static weft_status understand_trace_print_json(const struct timeline *timeline, 
                         JSON_FIELD("late_most", rank->late_most), JSON_FIELD("late_last", rank->late_last),
                         JSON_FIELD("clock_uncertainty", rank->clock_uncertainty));
     }
-    json_close(&text);
-    json_close(&text);
-    weft_status status = json_print(&text, out, error);
-    json_end(&text);
-    return status;
+    return json_complete(&text, out, error);
 }
 
 static void print_kinds(const struct timeline *timeline, FILE *out)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The hosts of a job as the launcher sees them: a helper on each (node.h), reached over a pipe, by way of an agent if
- * it is elsewhere. What ranks print goes to the output, how they end to the verdict.
+ * The hosts of a job as the launcher sees them: a helper on each (node.h) at the other end of a pipe, through an agent if
+ * it is on another host. Output of ranks goes to the output, their wait statuses to the verdict.
  *
- * Nothing is started anywhere before every host has answered.
+ * No rank is started before every host has answered.
  */
 #ifndef WEFT_LAUNCH_INTERNAL_HOST_HELPERS_H
 #define WEFT_LAUNCH_INTERNAL_HOST_HELPERS_H
@@ -26,14 +26,14 @@ struct host_helper {
     bool local;
     struct agent_process agent;
     struct buffer in, out;
-    char words[HOST_HELPER_WORDS_BYTES]; /**< what the agent said last, for the message if it fails */
+    char words[HOST_HELPER_WORDS_BYTES]; /**< the last output of the agent, for the message if it fails */
     uint32_t cores;                      /**< that its helper may use */
     bool greeted, ordered, done;
 };
 
 struct host_helpers {
     const struct launch_config *config;
-    const struct texts *environment; /**< what every rank gets */
+    const struct string_list *environment; /**< of every rank */
     struct output *output;
     struct verdict *verdict;
     struct host_helper *all;
@@ -45,9 +45,9 @@ struct host_helpers {
     size_t input_window;  /**< bytes of input that may be on their way to rank 0 */
 };
 
-/** Prepare, and start nothing. host_helpers_close() frees; what is given must live until then. Errors: MEMORY, SYSTEM. */
+/** Prepare; nothing is started. The arguments must live until host_helpers_close(). Errors: MEMORY, SYSTEM. */
 weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_config *config,
-                              const struct texts *environment, struct output *output, struct verdict *verdict,
+                              const struct string_list *environment, struct output *output, struct verdict *verdict,
                               struct error *error);
 
 /** Start the agents; this process must have no other threads yet. Errors: as agent_start(). */
@@ -59,21 +59,21 @@ static inline size_t host_helpers_polls(const struct host_helpers *helpers)
     return 3 * (size_t)helpers->count;
 }
 
-/** What to wait for; then act on what has come. While `full`, ranks are not read. */
+/** Fill in what to poll for; then act on the result. While `full`, no output is read. */
 void host_helpers_watch(const struct host_helpers *helpers, bool full, struct pollfd *polls);
 void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls);
 
 /** Send signal `number` to every rank. */
 void host_helpers_signal(struct host_helpers *helpers, int number);
 
-/** How many bytes of input rank 0 can be sent now; send them (none: the end of the input). */
+/** How many bytes of input rank 0 can take now; send some (`size` 0: the end of the input). */
 size_t host_helpers_input_room(const struct host_helpers *helpers);
 void host_helpers_input(struct host_helpers *helpers, const uint8_t *bytes, size_t size);
 
 /** Give up on hosts that have not answered in time, or that a job which has failed no longer needs. */
 void host_helpers_give_up(struct host_helpers *helpers);
 
-/** Let the helpers and agents go; who has not ended within two seconds is killed. */
+/** Close the pipes and free; kill helpers and agents that have not ended within two seconds. */
 void host_helpers_close(struct host_helpers *helpers);
 
 #endif

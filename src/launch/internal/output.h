@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The ranks' output on its way to the terminal or to files: whole lines, each with its rank in front, so that lines of
- * different ranks never mix. What has no newline yet waits for it, or for the end.
+ * The ranks' output on its way to the terminal or to files: whole lines, each after its rank, so that lines of different
+ * ranks never mix. Text without a newline waits for one, or for the end.
  *
- * On a terminal that can go back to the beginning of a line, what a rank has written after a carriage return (a line
- * of progress, which it will write over) is shown at once, until anything else is to be printed. It is cut to the
- * terminal's width, and does not remain on the screen.
+ * On a terminal that can move the cursor back, text after a carriage return (a line of progress, which the rank will
+ * overwrite) is shown at once, cut to the terminal's width, and erased before the next line is printed.
  */
 #ifndef WEFT_LAUNCH_INTERNAL_OUTPUT_H
 #define WEFT_LAUNCH_INTERNAL_OUTPUT_H
@@ -16,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** One of our own two streams, with what it has not taken yet. */
+/** One of our own two streams, with the bytes that it has not taken yet. */
 struct output_sink {
     int descriptor;
     struct buffer waiting;
@@ -30,7 +29,7 @@ struct output {
     char **prefixes;             /**< by rank; NULL: none */
     int *files;                  /**< ranks x 2 descriptors; NULL: to the sinks */
     uint32_t ranks;
-    bool live; /**< a line stands on the terminal that is to be taken away */
+    bool live; /**< a line on the terminal must be erased before the next one */
 };
 
 /**
@@ -41,7 +40,7 @@ struct output {
 weft_status output_open(struct output *output, uint32_t ranks, const char *directory, bool prefix,
                         const char *const *hosts, struct error *error);
 
-/** Columns that a line of progress from any rank may have on standard output; 0: none is shown there. */
+/** Columns for a line of progress of any rank on standard output; 0: none is shown there. */
 uint32_t output_live_columns(const struct output *output);
 
 /** Bytes that rank `rank` wrote to `stream` (1 or 2). */
@@ -50,10 +49,10 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
 /** A line of the launcher itself, to standard error. */
 void output_say(struct output *output, const char *line);
 
-/** Whether so much waits that the ranks should not be read for now. */
+/** Whether so much is waiting that no more output should be read for now. */
 bool output_is_full(const struct output *output);
 
-/** Write what can be written without blocking, where `ready` (by sink) says that there is room. */
+/** Write without blocking to the sinks that are `ready`. */
 void output_write(struct output *output, const bool ready[2]);
 
 /** Write everything, lines without an end included, and free. Gives up on a reader that takes nothing for 5 s. */

@@ -19,18 +19,15 @@
 /* A line of JSON to the doctor. */
 static void doctor_node_tell(FILE *output, struct json_writer *line)
 {
-    json_close(line);
-    json_print(line, output, NULL);
+    json_complete(line, output, NULL);
     fflush(output);
-    json_end(line);
 }
 
 static void tell_findings(FILE *output, const struct doctor_report *report, uint16_t port)
 {
     struct json_writer line;
     char version[16], addresses[2048];
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     JSON_PUT(&line, "host", report->host, "version", weft_version(), "libfabric",
              providers_version(version, sizeof version), "addresses", address_list(port, addresses, sizeof addresses));
     json_open_array(&line, "findings");
@@ -99,8 +96,7 @@ static void do_line(FILE *output, char *text)
     char *rest = NULL, *word = strtok_r(text, " \n", &rest);
     char *host = strtok_r(NULL, " \n", &rest), *where = strtok_r(NULL, " \n", &rest);
     error_clear(&error);
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     if (word && strcmp(word, "reach") == 0 && where) {
         JSON_PUT(&line, "reached", (bool)(reach(host, where, &error) == WEFT_OK), "why", error.text);
     } else {

@@ -40,7 +40,7 @@ weft_status access_open(const char *path, struct database **database, struct err
 
 #define IN_FORCE "(revoked = 0 AND (ends = 0 OR ends > ?2))"
 
-/* Whether a user may have one more; of their tokens that are over, the last ones are kept. */
+/* Whether a user may have one more token. Of their expired and revoked ones, the last are kept. */
 static weft_status access_make_room(struct database *database, const struct token_record *record, struct error *error)
 {
     struct statement *select = database_prepare(database, "SELECT count(*) FROM tokens WHERE user = ?1 AND " IN_FORCE);
@@ -109,7 +109,7 @@ static void access_read_token(struct statement *row, struct token_record *record
     if (hash && size == sizeof record->hash)
         memcpy(record->hash, hash, size);
     else
-        record->revoked = 1; /* nobody's */
+        record->revoked = 1; /* damaged: nobody can use it */
 }
 
 static bool access_find(void *context, const char *id, struct token_record *record)
@@ -128,7 +128,7 @@ static weft_status end_token(void *context, const char *id, int64_t now, struct 
     weft_status status = database_begin(database, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    /* Who revokes it twice has done so the first time. */
+    /* Revoking a token again changes nothing. */
     struct statement *update = database_prepare(
         database, "UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN ? ELSE revoked END WHERE id = ?");
     statement_bind_integer(update, now);

@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define BIND_PRINTABLE(statement, text, bytes)                                                                         \
     do {                                                                                                               \
@@ -12,20 +11,6 @@
         snprintf(copy, sizeof copy, "%s", text);                                                                       \
         statement_bind_text(statement, text_printable(copy));                                                          \
     } while (0)
-
-void audit_describe(const struct route_call *call, unsigned status, struct audit_entry *entry)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    *entry = (struct audit_entry){.time_ms = now.tv_sec * (int64_t)1000 + now.tv_nsec / 1000000, .status = status};
-    snprintf(entry->user, sizeof entry->user, "%s", call->who.user);
-    snprintf(entry->token, sizeof entry->token, "%s", call->who.token);
-    snprintf(entry->address, sizeof entry->address, "%s", http_request_peer(call->request));
-    snprintf(entry->project, sizeof entry->project, "%s", call->project);
-    snprintf(entry->what, sizeof entry->what, "%s", call->route->operation);
-    snprintf(entry->target, sizeof entry->target, "%s%s%s", http_request_path(call->request), call->detail ? " " : "",
-             call->detail ? call->detail : "");
-}
 
 weft_status audit_add(struct database *database, const struct audit_entry *entry, struct error *error)
 {
@@ -49,7 +34,7 @@ weft_status audit_add(struct database *database, const struct audit_entry *entry
 weft_status audit_list(struct database *database, const struct audit_filter *filter,
                        bool (*each)(void *context, const struct audit_entry *entry), void *context, struct error *error)
 {
-    /* An index serves each of the texts; a filter that is not given is not in the text. */
+    /* An index serves each of these statements; filters that are not given are left out. */
     char sql[512];
     snprintf(sql, sizeof sql,
              "SELECT number, time_ms, user, token, address, project, what, target, status FROM audit WHERE number < ?"

@@ -30,7 +30,7 @@ static void draw_secret(char text[SECRET_TEXT])
     sodium_memzero(random, sizeof random);
 }
 
-/* Those that have ended, and the oldest of the token. */
+/* Remove sessions that have ended, and the oldest of the token if there are too many. */
 static weft_status sessions_forget(struct database *access, const char *token, int64_t now, struct error *error)
 {
     struct statement *statement = database_prepare(
@@ -105,7 +105,7 @@ static bool find_session(struct database *access, const char *id, int64_t now, s
     return statement_end(select, NULL) == WEFT_OK && found;
 }
 
-/* As the token allows now. */
+/* Fill in `who` as the token of the session allows now. False: the token is not valid any more. */
 static bool admit_session(struct database *access, const char *id, const char *token, int64_t now, struct identity *who)
 {
     const struct token_store store = access_tokens(access);

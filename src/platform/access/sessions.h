@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Sessions of browsers. A cookie goes to every port of a host, so it must not be a token. Signing in with a token
- * begins a session of two secrets: one in a cookie that no script can read, the other a key that the pages keep for
- * their origin, port included, and send in a header. A request needs both. A session that was begun from this machine
- * is valid only for processes of the same user. It ends on request, after SESSION_SECONDS, or with its token. The
+ * begins a session with two secrets: a cookie that no script can read, and a key that the pages keep for their origin,
+ * port included, and send in a header. A request needs both. A session that was begun on this machine is valid only for
+ * processes of the same user. It ends on request, after SESSION_SECONDS, or with its token. The
  * database of access.h stores a keyed BLAKE2b hash of both secrets. Not thread-safe.
  */
 #ifndef WEFT_PLATFORM_ACCESS_SESSIONS_H
 #define WEFT_PLATFORM_ACCESS_SESSIONS_H
 
 #include "base/error.h"
-#include "platform/http/route/identity.h"
+#include "platform/access/identity.h"
 #include "platform/store/database.h"
 
 #include <stdint.h>
 
-#define SESSION_HEADER       "Weft-Session" /**< has the key */
+#define SESSION_HEADER       "Weft-Session" /**< carries the key */
 #define SESSION_SECONDS      (30 * 86400)
 #define SESSION_COOKIE_BYTES 64 /**< with its NUL */
 #define SESSION_KEY_BYTES    48
-#define SESSIONS_MOST        32 /**< of a token: the oldest goes for another one */
+#define SESSIONS_MOST        32 /**< of a token: one more replaces the oldest */
 
 #define SESSION_ANYWHERE (-1) /**< for `peer`: a client on another machine, or of an unknown user */
 
@@ -28,19 +28,20 @@ struct session {
     int64_t ends; /**< seconds since 1970 */
 };
 
-/** Begin a session of `who`, who was identified by a token. `peer`: the user at the other end. Errors: SYSTEM and those
- * of the database. */
+/** Begin a session for `who`, whom a token identified. `peer`: the user at the other end. Errors: SYSTEM and those of the
+ * database. */
 weft_status sessions_begin(struct database *access, const struct identity *who, int64_t peer, int64_t now,
                            struct session *made, struct error *error);
 
-/** Whose session it is. False: nobody's, ended, of another user of this machine, or its token has ended. */
+/** Find the user of a session. False: it is unknown, has ended, belongs to another user of this machine, or its token has
+ * ended. */
 bool sessions_identify(struct database *access, const char *cookie, const char *key, int64_t peer, int64_t now,
                        struct identity *who);
 
-/** Whether the session by which `who` was identified goes on. */
+/** Whether the session that identified `who` is still valid. */
 bool sessions_still(struct database *access, int64_t now, struct identity *who);
 
-/** End the session by which `who` was identified. */
+/** End the session that identified `who`. */
 weft_status sessions_end(struct database *access, const struct identity *who, struct error *error);
 
 #endif

@@ -36,7 +36,7 @@ weft_status token_file_read(const char *path, char text[TOKEN_TEXT_BYTES], struc
     ssize_t size = S_ISREG(kind.st_mode) ? read(descriptor, bytes, sizeof bytes - 1) : 0;
     close(descriptor);
     if (!S_ISREG(kind.st_mode))
-        return error_set(error, WEFT_ERROR_DATA, "'%s' is no file, so it holds no token", path);
+        return error_set(error, WEFT_ERROR_DATA, "'%s' is not a regular file, so it holds no token", path);
     if (kind.st_mode & 077)
         return error_set(error, WEFT_ERROR_DATA,
                          "others may read the token in '%s' (mode %04o): make it yours alone with 'chmod 600 %s', and "

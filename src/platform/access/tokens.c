@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/access/internal/tokens.h"
+#include "platform/access/tokens.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ weft_status tokens_make(const struct token_store *store, struct token_record *wa
     if (*wanted->project && !platform_name_is_valid(wanted->project))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no name of a project", wanted->project);
     if (wanted->most == ROLE_NONE)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "a token that allows nothing is of no use: give it a role");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a token without a role allows nothing: give it a role");
     if (wanted->administrator && *wanted->project)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a token for project '%s' alone cannot be an administrator's",
                          wanted->project);
@@ -51,7 +51,7 @@ weft_status tokens_make(const struct token_store *store, struct token_record *wa
     return status;
 }
 
-/* Who a token is for; false: it is for nobody any more. */
+/* The user of a token. False: it is revoked or has expired. */
 static bool tokens_admit(const struct token_record *record, int64_t now, struct identity *who)
 {
     if (record->revoked || (record->ends && now >= record->ends))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/access/trust.h"
 
-#include "platform/http/peer_user.h"
+#include "platform/access/peer_user.h"
 
 #include <poll.h>
 #include <pwd.h>
@@ -13,7 +13,7 @@
 #define NAME_BYTES   64
 #define RECORD_BYTES 16384
 
-/* The user that `text` names or numbers. */
+/* Find the user whose name or number is `text`. */
 static bool find_user(const char *text, uid_t *user)
 {
     struct passwd record, *found = NULL;
@@ -27,7 +27,7 @@ static bool find_user(const char *text, uid_t *user)
     return *text >= '0' && *text <= '9' && !*end && number == *user;
 }
 
-/* The name of a user, or the number where it has none. */
+/* The name of a user, or its number if it has none. */
 static const char *trust_name_of(uid_t user, char name[NAME_BYTES])
 {
     struct passwd record, *found = NULL;
@@ -39,7 +39,7 @@ static const char *trust_name_of(uid_t user, char name[NAME_BYTES])
     return name;
 }
 
-/* Nobody owns the other end then. */
+/* A connection that the peer has ended has no owner there. */
 static bool has_ended(int descriptor)
 {
     struct pollfd polled = {.fd = descriptor, .events = POLLRDHUP};

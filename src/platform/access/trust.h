@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Which users a client accepts as the server on its own machine, where any user can listen on a free port: root, the
- * client's own user, and the user in WEFT_SERVER_USER, a name or a number ("*": everybody). The kernel says who owns
- * the other end (peer_user.h), so this is known before a byte is sent. Thread-safe.
+ * client's own user, and the user in WEFT_SERVER_USER, a name or a number ("*": any user). The kernel reports the owner
+ * of the other end (peer_user.h) before a byte is sent. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_ACCESS_TRUST_H
 #define WEFT_PLATFORM_ACCESS_TRUST_H

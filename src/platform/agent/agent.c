@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "launch/descendants.h"
+#include "launch/spawn.h"
 #include "platform/agent/internal/connections.h"
 #include "platform/agent/internal/life.h"
 #include "platform/agent/internal/process.h"
@@ -39,7 +39,7 @@ struct agent {
     const char *directory;
     char root[FILE_PATH_BYTES];
     struct node_order order;
-    struct texts secrets; /* "VARIABLE=VALUE" */
+    struct string_list secrets; /* "VARIABLE=VALUE" */
     struct node_place place;
     struct cgroup cgroup;
     struct cgroup_events limited; /* limits reported so far */
@@ -391,10 +391,11 @@ static void agent_finish(struct agent *agent)
 {
     blame_limits(agent);
     struct journal_record exited = {.kind = JOURNAL_EXITED, .text = agent->why, .size = (uint32_t)strlen(agent->why)};
-    node_sampler_stop(agent->sampler, SAMPLER_SECONDS, record_sample, agent); /* before descendants_kill(): a thread */
+    node_sampler_stop(agent->sampler, SAMPLER_SECONDS, record_sample,
+                      agent); /* before spawn_descendants_kill(): a thread */
     agent->sampler = NULL;
     cgroup_kill(&agent->cgroup, KILL_SECONDS);
-    descendants_kill(KILL_SECONDS);
+    spawn_descendants_kill(KILL_SECONDS);
     node_output_hurry(&agent->output);
     agent_drain(agent);
     node_output_close(&agent->output);
@@ -452,7 +453,7 @@ static weft_status find_root(struct agent *agent, struct error *error)
  * because it was removed after the submission, is reported and its variable is not set. */
 static weft_status take_secrets(struct agent *agent, struct error *error)
 {
-    const struct texts *wanted = &agent->order.secrets;
+    const struct string_list *wanted = &agent->order.secrets;
     for (uint32_t i = 0; i < wanted->count; i++) {
         const char *entry = wanted->items[i], *place = strchr(entry, '=') + 1, *slash = strrchr(place, '/');
         struct error trouble = {0};
@@ -467,7 +468,7 @@ static weft_status take_secrets(struct agent *agent, struct error *error)
         }
         const bool taken = redactor_add(&agent->output.redactor, slash + 1, value, size) &&
                            asprintf(&variable, "%.*s=%s", (int)(place - 1 - entry), entry, value) >= 0 &&
-                           texts_add(&agent->secrets, variable);
+                           string_list_add(&agent->secrets, variable, NULL) == WEFT_OK;
         if (variable && taken)
             sodium_memzero(variable, strlen(variable));
         free(variable);
@@ -479,12 +480,12 @@ static weft_status take_secrets(struct agent *agent, struct error *error)
     return WEFT_OK;
 }
 
-static void wipe_secrets(struct texts *secrets)
+static void wipe_secrets(struct string_list *secrets)
 {
     for (uint32_t i = 0; i < secrets->count; i++)
         if (secrets->items[i])
             sodium_memzero(secrets->items[i], strlen(secrets->items[i]));
-    texts_free(secrets);
+    string_list_free(secrets);
 }
 
 /* Everything up to the command. The lock comes first, so that the rest happens once. */

@@ -101,11 +101,11 @@ static void connections_refuse(struct node_connection *connection, const char *m
 static void exec(struct node_connections *connections, struct node_connection *connection, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
-    struct texts command = {0}, environment = {0};
+    struct string_list command = {0}, environment = {0};
     struct error error = {0};
     bool terminal = reader_u32(&reader) != 0;
-    bool good =
-        texts_take(&reader, &command) && texts_take(&reader, &environment) && reader.left == 0 && command.count > 0;
+    bool good = order_strings_take(&reader, &command) && order_strings_take(&reader, &environment) &&
+                reader.left == 0 && command.count > 0;
     pid_t process = 0;
     if (!good || connection->process > 0 || connection->passed[2] < 0) {
         connections_refuse(connection, "a command for the node came damaged, without descriptors, or twice", 0);
@@ -120,8 +120,8 @@ static void exec(struct node_connections *connections, struct node_connection *c
         buffer_free(&payload);
     }
     drop_passed(connection);
-    texts_free(&command);
-    texts_free(&environment);
+    string_list_free(&command);
+    string_list_free(&environment);
 }
 
 static void connections_obey(struct node_connections *connections, struct node_connection *connection,

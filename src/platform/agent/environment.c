@@ -10,16 +10,16 @@
 
 /* An environment that grows; `lacking`: memory ran out. */
 struct growing {
-    struct texts *texts;
+    struct string_list *list;
     bool lacking;
 };
 
 /* The entry of this name, of `length` bytes, or NULL. */
 static char **agent_environment_find(const struct growing *growing, const char *name, size_t length)
 {
-    for (uint32_t i = 0; i < growing->texts->count; i++)
-        if (strncmp(growing->texts->items[i], name, length) == 0 && growing->texts->items[i][length] == '=')
-            return &growing->texts->items[i];
+    for (uint32_t i = 0; i < growing->list->count; i++)
+        if (strncmp(growing->list->items[i], name, length) == 0 && growing->list->items[i][length] == '=')
+            return &growing->list->items[i];
     return NULL;
 }
 
@@ -35,7 +35,7 @@ static void set_entry(struct growing *growing, const char *entry)
 {
     char **before = agent_environment_find(growing, entry, (size_t)(strchr(entry, '=') - entry));
     if (!before) {
-        growing->lacking |= !texts_add(growing->texts, entry);
+        growing->lacking |= string_list_add(growing->list, entry, NULL) != WEFT_OK;
         return;
     }
     char *copy = strdup(entry);
@@ -88,7 +88,7 @@ static void take_own(struct growing *growing, const struct passwd *user)
 {
     for (char **entry = environ; entry && *entry; entry++)
         if (strncmp(*entry, "WEFT_GRACE=", strlen("WEFT_GRACE=")) != 0 && (!user || is_shared(*entry)))
-            growing->lacking |= !texts_add(growing->texts, *entry);
+            growing->lacking |= string_list_add(growing->list, *entry, NULL) != WEFT_OK;
     if (!user)
         return;
     set(growing, "HOME", user->pw_dir);
@@ -131,13 +131,13 @@ static void add_own_directory(struct growing *growing, struct node_environment *
         return;
     }
     char **entry = agent_environment_find(growing, "PATH", strlen("PATH"));
-    environment->path = entry ? (uint32_t)(entry - growing->texts->items) : growing->texts->count;
+    environment->path = entry ? (uint32_t)(entry - growing->list->items) : growing->list->count;
     if (entry) {
         environment->without = *entry;
         *entry = path;
         return;
     }
-    growing->lacking |= !texts_add(growing->texts, path);
+    growing->lacking |= string_list_add(growing->list, path, NULL) != WEFT_OK;
     free(path);
 }
 
@@ -148,7 +148,7 @@ weft_status node_environment_make(const struct node_place *place, char *const *m
 {
     const struct node_order *order = place->order;
     struct node_environment made = {0};
-    struct growing growing = {.texts = &made.entries};
+    struct growing growing = {.list = &made.entries};
     char text[FILE_PATH_BYTES];
     take_own(&growing, user);
     set_entries(&growing, order->environment.items);
@@ -189,7 +189,7 @@ void node_environment_enter(const struct node_environment *environment)
 
 void node_environment_free(struct node_environment *environment)
 {
-    texts_free(&environment->entries);
+    string_list_free(&environment->entries);
     free(environment->own);
     free(environment->without);
     *environment = (struct node_environment){0};

@@ -141,10 +141,10 @@ bool node_watch_take(int descriptor)
 
 static weft_status put_list(struct buffer *payload, char *const *items, struct error *error)
 {
-    struct texts texts = {.items = (char **)items};
-    while (items && items[texts.count])
-        texts.count++;
-    texts_put(payload, &texts);
+    struct string_list list = {.items = (char **)items};
+    while (items && items[list.count])
+        list.count++;
+    order_strings_put(payload, &list);
     if (buffer_size(payload) > NODE_FRAME_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the command and its environment are longer than %zu bytes",
                          NODE_FRAME_MOST);

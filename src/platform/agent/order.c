@@ -62,9 +62,9 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
         buffer_put_text(buffer, texts[i] ? texts[i] : "");
     put_limits(buffer, &order->limits);
     buffer_put_text(buffer, order->secret_directory ? order->secret_directory : "");
-    texts_put(buffer, &order->secrets);
-    texts_put(buffer, &order->environment);
-    texts_put(buffer, &order->command);
+    order_strings_put(buffer, &order->secrets);
+    order_strings_put(buffer, &order->environment);
+    order_strings_put(buffer, &order->command);
 }
 
 /* Whether the values are valid. */
@@ -120,9 +120,10 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     if (good && version >= 3)
         good = take_limits(&reader, &read.limits);
     if (good && version >= 4)
-        good = (read.secret_directory = reader_text_copy(&reader)) != NULL && texts_take(&reader, &read.secrets);
-    good = good && texts_take(&reader, &read.environment) && texts_take(&reader, &read.command) && reader.left == 0 &&
-           small[0] < UINT32_MAX && small[1] < UINT32_MAX && small[2] <= 1;
+        good =
+            (read.secret_directory = reader_text_copy(&reader)) != NULL && order_strings_take(&reader, &read.secrets);
+    good = good && order_strings_take(&reader, &read.environment) && order_strings_take(&reader, &read.command) &&
+           reader.left == 0 && small[0] < UINT32_MAX && small[1] < UINT32_MAX && small[2] <= 1;
     read.node = (uint32_t)small[0];
     read.nodes = (uint32_t)small[1];
     read.gpus = (uint32_t)small[2];
@@ -145,9 +146,9 @@ void node_order_free(struct node_order *order)
     free(order->user);
     free(order->limits.processors);
     free(order->secret_directory);
-    texts_free(&order->secrets);
-    texts_free(&order->environment);
-    texts_free(&order->command);
+    string_list_free(&order->secrets);
+    string_list_free(&order->environment);
+    string_list_free(&order->command);
     *order = (struct node_order){0};
 }
 

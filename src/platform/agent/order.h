@@ -70,9 +70,9 @@ struct node_order {
     char *user;  /**< user of the processes; "": the agent's */
     struct node_limits limits;
     char *secret_directory;   /**< the store of `secrets` (secret_store.h); "": none */
-    struct texts secrets;     /**< "VARIABLE=PLACE"; the agent looks up the values, which are in no order */
-    struct texts environment; /**< "NAME=VALUE", overrides the agent's */
-    struct texts command;     /**< empty: the node only serves `exec` until it is stopped */
+    struct string_list secrets;     /**< "VARIABLE=PLACE"; the agent looks up the values, which are in no order */
+    struct string_list environment; /**< "NAME=VALUE", overrides the agent's */
+    struct string_list command;     /**< empty: the node only serves `exec` until it is stopped */
 };
 
 /** Append the order; read it (node_order_free() frees it). Errors: DATA, MEMORY. */

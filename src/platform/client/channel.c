@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "core/control/wire/address.h"
+#include "platform/access/peer_user.h"
 #include "platform/access/trust.h"
-#include "platform/http/peer_user.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -16,13 +16,13 @@
 
 #define PIECE_BYTES 16384
 
-/* TLS works on memory here, so that this file does all the sending and receiving. */
+/* OpenSSL reads and writes memory; this file sends and receives. OpenSSL itself would raise SIGPIPE. */
 struct channel {
     int descriptor;
     SSL *ssl; /* NULL: plain */
 };
 
-static weft_status client_channel_wait_for(struct channel *channel, short what, uint64_t deadline, struct error *error)
+static weft_status channel_wait(struct channel *channel, short what, uint64_t deadline, struct error *error)
 {
     for (;;) {
         uint64_t now = clock_now();
@@ -38,62 +38,54 @@ static weft_status client_channel_wait_for(struct channel *channel, short what, 
     }
 }
 
-static weft_status send_plain(struct channel *channel, const char *bytes, size_t size, uint64_t deadline,
-                              struct error *error)
+/* Send or receive some of `size` bytes; *moved is 0 if the other end has ended. */
+static weft_status channel_move(struct channel *channel, bool out, void *bytes, size_t size, uint64_t deadline,
+                                size_t *moved, struct error *error)
 {
-    while (size > 0) {
-        ssize_t sent = send(channel->descriptor, bytes, size, MSG_NOSIGNAL);
-        if (sent > 0) {
-            bytes += sent;
-            size -= (size_t)sent;
-        } else if (sent < 0 && errno == EAGAIN) {
-            weft_status status = client_channel_wait_for(channel, POLLOUT, deadline, error);
-            if (status != WEFT_OK)
-                return status;
-        } else if (errno != EINTR) {
-            return error_set(error, WEFT_ERROR_NETWORK, "the connection was cut: %s", strerror(errno));
-        }
-    }
-    return WEFT_OK;
-}
-
-static weft_status receive_plain(struct channel *channel, void *bytes, size_t room, uint64_t deadline, size_t *size,
-                                 struct error *error)
-{
-    for (;;) {
-        ssize_t received = recv(channel->descriptor, bytes, room, 0);
-        if (received >= 0) {
-            *size = (size_t)received;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK) {
+        ssize_t done =
+            out ? send(channel->descriptor, bytes, size, MSG_NOSIGNAL) : recv(channel->descriptor, bytes, size, 0);
+        if (done >= 0) {
+            *moved = (size_t)done;
             return WEFT_OK;
         }
-        if (errno == EAGAIN) {
-            weft_status status = client_channel_wait_for(channel, POLLIN, deadline, error);
-            if (status != WEFT_OK)
-                return status;
-        } else if (errno != EINTR) {
-            return error_set(error, WEFT_ERROR_NETWORK, "the connection was cut: %s", strerror(errno));
-        }
+        if (errno == EAGAIN)
+            status = channel_wait(channel, out ? POLLOUT : POLLIN, deadline, error);
+        else if (errno != EINTR)
+            status = error_set(error, WEFT_ERROR_NETWORK, "the connection was cut: %s", strerror(errno));
     }
+    return status;
 }
 
-/* Send what TLS has written, once. */
-static weft_status client_channel_flush(struct channel *channel, uint64_t deadline, struct error *error)
+static weft_status channel_send(struct channel *channel, const char *bytes, size_t size, uint64_t deadline,
+                                struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t sent = 0; status == WEFT_OK && size > 0; bytes += sent, size -= sent, sent = 0)
+        status = channel_move(channel, true, (char *)bytes, size, deadline, &sent, error);
+    return status;
+}
+
+/* Send what OpenSSL has written to its memory. */
+static weft_status channel_flush(struct channel *channel, uint64_t deadline, struct error *error)
 {
     char piece[PIECE_BYTES];
     weft_status status = WEFT_OK;
     for (int size; status == WEFT_OK && (size = BIO_read(SSL_get_wbio(channel->ssl), piece, sizeof piece)) > 0;)
-        status = send_plain(channel, piece, (size_t)size, deadline, error);
+        status = channel_send(channel, piece, (size_t)size, deadline, error);
     return status;
 }
 
-/* After an operation of TLS returned `result`: OK to do it again with what has come. */
-static weft_status client_channel_go_on(struct channel *channel, int result, uint64_t deadline, bool *ended,
-                                        struct error *error)
+/* After an operation of OpenSSL returned `result`: send what it wrote and receive what it waits for. OK: repeat the
+ * operation, unless *ended. */
+static weft_status channel_continue(struct channel *channel, int result, uint64_t deadline, bool *ended,
+                                    struct error *error)
 {
     char piece[PIECE_BYTES], reason[256];
     size_t size = 0;
     int why = SSL_get_error(channel->ssl, result);
-    weft_status status = client_channel_flush(channel, deadline, error);
+    weft_status status = channel_flush(channel, deadline, error);
     if (status != WEFT_OK)
         return status;
     if (why == SSL_ERROR_ZERO_RETURN) {
@@ -106,15 +98,15 @@ static weft_status client_channel_go_on(struct channel *channel, int result, uin
                          X509_verify_cert_error_string(verdict));
     if (why != SSL_ERROR_WANT_READ)
         return error_set(error, WEFT_ERROR_NETWORK, "TLS failed: %s", tls_reason(reason, sizeof reason));
-    status = receive_plain(channel, piece, sizeof piece, deadline, &size, error);
+    status = channel_move(channel, false, piece, sizeof piece, deadline, &size, error);
     *ended = status == WEFT_OK && size == 0;
     if (size > 0)
         BIO_write(SSL_get_rbio(channel->ssl), piece, (int)size);
     return status;
 }
 
-static weft_status shake_hands(struct channel *channel, struct tls *tls, const char *host, uint64_t deadline,
-                               struct error *error)
+static weft_status channel_handshake(struct channel *channel, struct tls *tls, const char *host, uint64_t deadline,
+                                     struct error *error)
 {
     weft_status status = WEFT_OK;
     BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
@@ -130,11 +122,11 @@ static weft_status shake_hands(struct channel *channel, struct tls *tls, const c
     ERR_clear_error();
     for (int result; status == WEFT_OK && (result = SSL_do_handshake(channel->ssl)) != 1;) {
         bool ended = false;
-        status = client_channel_go_on(channel, result, deadline, &ended, error);
+        status = channel_continue(channel, result, deadline, &ended, error);
         if (status == WEFT_OK && ended)
             status = error_set(error, WEFT_ERROR_NETWORK, "it ended the connection where TLS was to begin");
     }
-    return status == WEFT_OK ? client_channel_flush(channel, deadline, error) : status;
+    return status == WEFT_OK ? channel_flush(channel, deadline, error) : status;
 }
 
 weft_status channel_open(const char *host, uint16_t port, struct tls *tls, double seconds, struct channel **result,
@@ -151,7 +143,7 @@ weft_status channel_open(const char *host, uint16_t port, struct tls *tls, doubl
         return status;
     }
     if (tls)
-        status = shake_hands(channel, tls, host, deadline, error);
+        status = channel_handshake(channel, tls, host, deadline, error);
     else if (channel_is_local(channel))
         status = trust_server(channel->descriptor, error);
     if (status != WEFT_OK) {
@@ -182,7 +174,7 @@ weft_status channel_write(struct channel *channel, const void *bytes, size_t siz
     const char *at = bytes;
     weft_status status = WEFT_OK;
     if (!channel->ssl)
-        return send_plain(channel, bytes, size, deadline, error);
+        return channel_send(channel, bytes, size, deadline, error);
     while (status == WEFT_OK && size > 0) {
         size_t piece = size < PIECE_BYTES ? size : PIECE_BYTES, written = 0;
         bool ended = false;
@@ -190,8 +182,8 @@ weft_status channel_write(struct channel *channel, const void *bytes, size_t siz
         int done = SSL_write_ex(channel->ssl, at, piece, &written);
         at += written;
         size -= written;
-        status = done ? client_channel_flush(channel, deadline, error)
-                      : client_channel_go_on(channel, done, deadline, &ended, error);
+        status =
+            done ? channel_flush(channel, deadline, error) : channel_continue(channel, done, deadline, &ended, error);
         if (status == WEFT_OK && ended)
             status = error_set(error, WEFT_ERROR_NETWORK, "the other end has ended the connection");
     }
@@ -204,11 +196,11 @@ weft_status channel_read(struct channel *channel, void *bytes, size_t room, uint
     weft_status status = WEFT_OK;
     bool ended = false;
     if (!channel->ssl)
-        return receive_plain(channel, bytes, room, deadline, size, error);
+        return channel_move(channel, false, bytes, room, deadline, size, error);
     *size = 0;
     ERR_clear_error();
     while (status == WEFT_OK && !ended && !SSL_read_ex(channel->ssl, bytes, room, size))
-        status = client_channel_go_on(channel, 0, deadline, &ended, error);
+        status = channel_continue(channel, 0, deadline, &ended, error);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/client/client.h"
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "core/control/wire/address.h"
@@ -16,8 +17,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define INPUT_BYTES ((size_t)64 << 10) /* a head, or a piece of a body */
-#define LINE_MOST   ((size_t)1 << 20)
+#define INPUT_BYTES   ((size_t)64 << 10) /* a head, or a piece of a body */
+#define TOGETHER_MOST ((size_t)4 << 10)
+#define LINE_MOST     ((size_t)1 << 20)
 
 struct client {
     char server[ADDRESS_TEXT_BYTES + 16]; /* as written */
@@ -27,14 +29,13 @@ struct client {
     struct tls *tls;
     double connect_seconds, reply_seconds;
     struct channel *channel; /* NULL: not connected */
-    char *input;             /* of INPUT_BYTES, of which begin..end are to be read */
-    size_t begin, end;
-    bool answered; /* it has spoken HTTP before */
+    struct buffer input;     /* received and not read yet */
+    bool answered;           /* it has spoken HTTP before */
     /* The reply that is being read. */
     char *head;
     struct message message;
     struct chunks chunks;
-    uint64_t left;
+    uint64_t left; /* of the body, if its length is known */
     bool whole;
 };
 
@@ -65,9 +66,9 @@ static weft_status read_server(struct client *client, const char *server, bool *
     const char *port = NULL;
     if (!rest || length == 0 || length + 8 > sizeof address || (rest[length] && strcmp(rest + length, "/") != 0) ||
         strcspn(rest, "@?# \t\r\n") < length)
-        return error_set(
-            error, WEFT_ERROR_ARGUMENT,
-            "'%.200s' is no address of a Weft server: it has the form http://host:port or https://host:port", server);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%.200s' is not the address of a Weft server: write http://host:port or https://host:port",
+                         server);
     *encrypted = rest == server + 8;
     snprintf(address, sizeof address, "%.*s", (int)length, rest);
     port = strrchr(address, ':');
@@ -82,7 +83,7 @@ static weft_status read_server(struct client *client, const char *server, bool *
 static weft_status keep_token_back(const struct client *client, struct error *error)
 {
     return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "your token is not sent to %s, as everybody on the way could read it: name the server with "
+                     "your token is not sent to %s, because it could be read on the way: name the server with "
                      "https://",
                      client->server);
 }
@@ -94,7 +95,7 @@ static weft_status client_read_token(struct client *client, const struct client_
     if (status != WEFT_OK)
         return status;
     if (config->token && (strlen(config->token) >= sizeof client->token || !client_is_plain(config->token)))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "what was given as a token is none");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the token that was given is not a token");
     if (config->token)
         snprintf(client->token, sizeof client->token, "%s", config->token);
     else if (*client->token_path && file_exists(client->token_path))
@@ -115,10 +116,8 @@ weft_status client_open(const struct client_config *config, struct client **resu
         free(client);
         return error_set(error, WEFT_ERROR_SYSTEM, "libsodium finds no random numbers on this machine");
     }
-    if (!client || !(client->input = malloc(INPUT_BYTES))) {
-        free(client);
-        return error_memory(error, INPUT_BYTES, "the client");
-    }
+    if (!client)
+        return error_memory(error, sizeof *client, "the client");
     client->connect_seconds = config->connect_seconds > 0 ? config->connect_seconds : 5;
     client->reply_seconds = config->reply_seconds > 0 ? config->reply_seconds : 60;
     snprintf(usual, sizeof usual, "http://%s:%d", HTTP_HOST, HTTP_PORT);
@@ -139,7 +138,7 @@ static void disconnect(struct client *client)
 {
     channel_close(client->channel);
     client->channel = NULL;
-    client->begin = client->end = 0;
+    buffer_consume(&client->input, buffer_size(&client->input));
 }
 
 void client_close(struct client *client)
@@ -150,7 +149,7 @@ void client_close(struct client *client)
     tls_free(client->tls);
     sodium_memzero(client->token, sizeof client->token);
     free(client->head);
-    free(client->input);
+    buffer_free(&client->input);
     free(client);
 }
 
@@ -164,7 +163,7 @@ const char *client_server(const struct client *client)
 static weft_status connect_now(struct client *client, struct error *error)
 {
     struct error why = {0};
-    if (client->channel && client->begin == client->end && channel_is_fresh(client->channel))
+    if (client->channel && buffer_size(&client->input) == 0 && channel_is_fresh(client->channel))
         return WEFT_OK;
     disconnect(client);
     weft_status status =
@@ -202,74 +201,68 @@ static weft_status client_tell(const struct client *client, const struct error *
 
 static weft_status send_request(struct client *client, const struct client_request *request, struct error *error)
 {
-    char head[8192];
-    size_t size = !request->body ? 0 : request->size ? request->size : strlen(request->body);
-    uint64_t deadline = clock_after(client->reply_seconds + (double)size / 1e5);
+    const size_t size = !request->body ? 0 : request->size ? request->size : strlen(request->body);
+    const bool together = size <= TOGETHER_MOST; /* a small body goes out with the head */
+    const uint64_t deadline = clock_after(client->reply_seconds + (double)size / 1e5);
+    struct buffer head = {0};
     if (!client_is_plain(request->path) || (request->idempotency_key && !client_is_plain(request->idempotency_key)))
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path or key of a request holds a character that it may not");
-    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\n", request->method,
-                          request->path, client->host_header);
-    struct {
-        const char *name, *value;
-    } headers[] = {{"Authorization: Bearer ", *client->token ? client->token : NULL},
-                   {"Idempotency-Key: ", request->idempotency_key},
-                   {"Content-Type: ", !request->body  ? NULL
-                                      : request->type ? request->type
-                                                      : "application/json"}};
-    for (size_t i = 0; i < sizeof headers / sizeof *headers && length < (int)sizeof head; i++)
-        if (headers[i].value)
-            length +=
-                snprintf(head + length, sizeof head - (size_t)length, "%s%s\r\n", headers[i].name, headers[i].value);
-    if (request->body && length < (int)sizeof head)
-        length += snprintf(head + length, sizeof head - (size_t)length, "Content-Length: %zu\r\n", size);
-    if (length + 2 >= (int)sizeof head)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the request's path is too long: %zu bytes",
-                         strlen(request->path));
-    memcpy(head + length, "\r\n", 2);
-    length += 2;
-    bool together = size <= sizeof head - (size_t)length; /* a small body goes out with the head */
-    if (together && size > 0)
-        memcpy(head + length, request->body, size);
-    weft_status status = channel_write(client->channel, head, (size_t)length + (together ? size : 0), deadline, error);
-    sodium_memzero(head, sizeof head);
-    if (status == WEFT_OK && !together)
-        status = channel_write(client->channel, request->body, size, deadline, error);
-    return status;
+    buffer_reserve(&head,
+                   2 * TOGETHER_MOST + strlen(request->path)); /* the token has one place in memory, cleared below */
+    buffer_print(&head, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\n", request->method, request->path,
+                 client->host_header);
+    if (*client->token)
+        buffer_print(&head, "Authorization: Bearer %s\r\n", client->token);
+    if (request->idempotency_key)
+        buffer_print(&head, "Idempotency-Key: %s\r\n", request->idempotency_key);
+    if (request->body)
+        buffer_print(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                     request->type ? request->type : "application/json", size);
+    buffer_put_string(&head, "\r\n");
+    if (together)
+        buffer_put(&head, request->body, size);
+    weft_status status = head.failed
+                             ? error_memory(error, head.room, "a request")
+                             : channel_write(client->channel, buffer_begin(&head), buffer_size(&head), deadline, error);
+    if (head.bytes)
+        sodium_memzero(head.bytes, head.room);
+    buffer_free(&head);
+    return status == WEFT_OK && !together ? channel_write(client->channel, request->body, size, deadline, error)
+                                          : status;
 }
 
 static weft_status read_more(struct client *client, double seconds, struct error *error)
 {
     size_t size = 0;
-    memmove(client->input, client->input + client->begin, client->end - client->begin);
-    client->end -= client->begin;
-    client->begin = 0;
-    weft_status status = channel_read(client->channel, client->input + client->end, INPUT_BYTES - client->end,
-                                      clock_after(seconds), &size, error);
-    client->end += size;
-    if (status == WEFT_OK && size == 0)
-        status = error_set(error, WEFT_ERROR_NETWORK, "it ended the connection before its reply");
-    return status;
+    uint8_t *place = buffer_reserve(&client->input, INPUT_BYTES);
+    if (!place)
+        return error_memory(error, INPUT_BYTES, "a reply");
+    weft_status status = channel_read(client->channel, place, INPUT_BYTES, clock_after(seconds), &size, error);
+    client->input.end += size;
+    return status == WEFT_OK && size == 0
+               ? error_set(error, WEFT_ERROR_NETWORK, "it ended the connection before its reply")
+               : status;
 }
 
 /* Read heads until one that is not of a reply to come (1xx). */
 static weft_status client_read_head(struct client *client, const char *method, struct error *error)
 {
     do {
-        const char *end;
-        while (!(end = memmem(client->input + client->begin, client->end - client->begin, "\r\n\r\n", 4))) {
-            weft_status status = client->end - client->begin == INPUT_BYTES
+        const uint8_t *end;
+        while (!(end = memmem(buffer_begin(&client->input), buffer_size(&client->input), "\r\n\r\n", 4))) {
+            weft_status status = buffer_size(&client->input) >= INPUT_BYTES
                                      ? error_set(error, WEFT_ERROR_NETWORK, "what it answers is not HTTP/1.1")
                                      : read_more(client, client->reply_seconds, error);
             if (status != WEFT_OK)
                 return status;
         }
-        size_t size = (size_t)(end + 4 - (client->input + client->begin));
+        size_t size = (size_t)(end + 4 - buffer_begin(&client->input));
         free(client->head);
         client->head = malloc(size);
         if (!client->head)
             return error_memory(error, size, "a reply");
-        memcpy(client->head, client->input + client->begin, size);
-        client->begin += size;
+        memcpy(client->head, buffer_begin(&client->input), size);
+        buffer_consume(&client->input, size);
         struct error why = {0};
         if (memchr(client->head, '\0', size) ||
             message_read_reply(client->head, size, strcmp(method, "HEAD") == 0, &client->message, &why) != WEFT_OK)
@@ -277,10 +270,10 @@ static weft_status client_read_head(struct client *client, const char *method, s
                              *why.text ? why.text : "it holds a NUL");
         client->answered = true;
     } while (client->message.status < 200 && client->message.status != 101);
+    const enum message_framing framing = client->message.framing;
     client->chunks = (struct chunks){0};
-    client->left = client->message.framing == MESSAGE_LENGTH ? client->message.length : 0;
-    client->whole =
-        client->message.framing == MESSAGE_NO_BODY || (client->message.framing == MESSAGE_LENGTH && client->left == 0);
+    client->left = framing == MESSAGE_LENGTH ? client->message.length : UINT64_MAX;
+    client->whole = framing == MESSAGE_NO_BODY || client->left == 0;
     return WEFT_OK;
 }
 
@@ -288,30 +281,28 @@ static weft_status client_read_head(struct client *client, const char *method, s
 static weft_status client_read_piece(struct client *client, double seconds, const char **piece, size_t *size,
                                      struct error *error)
 {
+    const enum message_framing framing = client->message.framing;
     *size = 0;
-    while (!client->whole && *size == 0) {
-        size_t available = client->end - client->begin, taken = 0;
-        const char *at = client->input + client->begin;
-        if (client->message.framing == MESSAGE_CHUNKED) {
-            enum chunks_result result = chunks_read(&client->chunks, at, available, &taken, piece, size);
-            client->begin += taken;
+    while (!client->whole) {
+        const size_t available = buffer_size(&client->input);
+        size_t taken = available < client->left ? available : (size_t)client->left;
+        *piece = (const char *)buffer_begin(&client->input);
+        if (framing == MESSAGE_CHUNKED) {
+            enum chunks_result result = chunks_read(&client->chunks, *piece, available, &taken, piece, size);
             client->whole = result == CHUNKS_END;
             if (result == CHUNKS_WRONG)
                 return error_set(error, WEFT_ERROR_NETWORK, "the chunks of its reply are not written as HTTP/1.1 says");
-        } else if (available > 0) {
-            taken = client->message.framing == MESSAGE_LENGTH && available > client->left ? (size_t)client->left
-                                                                                          : available;
-            *piece = at;
+        } else {
             *size = taken;
-            client->begin += taken;
-            client->left -= client->message.framing == MESSAGE_LENGTH ? taken : 0;
-            client->whole = client->message.framing == MESSAGE_LENGTH && client->left == 0;
+            client->left -= framing == MESSAGE_LENGTH ? taken : 0;
+            client->whole = client->left == 0;
         }
+        buffer_consume(&client->input, taken);
         if (*size > 0 || client->whole)
             break;
         struct error why = {0};
         weft_status status = read_more(client, seconds, &why);
-        if (status == WEFT_ERROR_NETWORK && client->message.framing == MESSAGE_UNTIL_CLOSE)
+        if (status == WEFT_ERROR_NETWORK && framing == MESSAGE_UNTIL_CLOSE)
             client->whole = true;
         else if (status != WEFT_OK)
             return error_set(error, status, "%s",
@@ -322,27 +313,20 @@ static weft_status client_read_piece(struct client *client, double seconds, cons
 
 static weft_status client_read_body(struct client *client, struct client_reply *reply, struct error *error)
 {
-    size_t room = 0;
-    for (;;) {
-        const char *piece = NULL;
-        size_t size = 0;
-        weft_status status = client_read_piece(client, client->reply_seconds, &piece, &size, error);
-        if (status != WEFT_OK)
-            return status;
-        if (reply->size + size + 1 > room) {
-            room = (reply->size + size + 1) * 2;
-            char *grown = room <= 2 * CLIENT_REPLY_MOST ? realloc(reply->text, room) : NULL;
-            if (!grown)
-                return error_memory(error, room, "the reply");
-            reply->text = grown;
-        }
-        if (size > 0)
-            memcpy(reply->text + reply->size, piece, size);
-        reply->size += size;
-        reply->text[reply->size] = '\0';
-        if (size == 0)
-            return WEFT_OK;
-    }
+    struct buffer body = {0};
+    const char *piece = NULL;
+    size_t size;
+    weft_status status;
+    while ((status = client_read_piece(client, client->reply_seconds, &piece, &size, error)) == WEFT_OK && size > 0 &&
+           buffer_size(&body) + size <= CLIENT_REPLY_MOST)
+        buffer_put(&body, piece, size);
+    reply->text = buffer_string(&body);
+    reply->size = buffer_size(&body);
+    if (status == WEFT_OK && (size > 0 || !reply->text))
+        status = error_memory(error, reply->size + size, "the reply");
+    if (!reply->text)
+        buffer_free(&body);
+    return status;
 }
 
 /* Send a request and read the head of its reply; once again where that cannot do a thing twice. */

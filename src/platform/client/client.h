@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The command's client of the interface: requests with JSON, streams of lines, over HTTP or HTTPS.
+ * The client side of the HTTP interface: requests with JSON, streams of lines, over HTTP or HTTPS.
  *
  *     struct client *client;
  *     struct client_reply reply;
@@ -12,14 +12,14 @@
  *     client_reply_free(&reply);
  *     client_close(client);
  *
- * The server is WEFT_SERVER ("http://127.0.0.1:8400" without it); the token is that of the token file (token_file.h),
- * if there is one: it is sent over TLS, and without TLS to this machine alone. There, nothing is sent to a server of
- * another user than root, oneself and WEFT_SERVER_USER (trust.h). One connection is kept for the requests
- * to come. A struct belongs to one thread at a time.
+ * The server is WEFT_SERVER ("http://127.0.0.1:8400" by default). The token comes from the token file (token_file.h), if
+ * it exists. It is sent over TLS, and without TLS only to this machine, to a server that belongs to root, to the caller
+ * or to WEFT_SERVER_USER (trust.h). The connection is kept for the next request. Redirects are refused. A client
+ * belongs to one thread at a time.
  *
- * Errors are messages for the user: RENDEZVOUS: no server answers, or none that is trusted; NETWORK: it answers
- * something that is not HTTP, or the connection was cut; TIMEOUT; ARGUMENT: the server refused the request (4xx), in
- * the server's words; SYSTEM: the server failed (5xx).
+ * Errors are messages for the user. RENDEZVOUS: no server answers, or it is not trusted. NETWORK: the reply is not HTTP,
+ * or the connection was cut. TIMEOUT. ARGUMENT: the server refused the request (3xx, 4xx); the message is the server's.
+ * SYSTEM: the server failed (5xx).
  */
 #ifndef WEFT_PLATFORM_CLIENT_CLIENT_H
 #define WEFT_PLATFORM_CLIENT_CLIENT_H
@@ -38,10 +38,10 @@ struct client;
 struct client_config {
     const char *server;     /**< "http://host:port" or "https://..."; NULL: WEFT_SERVER, or this machine's */
     const char *token;      /**< NULL: that of the token file; "": none */
-    const char *authority;  /**< PEM file of who signs the server's certificate; NULL: WEFT_SERVER_CERTIFICATE, or whom
-                                 the system trusts */
+    const char *authority;  /**< PEM file of the authority that signed the server's certificate; NULL:
+                                 WEFT_SERVER_CERTIFICATE, or the authorities that the system trusts */
     double connect_seconds; /**< [5] */
-    double reply_seconds;   /**< the most without a byte of the reply [60] */
+    double reply_seconds;   /**< longest time without a byte of the reply [60] */
 };
 
 weft_status client_open(const struct client_config *config, struct client **client, struct error *error);
@@ -49,7 +49,7 @@ weft_status client_open(const struct client_config *config, struct client **clie
 /** NULL is allowed. */
 void client_close(struct client *client);
 
-/** The server's address, as it is written in messages. */
+/** The server's address, as messages show it. */
 const char *client_server(const struct client *client);
 
 struct client_request {
@@ -57,42 +57,42 @@ struct client_request {
     const char *body;            /**< NULL: none */
     size_t size;                 /**< of the body; 0: it is a string */
     const char *type;            /**< of the body [application/json] */
-    const char *idempotency_key; /**< NULL: none; with one, a request whose connection was cut is sent again */
+    const char *idempotency_key; /**< NULL: none; with one, a request is repeated if its connection was cut */
 };
 
 struct client_reply {
     unsigned status;
-    cJSON *json; /**< NULL where the reply is not JSON */
-    char *text;  /**< the body, with a NUL behind it */
+    cJSON *json; /**< NULL if the reply is not JSON */
+    char *text;  /**< the body, with a NUL after it */
     size_t size;
 };
 
-/** Ask and wait for the reply. A refusal is an error, with reply->status set (and nothing to free). */
+/** Send a request and wait for the reply. A refusal is an error, with reply->status set and nothing to free. */
 weft_status client_ask(struct client *client, const struct client_request *request, struct client_reply *reply,
                        struct error *error);
 void client_reply_free(struct client_reply *reply);
 
 /**
- * Read a reply as it comes, in pieces of any size, until it ends or `take` returns false. `quiet_seconds`: without a
- * byte for so long, the connection counts as cut (0: never).
+ * Read a reply as it comes, in pieces of any size, until it ends or `take` returns false. After `quiet_seconds` without
+ * a byte the connection counts as cut (0: never).
  */
 weft_status client_bytes(struct client *client, const struct client_request *request, double quiet_seconds,
                          bool (*take)(void *context, const char *bytes, size_t size), void *context,
                          struct error *error);
 
 /**
- * The same line by line, until it ends or `line` returns false. A line is given without its end; one of more than 1 MiB
- * comes in pieces.
+ * The same line by line, until the reply ends or `line` returns false. Lines are given without their end. Lines of more
+ * than 1 MiB come in pieces.
  */
 weft_status client_lines(struct client *client, const struct client_request *request, double quiet_seconds,
                          bool (*line)(void *context, const char *line, size_t size), void *context,
                          struct error *error);
 
-/** A new key, 32 hexadecimal digits; once a client has been opened. */
+/** Make a random key, 32 hexadecimal digits. Call it after client_open(). */
 #define CLIENT_KEY_BYTES 33
 void client_make_key(char key[CLIENT_KEY_BYTES]);
 
-/** Append `text` to a path, with all that means something there written as %XX. False: there is no room. */
+/** Append `text` to a path; characters with a meaning there become %XX. False: there is no room. */
 bool client_path_add(char *path, size_t room, const char *text);
 
 #endif

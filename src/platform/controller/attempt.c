@@ -104,28 +104,20 @@ static char **environment_of(const struct run_specification *specification, char
 
 /* Where the secrets of a run are: of its owner, else of its project. "VARIABLE=PLACE", to be freed as one. */
 static weft_status places_of_secrets(const char *directory, const struct run_specification *specification,
-                                     struct texts *places, struct error *error)
+                                     struct string_list *places, struct error *error)
 {
-    *places = (struct texts){0};
-    for (char **wanted = specification->secrets; directory && *wanted; wanted++) {
+    *places = (struct string_list){0};
+    weft_status status = WEFT_OK;
+    for (char **wanted = specification->secrets; status == WEFT_OK && directory && *wanted; wanted++) {
         char name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], entry[2 * SECRET_PLACE_BYTES];
         const char *variable = run_secret_variable(*wanted, name);
         secret_place(place, false, specification->owner, name);
         if (!secret_store_has(directory, place))
             secret_place(place, true, specification->project, name);
         snprintf(entry, sizeof entry, "%s=%s", variable, place);
-        if (!texts_add(places, entry))
-            return error_memory(error, sizeof entry, "the secrets of a run");
+        status = string_list_add(places, entry, error);
     }
-    /* The engine takes an array that ends with NULL. */
-    char **items = places->count ? realloc(places->items, (places->count + 1) * sizeof *items) : NULL;
-    if (places->count && !items)
-        return error_memory(error, sizeof *items, "the secrets of a run");
-    if (items) {
-        places->items = items;
-        items[places->count] = NULL;
-    }
-    return WEFT_OK;
+    return status;
 }
 
 static const enum engine_launch launches[] = {
@@ -156,7 +148,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
     struct engine_place *places = malloc(run->nodes * sizeof *places);
     uint32_t *numbers = malloc(run->nodes * SLOT_SET_MOST * sizeof *numbers);
     char **environment = environment_of(specification, variable, error);
-    struct texts secrets;
+    struct string_list secrets;
     status = places_of_secrets(controller->config.secrets, specification, &secrets, error);
     if (status == WEFT_OK && (!places || !numbers || !environment)) {
         status = error_memory(error, bytes, "an order to the engine");
@@ -186,7 +178,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
     free(places);
     free(numbers);
     free(environment);
-    texts_free(&secrets);
+    string_list_free(&secrets);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include "platform/http/internal/server_state.h"
 
 #include "base/hash.h"
-#include "platform/http/peer_user.h"
+#include "platform/access/peer_user.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/format/json_put.h"
 #include "base/text.h"
-#include "platform/http/peer_user.h"
+#include "platform/access/peer_user.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -120,7 +120,7 @@ static weft_status check_value(const char *place, const void *value, size_t size
 static weft_status secret_store_make_room(const char *directory, const char *place, struct error *error)
 {
     char path[FILE_PATH_BYTES], owner[SECRET_PLACE_BYTES];
-    struct texts names = {0};
+    struct string_list names = {0};
     snprintf(owner, sizeof owner, "%s", place);
     for (char *slash = strchr(owner, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -137,7 +137,7 @@ static weft_status secret_store_make_room(const char *directory, const char *pla
     if (status == WEFT_OK && names.count >= SECRETS_MOST)
         status = error_set(error, WEFT_ERROR_STATE, "'%s' has %d secrets, the maximum: remove one first",
                            strchr(owner, '/') + 1, SECRETS_MOST);
-    texts_free(&names);
+    string_list_free(&names);
     return status;
 }
 
@@ -222,31 +222,22 @@ bool secret_store_has(const char *directory, const char *place)
            file_exists(path);
 }
 
-static int secret_store_compare_names(const void *one, const void *other)
-{
-    return strcmp(*(char *const *)one, *(char *const *)other);
-}
-
-weft_status secret_store_names(const char *directory, bool of_project, const char *owner, struct texts *names,
+weft_status secret_store_names(const char *directory, bool of_project, const char *owner, struct string_list *names,
                                struct error *error)
 {
     char place[SECRET_PLACE_BYTES], path[FILE_PATH_BYTES];
-    bool added = true;
-    *names = (struct texts){0};
+    *names = (struct string_list){0};
     weft_status status = file_join(path, directory, secret_place(place, of_project, owner, ""), error);
     DIR *listing = status == WEFT_OK ? opendir(path) : NULL;
     if (status == WEFT_OK && !listing && errno != ENOENT)
         return error_system(error, "cannot read the directory '%s'", path);
-    for (struct dirent *entry; listing && added && (entry = readdir(listing));)
+    for (struct dirent *entry; listing && status == WEFT_OK && (entry = readdir(listing));)
         if (secret_name_is_valid(entry->d_name))
-            added = texts_add(names, entry->d_name);
+            status = string_list_add(names, entry->d_name, error);
     if (listing)
         closedir(listing);
-    if (!added) {
-        texts_free(names);
-        return error_memory(error, SECRET_NAME_BYTES, "the names of secrets");
-    }
-    if (names->count)
-        qsort(names->items, names->count, sizeof *names->items, secret_store_compare_names);
+    if (status != WEFT_OK)
+        string_list_free(names);
+    string_list_sort(names);
     return status;
 }

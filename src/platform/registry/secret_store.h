@@ -49,8 +49,8 @@ weft_status secret_store_remove(const char *directory, const char *place, struct
 
 bool secret_store_has(const char *directory, const char *place);
 
-/** The names of a project's or a user's secrets, in order; texts_free() frees them. Errors: SYSTEM, MEMORY. */
-weft_status secret_store_names(const char *directory, bool of_project, const char *owner, struct texts *names,
+/** The names of a project's or a user's secrets, in order; string_list_free() frees them. Errors: SYSTEM, MEMORY. */
+weft_status secret_store_names(const char *directory, bool of_project, const char *owner, struct string_list *names,
                                struct error *error);
 
 #endif

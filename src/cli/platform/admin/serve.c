@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/frame/table.h"
-#include "cli/platform/client/pod_shape.h"
+#include "cli/platform/client/cluster_view.h"
 #include "core/topology/limits.h"
 #include "observe/telemetry/gpu_metrics.h"
 #include "platform/agent/cgroup/cgroup.h"

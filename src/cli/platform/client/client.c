@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NAMES_MOST 1024 /* names that are looked at for the nearest */
+#define NAMES_MOST 1024 /* names among which the nearest is sought */
 
 static void client_rest(double seconds)
 {
@@ -48,6 +48,14 @@ void platform_path_number(struct platform_path *path, int64_t number)
     client_append(path, "/", text);
 }
 
+void platform_path_run(struct platform_path *path, int64_t run, const char *part)
+{
+    platform_path_begin(path, "runs");
+    platform_path_number(path, run);
+    if (part)
+        platform_path_part(path, part);
+}
+
 void platform_path_query(struct platform_path *path, const char *name, const char *value)
 {
     if (!value)
@@ -55,6 +63,13 @@ void platform_path_query(struct platform_path *path, const char *name, const cha
     client_append(path, path->query ? "&" : "?", name);
     client_append(path, "=", value);
     path->query = true;
+}
+
+void platform_path_query_number(struct platform_path *path, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    platform_path_query(path, name, text);
 }
 
 /* ---- asking ---- */
@@ -78,7 +93,7 @@ static weft_status client_client_ask(struct platform *platform, const struct cli
 static weft_status check_path(const struct platform_path *path, struct error *error)
 {
     if (path->full)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "what was given is too long to be asked for: '%.60s...'",
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the arguments are too long for a request: '%.60s...'",
                          path->text);
     return WEFT_OK;
 }
@@ -129,7 +144,7 @@ weft_status platform_get(struct platform *platform, const struct platform_path *
             client_client_ask(platform, &(struct client_request){.method = "GET", .path = path->text}, &found, error);
     if (status == WEFT_OK && !cJSON_IsObject(found)) {
         cJSON_Delete(found);
-        return error_set(error, WEFT_ERROR_NETWORK, "what %s answers to a question is no JSON object",
+        return error_set(error, WEFT_ERROR_NETWORK, "%s answered with something other than a JSON object",
                          client_server(platform->client));
     }
     if (status == WEFT_OK)
@@ -155,15 +170,14 @@ weft_status platform_send(struct platform *platform, const char *method, const s
         struct error why = {0};
         status = client_client_ask(platform, &request, json, &why);
         bool cut = status == WEFT_ERROR_NETWORK || status == WEFT_ERROR_TIMEOUT;
-        /* Once it may have come through, it has to be known: a server that is being started anew is waited for. */
+        /* A request that may have been received is repeated until its result is known, even if the server restarts. */
         lost = lost || (key && cut);
         if (status == WEFT_OK)
             return WEFT_OK;
         if (!lost || !(cut || status == WEFT_ERROR_RENDEZVOUS))
             return error_set(error, status, "%s", why.text);
         if (clock_now() >= deadline)
-            return error_set(error, status, "%s. Whether the request came through is not known: look with 'weft ps'",
-                             why.text);
+            return error_set(error, status, "%s. The request may have been received: look with 'weft ps'", why.text);
         client_rest(0.2);
     }
 }
@@ -229,8 +243,7 @@ weft_status platform_run_unknown(struct platform *platform, int64_t run, struct 
     weft_status status = error->status;
     if (platform->status != 404)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
+    platform_path_run(&path, run, NULL);
     weft_status there = platform_get(platform, &path, &object, NULL);
     cJSON_Delete(object);
     if (there == WEFT_OK || platform->status != 404)
@@ -250,8 +263,7 @@ void platform_print_json(const cJSON *object, FILE *output)
     struct json_writer line;
     json_begin(&line, JSON_LINE);
     json_put_tree(&line, NULL, object);
-    json_print(&line, output, NULL);
-    json_end(&line);
+    json_complete(&line, output, NULL);
 }
 
 /* ---- fields ---- */

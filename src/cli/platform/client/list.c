@@ -20,14 +20,14 @@ void platform_listed_free(struct platform_listed *listed)
     *listed = (struct platform_listed){0};
 }
 
-/* Where elements go: into `items`, or to `each`. */
+/* Where elements go: into `items`, or to `each` if that is NULL. */
 struct receiver {
     cJSON *items;
     void (*each)(void *context, const cJSON *item);
     void *context;
 };
 
-/* Hand on what a page has; returns how many, and the cursor behind the last in `cursor`. */
+/* Hand on the elements of a page and count them; `cursor` becomes that of the last one. */
 static int64_t client_list_take(const struct receiver *receiver, cJSON *page, const struct platform_list *list,
                                 char cursor[CURSOR_BYTES])
 {
@@ -54,14 +54,12 @@ static weft_status client_list_read_page(struct platform *platform, const struct
                                          cJSON **reply, struct error *error)
 {
     struct platform_path asked = *path;
-    char number[NUMBER_BYTES];
-    snprintf(number, sizeof number, "%" PRId64, most);
-    platform_path_query(&asked, "most", number);
+    platform_path_query_number(&asked, "most", most);
     platform_path_query(&asked, list->cursor, *cursor ? cursor : NULL);
     return platform_get(platform, &asked, reply, error);
 }
 
-/* *first is the first reply without its list, *more whether there is more than was read; to be freed also on errors. */
+/* *first is the first reply without its list; free it even after errors. *more: some elements were not read. */
 static weft_status read_pages(struct platform *platform, const struct platform_path *path,
                               const struct platform_list *list, int64_t limit, const struct receiver *receiver,
                               cJSON **first, bool *more, struct error *error)

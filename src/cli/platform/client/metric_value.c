@@ -11,13 +11,6 @@
 
 #define BYTES_MOST 1e18
 
-static char *bytes_text(double value, const char *more, char buffer[METRIC_VALUE_BYTES])
-{
-    char bytes[METRIC_VALUE_BYTES - 8];
-    snprintf(buffer, METRIC_VALUE_BYTES, "%s%s", text_bytes((uint64_t)llround(value), bytes, sizeof bytes), more);
-    return buffer;
-}
-
 char *metric_energy_text(double joules, char buffer[METRIC_VALUE_BYTES])
 {
     if (joules >= 3.6e6)
@@ -29,68 +22,47 @@ char *metric_energy_text(double joules, char buffer[METRIC_VALUE_BYTES])
     return buffer;
 }
 
-static char *plain(double value, char buffer[METRIC_VALUE_BYTES])
+static char *write_bytes(double value, char buffer[METRIC_VALUE_BYTES])
 {
-    snprintf(buffer, METRIC_VALUE_BYTES, "%.6g", value);
-    return buffer;
+    return text_bytes((uint64_t)llround(value), buffer, METRIC_VALUE_BYTES);
 }
 
-static char *percent(double value, char buffer[METRIC_VALUE_BYTES])
-{
-    snprintf(buffer, METRIC_VALUE_BYTES, "%.3g %%", 100 * value);
-    return buffer;
-}
-
-static char *bytes(double value, char buffer[METRIC_VALUE_BYTES])
-{
-    return bytes_text(value, "", buffer);
-}
-
-static char *byte_rate(double value, char buffer[METRIC_VALUE_BYTES])
-{
-    return bytes_text(value, "/s", buffer);
-}
-
-static char *processors(double value, char buffer[METRIC_VALUE_BYTES])
-{
-    snprintf(buffer, METRIC_VALUE_BYTES, "%.3g CPUs", value);
-    return buffer;
-}
-
-static char *seconds(double value, char buffer[METRIC_VALUE_BYTES])
+static char *write_seconds(double value, char buffer[METRIC_VALUE_BYTES])
 {
     return text_seconds(value, buffer, METRIC_VALUE_BYTES);
 }
 
-static char *watts(double value, char buffer[METRIC_VALUE_BYTES])
-{
-    snprintf(buffer, METRIC_VALUE_BYTES, "%.4g W", value);
-    return buffer;
-}
-
-static char *degrees(double value, char buffer[METRIC_VALUE_BYTES])
-{
-    snprintf(buffer, METRIC_VALUE_BYTES, "%.4g °C", value);
-    return buffer;
-}
-
+/* How values of a unit are written: by a function, or as a number of `digits` times `scale`; then comes `after`. */
 static const struct {
     const char *unit;
-    char *(*text)(double value, char buffer[METRIC_VALUE_BYTES]);
-} texts[] = {
-    {METRIC_UNIT_SHARE, percent},         {METRIC_UNIT_BYTES, bytes},     {METRIC_UNIT_BYTE_RATE, byte_rate},
-    {METRIC_UNIT_PROCESSORS, processors}, {METRIC_UNIT_SECONDS, seconds}, {METRIC_UNIT_JOULES, metric_energy_text},
-    {METRIC_UNIT_WATTS, watts},           {METRIC_UNIT_DEGREES, degrees},
+    char *(*write)(double value, char buffer[METRIC_VALUE_BYTES]);
+    int digits;
+    double scale;
+    const char *after;
+} units[] = {
+    {METRIC_UNIT_SHARE, NULL, 3, 100, " %"},
+    {METRIC_UNIT_BYTES, write_bytes, .after = ""},
+    {METRIC_UNIT_BYTE_RATE, write_bytes, .after = "/s"},
+    {METRIC_UNIT_PROCESSORS, NULL, 3, 1, " CPUs"},
+    {METRIC_UNIT_SECONDS, write_seconds, .after = ""},
+    {METRIC_UNIT_JOULES, metric_energy_text, .after = ""},
+    {METRIC_UNIT_WATTS, NULL, 4, 1, " W"},
+    {METRIC_UNIT_DEGREES, NULL, 4, 1, " °C"},
 };
 
 char *metric_value_text(const char *unit, double value, char buffer[METRIC_VALUE_BYTES])
 {
-    if (!(value >= 0 && value < BYTES_MOST)) /* nothing that was measured is */
-        return plain(value, buffer);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(texts[i].unit, unit) == 0)
-            return texts[i].text(value, buffer);
-    return plain(value, buffer);
+    size_t i = 0;
+    while (i < ARRAY_SIZE(units) && strcmp(units[i].unit, unit) != 0)
+        i++;
+    /* No measured value is negative or so large. */
+    if (i == ARRAY_SIZE(units) || !(value >= 0 && value < BYTES_MOST))
+        snprintf(buffer, METRIC_VALUE_BYTES, "%.6g", value);
+    else if (!units[i].write)
+        snprintf(buffer, METRIC_VALUE_BYTES, "%.*g%s", units[i].digits, units[i].scale * value, units[i].after);
+    else
+        strcat(units[i].write(value, buffer), units[i].after);
+    return buffer;
 }
 
 double metric_value_of(const cJSON *value)

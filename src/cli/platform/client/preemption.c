@@ -20,10 +20,10 @@
 #define GRACE_MOST    1e6
 #define ONE_EVENT     UINT64_C(1000000000) /* nanoseconds in which a second SIGTERM or SIGUSR1 belongs to the first */
 
-/* What the handlers need; but for the three that change, set before they are installed. */
+/* For the handlers. All but the three atomics are set before the handlers are installed. */
 static struct {
-    atomic_uint_least64_t came; /* when the first signal did, by clock_now(); 0: none has */
-    atomic_int number;          /* which it was; a moment after `came` */
+    atomic_uint_least64_t came; /* when the first signal came, by clock_now(); 0: none yet */
+    atomic_int number;          /* its number; set shortly after `came` */
     atomic_size_t length;       /* of the message */
     struct timespec grace;
     timer_t timer;
@@ -46,8 +46,8 @@ int preemption_exit_code(int number)
     return number == SIGINT ? 128 + SIGINT : PREEMPTION_EXIT_CODE;
 }
 
-/* Nothing here but what a signal handler may call (signal-safety(7)). Two signals may be heard at the same time, each
- * in a thread of its own: one of them is the first. */
+/* Async-signal-safe (signal-safety(7)). Two signals may be handled at the same time in two threads: one of them is the
+ * first. */
 static void preemption_hear(int number)
 {
     const int error = errno;
@@ -59,7 +59,7 @@ static void preemption_hear(int number)
         if (watched.has_timer && number != SIGINT)
             timer_settime(watched.timer, 0, &end, NULL);
     } else if (number == SIGINT || atomic_load(&watched.number) == SIGINT || now > first + ONE_EVENT) {
-        signal(number, SIG_DFL); /* the second one is meant */
+        signal(number, SIG_DFL); /* a second signal ends the process */
         raise(number);
     }
     errno = error;
@@ -116,7 +116,7 @@ weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh,
     if (!config->checkpoint_dir)
         return error_set(
             error, WEFT_ERROR_ARGUMENT,
-            "--resume auto goes on from the directory of --checkpoint-dir or WEFT_CHECKPOINT_DIR, but neither "
+            "--resume auto continues from the directory in --checkpoint-dir or WEFT_CHECKPOINT_DIR, but neither "
             "is given");
     size_t count = 0;
     config->resume = NULL;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The preemption contract, from the side of a program that trains (docs/tutorials/preemption.md):
+ * The preemption contract of a training program (docs/tutorials/preemption.md):
  *
- *     SIGTERM, SIGUSR1      write a checkpoint at the next step's end, or in an evaluation at the next micro-batch's,
- * then exit with EX_TEMPFAIL (75): "run me again" SIGINT                the same for a person at a terminal; exit with
- * 130 a second signal       end at once WEFT_GRACE            seconds that this may take; then the process ends by
- * itself, with the same code WEFT_CHECKPOINT_DIR   where checkpoints go, and where a run goes on from if one is there
+ *     SIGTERM, SIGUSR1      write a checkpoint at the end of the step, or of the micro-batch in an evaluation, then exit
+ *                           with EX_TEMPFAIL (75): "run me again"
+ *     SIGINT                the same, for a person at a terminal; exit with 130
+ *     a second signal       end at once
+ *     WEFT_GRACE            seconds that this may take; then the process ends by itself with the same code
+ *     WEFT_CHECKPOINT_DIR   directory for checkpoints; a run resumes from the checkpoint there, if there is one
  *
- * A scheduler and a launcher between it and the process may both send SIGTERM: what comes within a second of the first
- * SIGTERM or SIGUSR1 is part of it.
+ * A scheduler and the launcher below it may both send SIGTERM: signals within a second of the first SIGTERM or SIGUSR1
+ * count as one.
  */
 #ifndef WEFT_CLI_PLATFORM_CLIENT_PREEMPTION_H
 #define WEFT_CLI_PLATFORM_CLIENT_PREEMPTION_H
@@ -19,25 +21,25 @@
 
 #define PREEMPTION_EXIT_CODE 75 /**< EX_TEMPFAIL of sysexits.h */
 
-/** The grace period: `option` if it is not 0, else WEFT_GRACE, else 30 s. Errors: ARGUMENT for an odd WEFT_GRACE. */
+/** The grace period: `option` if it is not 0, else WEFT_GRACE, else 30 s. Errors: ARGUMENT for an invalid WEFT_GRACE. */
 weft_status preemption_grace(double option, double *seconds, struct error *error);
 
 /**
- * Watch for the signals above from here on. Returns where the number of the first one that came will be; 0 before. When
- * `grace` seconds have gone since a SIGTERM or SIGUSR1, the process says so and ends.
+ * Handle the signals above from now on. Returns a variable that gets the number of the first signal; it is 0 before.
+ * `grace` seconds after a SIGTERM or SIGUSR1 the process prints a message and ends.
  */
 const atomic_int *preemption_watch(double grace);
 
-/** Another rank will say so. */
+/** End without that message: another rank prints it. */
 void preemption_be_silent(void);
 
 /** The exit code of a training that ended early because of signal `number`. */
 int preemption_exit_code(int number);
 
 /**
- * Complete `config`'s checkpoint_dir and resume: without a directory WEFT_CHECKPOINT_DIR's, with `resume` "auto". `resume`
- * "auto" becomes the directory if it holds a checkpoint, else NULL, and `*fresh` true. Errors: ARGUMENT for "auto" without
- * a directory; SYSTEM if it cannot be read.
+ * Complete checkpoint_dir and resume of `config`. Without a directory, take WEFT_CHECKPOINT_DIR, with `resume` "auto".
+ * `resume` "auto" becomes the directory if it holds a checkpoint; otherwise it becomes NULL and `*fresh` true. Errors:
+ * ARGUMENT for "auto" without a directory; SYSTEM if the directory cannot be read.
  */
 weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh, struct error *error);
 

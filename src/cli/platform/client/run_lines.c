@@ -9,18 +9,18 @@
 #include <time.h>
 
 #define LOOK_AGAIN_SECONDS 0.3
-#define BEAT_SECONDS       15.0 /* an empty line comes so often where nothing else does */
+#define BEAT_SECONDS       15.0 /* between the empty lines of a quiet run */
 #define QUIET_SECONDS      60.0
 #define CURSOR_BYTES       160
 
 struct watch {
     struct platform *platform;
     const struct run_lines *lines;
-    char cursor[CURSOR_BYTES]; /* of the last line; "": none has come, and where they begin is not known yet */
+    char cursor[CURSOR_BYTES]; /* of the last line; "": none has come, and the beginning is not known yet */
     bool several;              /* nodes */
     bool heard;                /* a line came on this connection */
-    bool begun;                /* what was there already has come */
-    uint64_t deadline;         /* when a server that has gone has been waited for long enough; 0: it is there */
+    bool begun;                /* the lines that were there already have come */
+    uint64_t deadline;         /* when to give up on a server that has gone; 0: it is there */
 };
 
 static void run_lines_rest(void)
@@ -29,6 +29,14 @@ static void run_lines_rest(void)
 }
 
 /* ---- lines ---- */
+
+void run_lines_print_origin(const cJSON *line, bool several, FILE *output)
+{
+    if (several)
+        fprintf(output, "[node %" PRId64 "] ", field_integer(line, "node"));
+    if (field_present(line, "rank"))
+        fprintf(output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
+}
 
 static bool run_lines_take_line(void *context, const char *text, size_t size)
 {
@@ -45,13 +53,6 @@ static bool run_lines_take_line(void *context, const char *text, size_t size)
     return !ferror(watch->lines->output);
 }
 
-static void run_lines_put_number(struct platform_path *path, const char *name, int64_t number)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, number);
-    platform_path_query(path, name, text);
-}
-
 /* One connection, for as long as it lasts. */
 static weft_status follow_once(struct watch *watch, struct error *error)
 {
@@ -59,25 +60,25 @@ static weft_status follow_once(struct watch *watch, struct error *error)
     struct platform_path path = *lines->path;
     platform_path_query(&path, "follow", "true");
     if (lines->attempt)
-        run_lines_put_number(&path, "attempt", lines->attempt);
+        platform_path_query_number(&path, "attempt", lines->attempt);
     if (*watch->cursor)
         platform_path_query(&path, "after", watch->cursor);
     else
-        run_lines_put_number(&path, "most", lines->last);
+        platform_path_query_number(&path, "most", lines->last);
     if (path.full)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "what is looked for is too long to be asked for");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the search text is too long for a request");
     return client_lines(watch->platform->client, &(struct client_request){.method = "GET", .path = path.text},
                         QUIET_SECONDS, run_lines_take_line, watch, error);
 }
 
-/* Where lines go on if none came: behind the last one that is there now. */
+/* Where to continue if no line came: after the last one that is there now. */
 static weft_status run_lines_find_end(struct watch *watch, struct error *error)
 {
     struct platform_path path = *watch->lines->path;
     cJSON *page = NULL;
     if (watch->lines->attempt)
-        run_lines_put_number(&path, "attempt", watch->lines->attempt);
-    run_lines_put_number(&path, "most", 1);
+        platform_path_query_number(&path, "attempt", watch->lines->attempt);
+    platform_path_query_number(&path, "most", 1);
     weft_status status = platform_get(watch->platform, &path, &page, error);
     if (status == WEFT_OK)
         snprintf(watch->cursor, sizeof watch->cursor, "%s", field_text(page, "after"));
@@ -85,7 +86,7 @@ static weft_status run_lines_find_end(struct watch *watch, struct error *error)
     return status;
 }
 
-/* Where no line was there before, the first one is still to come. `epoch` is the attempt of before; 0: none. */
+/* If there was no line before, continue with the first one. `epoch` is the attempt before; 0: none. */
 static void begin_at_first(struct watch *watch, const cJSON *run, int64_t epoch)
 {
     if (!*watch->cursor && field_integer(run, "epoch") > 0 && (epoch == 0 || watch->begun))
@@ -94,7 +95,7 @@ static void begin_at_first(struct watch *watch, const cJSON *run, int64_t epoch)
 
 /* ---- a server that goes away ---- */
 
-/* Whether a failure is one of the server, which may be back soon, and no answer of it. */
+/* Whether a failure means that the server has gone and may be back soon, rather than that it refused. */
 static bool is_away(weft_status status)
 {
     return status == WEFT_ERROR_RENDEZVOUS || status == WEFT_ERROR_NETWORK || status == WEFT_ERROR_TIMEOUT ||
@@ -105,18 +106,17 @@ static weft_status run_lines_give_up(const struct watch *watch, weft_status stat
                                      struct error *error)
 {
     return error_set(error, status,
-                     "%s. How run %" PRId64 " goes on is not known: when the server is back, 'weft logs -f %" PRId64
-                     "' follows it, and 'weft ps %" PRId64 "' tells how it has ended",
+                     "%s. The state of run %" PRId64 " is unknown: when the server is back, 'weft logs -f %" PRId64
+                     "' follows it, and 'weft ps %" PRId64 "' shows how it ended",
                      why->text, watch->lines->run, watch->lines->run, watch->lines->run);
 }
 
-/* What the server tells of the run, once it does. `cause` is why it was left: an error of its own, or none. */
+/* Get the run's description, waiting for the server if need be. `cause` is the error that ended the last connection. */
 static weft_status ask_for_run(struct watch *watch, const struct error *cause, cJSON **run, struct error *error)
 {
     struct platform_path path;
     bool told = false;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, watch->lines->run);
+    platform_path_run(&path, watch->lines->run, NULL);
     if (cause->status != WEFT_OK && !watch->deadline)
         watch->deadline = clock_after(RUN_LINES_AWAY_SECONDS);
     for (;;) {
@@ -129,7 +129,7 @@ static weft_status ask_for_run(struct watch *watch, const struct error *cause, c
         }
         if (status == WEFT_OK && (cause->status == WEFT_OK || clock_now() < watch->deadline))
             return WEFT_OK;
-        if (status == WEFT_OK) { /* it answers, and cuts every connection over which lines are to come */
+        if (status == WEFT_OK) { /* it answers, but cuts every connection that follows the lines */
             cJSON_Delete(*run);
             *run = NULL;
             return run_lines_give_up(watch, cause->status, cause, error);
@@ -141,7 +141,7 @@ static weft_status ask_for_run(struct watch *watch, const struct error *cause, c
         if (clock_now() >= watch->deadline)
             return run_lines_give_up(watch, status, &why, error);
         if (!told)
-            fprintf(stderr, "weft: %s. Run %" PRId64 " goes on without the server, which is waited for, for %g s\n",
+            fprintf(stderr, "weft: %s. Run %" PRId64 " continues without the server; waiting for the server for %g s\n",
                     why.text, watch->lines->run, RUN_LINES_AWAY_SECONDS);
         told = true;
         run_lines_rest();
@@ -157,7 +157,7 @@ static bool run_lines_is_over(const struct run_lines *lines, const cJSON *run)
            (lines->attempt && field_integer(run, "epoch") > lines->attempt);
 }
 
-/* One connection, and what became of the run meanwhile: *run is that once it is over and all of its lines have come. */
+/* Follow over one connection. *run is set once the run is over and all of its lines have come. */
 static weft_status run_lines_follow_on(struct watch *watch, int64_t epoch, cJSON **run, struct error *error)
 {
     struct error cut = {0};
@@ -167,7 +167,7 @@ static weft_status run_lines_follow_on(struct watch *watch, int64_t epoch, cJSON
     if (ferror(watch->lines->output))
         return error_system(error, "cannot print the lines of run %" PRId64, watch->lines->run);
     if (watch->heard || clock_now() >= beat)
-        watch->deadline = 0; /* it was there until now */
+        watch->deadline = 0; /* the server was there until now */
     if (status != WEFT_OK && !is_away(status))
         return error_set(error, status, "%s", cut.text);
     status = ask_for_run(watch, &cut, run, error);

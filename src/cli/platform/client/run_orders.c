@@ -21,14 +21,12 @@ static weft_status run_order_give(struct platform *platform, const char *word, c
     weft_status status = run_reference_find(platform, word, run, error);
     if (status != WEFT_OK)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, *run);
-    platform_path_part(&path, order);
+    platform_path_run(&path, *run, order);
     status = platform_send(platform, "POST", &path, NULL, NULL, reply, error);
     return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
 }
 
-/* Tell in a line what has become of the order: `reply` is the server's. */
+/* Print the result of an order in a line: `reply` is the server's. */
 typedef void run_order_tell(int64_t run, const cJSON *reply, FILE *output);
 
 /* POST /runs/N/`order` for each word of the call. Each reply goes to `tell`, or is printed as a line of JSON. A refusal

@@ -23,11 +23,11 @@ char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size)
     return buffer;
 }
 
-/* How long it has run, all attempts together; "" before it has. */
+/* How long a run has run, all attempts together; "" before it has. */
 static char *run_print_ran_text(const cJSON *run, int64_t now, char buffer[MOMENT_BYTES])
 {
     const char *state = field_text(run, "state");
-    int64_t ran = field_integer(run, "served_ms"); /* of attempts that have ended; and of the one under way: */
+    int64_t ran = field_integer(run, "served_ms"); /* of attempts that have ended; the current one is added */
     if (field_present(run, "started") && (strcmp(state, "running") == 0 || strcmp(state, "stopping") == 0) &&
         now > field_integer(run, "started"))
         ran += now - field_integer(run, "started");
@@ -37,7 +37,7 @@ static char *run_print_ran_text(const cJSON *run, int64_t now, char buffer[MOMEN
 
 #define PROGRESS_BYTES 96
 
-/* "37 %, 3m45s left", "37 %, as of 5 min ago"; "" where the run has reported nothing. */
+/* "37 %, 3m45s left", "37 %, as of 5 min ago"; "" if the run has reported nothing. */
 static char *progress_text(const cJSON *run, int64_t now, char text[PROGRESS_BYTES])
 {
     const cJSON *progress = field(run, "progress");
@@ -74,7 +74,7 @@ static const struct table_column columns[] = {{.title = "run", .right = true},
 #define OWNER_COLUMN    3
 #define PROGRESS_COLUMN 8
 
-/* Why it is where it is: of one that waits, what the scheduler says. */
+/* The reason of a run's state: the scheduler's if it waits. */
 static const char *run_print_reason_of(const cJSON *run, const cJSON *queue)
 {
     const cJSON *waiting;
@@ -178,7 +178,7 @@ static const char *launch_text(const char *launch)
                                           : launch;
 }
 
-/* What each node has to have besides its slots. */
+/* What each node needs besides its slots. */
 static void print_shares(const cJSON *asked, FILE *output)
 {
     char text[128] = "", bytes[48];
@@ -192,7 +192,7 @@ static void print_shares(const cJSON *asked, FILE *output)
     print_value(output, "with", text);
 }
 
-/* Names alone: nobody can read the values. */
+/* Only names: the server hands out no values. */
 static void print_secrets(const cJSON *secrets, FILE *output)
 {
     const cJSON *name;

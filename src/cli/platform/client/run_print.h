@@ -11,29 +11,27 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** "8", "2 x 8": slots, and on how many nodes. */
+/** Write a number of slots, and of nodes if there are several: "8", "2 x 8". Returns `buffer`. */
 char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size);
 
-/** How a table of runs is made. */
+/** What a table of runs shows. */
 struct run_table {
-    bool owners;        /**< with whose they are */
-    const cJSON *queue; /**< the array of GET /queue, for why runs wait; NULL: not known */
+    bool owners;        /**< a column of owners */
+    const cJSON *queue; /**< the array of GET /queue, for why runs wait; may be NULL */
     int64_t now;
 };
 
-/** `count` run objects as a table. Errors: MEMORY. */
+/** Print `count` run objects as a table. Errors: MEMORY. */
 weft_status run_print_table(const cJSON *const *runs, size_t count, const struct run_table *made, FILE *output,
                             struct error *error);
 
-/** The reply of GET /runs/N in full: what was asked for, where it stands and why, its attempts and their nodes. Errors:
- * MEMORY. */
+/** Print the reply of GET /runs/N in full: request, state and reason, attempts and their nodes. Errors: MEMORY. */
 weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE *output, struct error *error);
 
-/** What the clause begins with, in why a run waits, that tells when it is expected to start. */
+/** Begins the clause with the expected start in the reason of a waiting run. */
 #define RUN_REASON_EXPECTED "; expected to start"
 
-/** Cut from why a run waits when it is expected to start, for where that is told beside it. In place; returns
- * `reason`. */
+/** Cut that clause from a reason, in place, if the expected start is shown elsewhere. Returns `reason`. */
 char *run_reason_alone(char *reason);
 
 #endif

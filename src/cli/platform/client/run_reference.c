@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define NEAR_MOST  1000 /* runs among whose names a near one is looked for */
+#define NEAR_MOST  1000 /* runs among whose names the nearest is sought */
 #define SHOWN_MOST 5    /* numbers in the message about a name that several runs have */
 
 int64_t run_reference_number(const char *word)
@@ -68,7 +68,7 @@ weft_status run_reference_find(struct platform *platform, const char *word, int6
     platform_path_query(&path, "search", word);
     weft_status status = platform_list_get(platform, &path, &platform_list_runs, 0, &found, error);
     if (status == WEFT_OK && cJSON_GetArraySize(found.items) == 0) {
-        /* Nothing is like it: the newest runs may have a name that is near. */
+        /* No run matches: one of the newest runs may have a name that is near. */
         platform_listed_free(&found);
         platform_path_begin(&path, "runs");
         status = platform_list_get(platform, &path, &platform_list_runs, NEAR_MOST, &found, error);
@@ -86,8 +86,29 @@ weft_status run_reference_get(struct platform *platform, const char *word, int64
     weft_status status = run_reference_find(platform, word, run, error);
     if (status != WEFT_OK)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, *run);
+    platform_path_run(&path, *run, NULL);
     status = platform_get(platform, &path, object, error);
     return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
+}
+
+weft_status run_reference_divide(const char *word, char *run, size_t room, int64_t *node, struct error *error)
+{
+    static const char prefix[] = "node-";
+    const char *slash = strrchr(word, '/');
+    size_t length = slash ? (size_t)(slash - word) : strlen(word);
+    bool named = slash && strncmp(slash + 1, prefix, sizeof prefix - 1) == 0;
+    if (length == 0 || length >= room || (slash && !named))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%.80s' is neither a run nor a node of one, such as 12 and 12/node-0", word);
+    int64_t number = RUN_NODE_NONE;
+    if (named) {
+        weft_status status =
+            text_parse_integer(slash + sizeof prefix, "the node of a run", 0, RUN_NODES_MOST - 1, &number, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    memcpy(run, word, length);
+    run[length] = '\0';
+    *node = number;
+    return WEFT_OK;
 }

@@ -18,8 +18,7 @@ static double age(const struct inspected_job *job)
 static void local_jobs_print_json(const struct inspected_job *job, FILE *out)
 {
     struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     json_put_text(&line, "job", job->name);
     json_put_text(&line, "launcher", job->launcher);
     json_put_text(&line, "user", job->user);
@@ -30,9 +29,7 @@ static void local_jobs_print_json(const struct inspected_job *job, FILE *out)
     json_put_integer(&line, "waiting", job->waiting);
     json_put_number(&line, "waited", job->waited);
     json_put_text(&line, "verdict", job->verdict);
-    json_close(&line);
-    json_print(&line, out, NULL);
-    json_end(&line);
+    json_complete(&line, out, NULL);
 }
 
 static void local_jobs_print_line(const struct inspected_job *job, FILE *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The jobs that are seen on this machine (observe/inspect/inspection.h), as `weft ps` lists them. */
+/** The jobs that run on this machine (observe/inspect/inspection.h), for `weft ps --local`. */
 #ifndef WEFT_CLI_PLATFORM_LAUNCH_LOCAL_JOBS_H
 #define WEFT_CLI_PLATFORM_LAUNCH_LOCAL_JOBS_H
 
@@ -10,16 +10,16 @@
 struct local_jobs {
     struct inspection inspection;
     bool all;        /**< also those of other users */
-    char own[64];    /**< the user who asks */
-    uint32_t count;  /**< jobs that are shown */
-    uint32_t others; /**< jobs that are left out */
+    char own[64];    /**< the caller's user name */
+    uint32_t count;  /**< jobs shown */
+    uint32_t others; /**< jobs of other users, not shown */
 };
 
-/** Look for one's own jobs, or with `all` for all that one may see. Errors: those of inspection_open(). */
+/** Find the caller's jobs, or with `all` every job that the caller may see. Errors: as inspection_open(). */
 weft_status local_jobs_open(bool all, struct local_jobs *jobs, struct error *error);
 void local_jobs_close(struct local_jobs *jobs);
 
-/** Print them as a table, or as a line of JSON for each. */
+/** Print the jobs as a table, or as a line of JSON each. */
 void local_jobs_print(const struct local_jobs *jobs, bool json, FILE *output);
 
 #endif

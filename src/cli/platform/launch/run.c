@@ -86,7 +86,7 @@ static void write_command(const struct command_call *call, struct run_record *re
     }
 }
 
-/* Begin or complete the record; a run is not refused because it cannot be recorded. */
+/* Begin the record. A run that cannot be recorded runs all the same; `directory` is empty then. */
 static void record_begin(const struct command_call *call, uint32_t ranks, struct run_record *record, char *directory)
 {
     struct error error = {0};
@@ -107,20 +107,12 @@ static void record_begin(const struct command_call *call, uint32_t ranks, struct
     directory[0] = '\0';
 }
 
-/* Have the ranks tell of their start. */
-static weft_status ask_for_more(struct launch_config *config, struct error *error)
-{
-    if (!chosen.verbose || texts_add(&config->environment, "WEFT_VERBOSE=1"))
-        return WEFT_OK;
-    return error_memory(error, sizeof "WEFT_VERBOSE=1", "the ranks' environment");
-}
-
 static weft_status configure(const struct command_call *call, struct launch_config *config, struct error *error)
 {
     const char *agent = getenv("WEFT_AGENT");
     if (call->program_count == 0)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "weft run: no program is named; write it behind the options, as in: weft run "
+                         "weft run: no program is named; write it after the options, as in: weft run "
                          "-n 4 -- ./program");
     config->agent = chosen.agent ? chosen.agent : agent && *agent ? agent : NULL;
     config->executable = chosen.executable;
@@ -138,30 +130,28 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->survive = chosen.survive;
     config->prefix = !chosen.no_prefix;
     config->output_directory = chosen.output_directory;
-    for (size_t i = 0; i < call->program_count; i++)
-        if (!texts_add(&config->program, call->program[i]))
-            return error_memory(error, call->program_count, "the program's arguments");
-    for (size_t i = 0; i < chosen.environment.count; i++) {
+    for (size_t i = 0; status == WEFT_OK && i < call->program_count; i++)
+        status = string_list_add(&config->program, call->program[i], error);
+    for (size_t i = 0; status == WEFT_OK && i < chosen.environment.count; i++) {
         const char *entry = chosen.environment.items[i];
         if (!*entry || *entry == '=')
             return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --env '%s' names no variable; write NAME=VALUE",
                              entry);
-        if (!texts_add(&config->environment, entry))
-            return error_memory(error, strlen(entry), "the ranks' environment");
+        status = string_list_add(&config->environment, entry, error);
     }
-    status = ask_for_more(config, error);
+    if (status == WEFT_OK && chosen.verbose)
+        status = string_list_add(&config->environment, "WEFT_VERBOSE=1", error);
     if (status != WEFT_OK)
         return status;
     return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
 }
 
-/* "NAME=VALUE" for every rank. */
-static weft_status tell_ranks(struct launch_config *config, const char *name, const char *value, struct error *error)
+/* Set a variable for every rank. */
+static weft_status set_for_ranks(struct launch_config *config, const char *name, const char *value, struct error *error)
 {
     char entry[FILE_PATH_BYTES + 32];
     snprintf(entry, sizeof entry, "%s=%s", name, value);
-    return texts_add(&config->environment, entry) ? WEFT_OK
-                                                  : error_memory(error, sizeof entry, "the ranks' environment");
+    return string_list_add(&config->environment, entry, error);
 }
 
 static weft_status launch_run_run(struct command_call *call, struct error *error)
@@ -175,18 +165,18 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
     struct run_record record;
     char directory[FILE_PATH_BYTES] = "";
     weft_status status = configure(call, &config, error);
-    call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* of an error so far */
+    call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* if there is an error */
     if (status == WEFT_OK) {
         if (!chosen.no_record)
             record_begin(call, config.hosts.ranks, &record, directory);
         if (*directory)
-            status = tell_ranks(&config, "WEFT_RUN", record.id, error);
+            status = set_for_ranks(&config, "WEFT_RUN", record.id, error);
         if (status == WEFT_OK && chosen.trace)
-            status = tell_ranks(&config, "WEFT_TRACE", chosen.trace, error);
+            status = set_for_ranks(&config, "WEFT_TRACE", chosen.trace, error);
         if (status == WEFT_OK && chosen.stop_grace > 0) {
             char seconds[32];
             snprintf(seconds, sizeof seconds, "%g", chosen.stop_grace);
-            status = tell_ranks(&config, "WEFT_GRACE", seconds, error);
+            status = set_for_ranks(&config, "WEFT_GRACE", seconds, error);
         }
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
@@ -197,8 +187,8 @@ static weft_status launch_run_run(struct command_call *call, struct error *error
         }
     }
     hosts_free(&config.hosts);
-    texts_free(&config.program);
-    texts_free(&config.environment);
+    string_list_free(&config.program);
+    string_list_free(&config.environment);
     return status;
 }
 
@@ -208,18 +198,18 @@ const struct command command_run = {
     .summary = "start a program as the ranks of a job, here or on several hosts",
     .description =
         "Starts the program once for each rank, lets the ranks find each other, writes their output line by line with "
-        "the rank before it, passes signals on, and leaves no process behind, however it ends.\n\n"
+        "the rank before it, passes signals on, and leaves no process when it ends, however it ends.\n\n"
         "A rank finds in its environment WEFT_RANK, WEFT_RANKS, WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS, WEFT_RENDEZVOUS, "
         "WEFT_RENDEZVOUS_SERVED, WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (drawn for each job unless it is set), which "
         "weft_init() reads, OMP_NUM_THREADS unless that is set, and the launcher's variables that begin with WEFT_, "
         "OMP_ or FI_, on every host.\n\n"
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
-        "When a rank fails, that is said, and the others are ended. The exit code is that of the rank that failed "
+        "When a rank fails, weft run says so and ends the others. The exit code is that of the rank that failed "
         "first (with --survive: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not "
         "be started. A second interrupt kills.\n\n"
         "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
-        "scheduler that runs the same command again has them go on.",
+        "scheduler that runs the same command again makes them continue.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"
                 "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
                 "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",

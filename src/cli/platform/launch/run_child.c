@@ -13,8 +13,7 @@
 
 #define SHOWN_MOST 5 /* checkpoints in a message */
 
-/* The checkpoint that is wanted: by its name, the newest, or the one that the run called its best. NULL: there is
- * none. */
+/* The checkpoint called `wanted`, the newest, or the one that the run marked as its best. NULL: there is none. */
 static const cJSON *run_child_choose(const cJSON *checkpoints, const char *wanted)
 {
     const cJSON *item, *chosen = NULL;
@@ -42,9 +41,9 @@ static weft_status no_checkpoint(int64_t run, const cJSON *checkpoints, const ch
             snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "", field_text(item, "name"));
     }
     if (count == 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "run %" PRId64 " has no checkpoint; without --checkpoint the new run begins from the start",
-                         run);
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "run %" PRId64 " has no checkpoint; without --checkpoint the new run starts from the beginning", run);
     return error_set(error, WEFT_ERROR_ARGUMENT, "run %" PRId64 " has no checkpoint '%.80s'; it has %s%s", run, wanted,
                      text_printable(names), count > SHOWN_MOST ? " ..." : "");
 }
@@ -54,9 +53,7 @@ weft_status run_child_write_checkpoint(struct platform *platform, const struct r
 {
     struct platform_path path;
     cJSON *reply = NULL;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, parent->run);
-    platform_path_part(&path, "checkpoints");
+    platform_path_run(&path, parent->run, "checkpoints");
     weft_status status = platform_get(platform, &path, &reply, error);
     if (status != WEFT_OK)
         return status;
@@ -78,8 +75,8 @@ static bool is_program(const char *word, const char *name)
     return strcmp(slash ? slash + 1 : word, name) == 0;
 }
 
-/* Whether the words are "sh -c SCRIPT" and no more, by any of the usual shells. Words after the script are its
- * arguments ("sh -c SCRIPT sh --rate 1"), which may well change. */
+/* Whether the words are exactly "sh -c SCRIPT", with any of the usual shells. Words after the script are its arguments
+ * ("sh -c SCRIPT sh --rate 1") and can be changed. */
 static bool is_script(const char *const *words, size_t count)
 {
     static const char *const shells[] = {"sh", "bash", "dash", "ksh", "zsh"};
@@ -131,13 +128,13 @@ weft_status run_child_write_command(const struct command_call *call, const struc
     return status;
 }
 
-/* Whether one of the words is a weft and the next one "train". */
+/* Whether these two words are "weft" (any path) and "train". */
 static bool trains(const char *word, const char *next)
 {
     return word && next && is_program(word, "weft") && strcmp(next, "train") == 0;
 }
 
-/* The value of --steps, or -s, among what follows "--"; -1: there is none that is a number. */
+/* The value of --steps or -s after "--"; -1: there is none, or it is not a number. */
 static weft_status steps_given(const struct command_call *call, int64_t *steps, struct error *error)
 {
     struct argument *list;
@@ -202,9 +199,7 @@ static weft_status launch_run_child_make(struct command_call *call, struct platf
         run_options_write(child->options, field(parent->specification, "environment"), body);
     status = child->write(call, platform, parent, body, done, error);
     json_close(body);
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, parent->run);
-    platform_path_part(&path, child->route);
+    platform_path_run(&path, parent->run, child->route);
     return status == WEFT_OK ? run_submit_send(call, platform, &path, body, done, child->shown, error) : status;
 }
 

@@ -12,7 +12,7 @@
 
 const char *const run_option_launches[] = {"ranks", "nodes", "first", NULL};
 
-/* The length of the variable's name at the beginning of `word`; 0: none is there. */
+/* The length of the variable's name at the beginning of `word`; 0: there is none. */
 static size_t variable_name(const char *word)
 {
     size_t length = 0;
@@ -22,7 +22,7 @@ static size_t variable_name(const char *word)
     return isdigit((unsigned char)*word) || !ends || length >= VARIABLE_BYTES ? 0 : length;
 }
 
-/* Whether a variable of this name usually holds something that others must not see. */
+/* Whether a variable of this name usually holds a secret. */
 static bool looks_secret(const char *word, size_t length)
 {
     static const char *const parts[] = {"TOKEN",  "SECRET",     "PASSWORD",    "PASSWD",    "API_KEY",
@@ -88,7 +88,7 @@ weft_status run_options_check(const char *command, const struct run_options *cho
     return check_environment(command, &chosen->environment, error);
 }
 
-/* Whether the list has the variable, in an item behind `from`. */
+/* Whether the list has the variable at index `from` or later. */
 static bool has_variable(const struct cli_list *list, size_t from, const char *name, size_t length)
 {
     for (size_t i = from; i < list->count; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The options that say what a run is, for the commands that make one: submit, fork, resume, promote. What was not given
- * is left to the server: its defaults for a new run, the parent's values for a fork.
+ * The options that describe a run, for the commands that make one: submit, fork, resume, promote. Options that are not
+ * given are left to the server: its defaults for a new run, the parent's values for a fork.
  *
  *     static struct run_options chosen;
- *     static const struct cli_option options[] = {CLI_GROUP("Run"), CLI_FLAG(...), RUN_OPTIONS(chosen,
- * RUN_DEFAULT_NEW)};
+ *     static const struct cli_option options[] = {CLI_GROUP("Run"), CLI_FLAG(...),
+ *                                                RUN_OPTIONS(chosen, RUN_DEFAULT_NEW)};
  *     ...
- *     status = run_options_check(call->name, &chosen, error); // sets exit code 2 where it fails
+ *     status = run_options_check(call->name, &chosen, error); // exit code 2 if it fails
  *     json_open_object(&body, NULL);
  *     run_options_write(&chosen, &body);
  */
@@ -24,11 +24,11 @@ struct run_options {
     uint64_t memory, disk;
     int64_t processes;
     bool preemptible, span_pods, interactive;
-    bool no_preemptible, no_span_pods; /**< of those made from another run, which has it: RUN_CHILD_OPTIONS */
+    bool no_preemptible, no_span_pods; /**< RUN_CHILD_OPTIONS: take back what the parent has */
     struct cli_list environment, secrets;
 };
 
-/** How the command is started, as --launch names it (run_specification.h). */
+/** The choices of --launch (run_specification.h). */
 extern const char *const run_option_launches[];
 
 #define RUN_PREEMPTIBLE_OPTION(chosen)                                                                                 \
@@ -36,17 +36,17 @@ extern const char *const run_option_launches[];
 #define RUN_SPAN_PODS_OPTION(chosen)                                                                                   \
     CLI_FLAG("span-pods", 0, &(chosen).span_pods, "may run on hosts of several Pods at once", .advanced = true)
 
-/** What takes back what the run has that the new one is made from. */
+/** Options that take back settings of the run that the new one is made from. */
 #define RUN_CHILD_OPTIONS(chosen)                                                                                      \
     CLI_FLAG("no-preemptible", 0, &(chosen).no_preemptible, "not preemptible, even if RUN is", .advanced = true),      \
         CLI_FLAG("no-span-pods", 0, &(chosen).no_span_pods, "on hosts of one Pod, even if RUN may be on several",      \
                  .advanced = true)
 
-/** What help says of a default: of a new run what it is, of a run that is made from RUN that it is RUN's. */
+/** A default in the help: its value for a new run; "as RUN" for a run that is made from RUN. */
 #define RUN_DEFAULT_NEW(text)    text
 #define RUN_DEFAULT_PARENT(text) "as RUN"
 
-/** `of` is one of the two above. Begins within a group that the command has begun. */
+/** `of` is one of the two macros above. The first options belong to a group that the command has begun. */
 #define RUN_OPTIONS(chosen, of)                                                                                        \
     CLI_TEXT("name", 0, "TEXT", &(chosen).name, NULL,                                                                  \
              "name of the run, for use as RUN in other commands; not a number"),                                       \
@@ -88,12 +88,12 @@ extern const char *const run_option_launches[];
         CLI_TEXT("priority", 0, "N", &(chosen).priority, NULL, "-100 to 100; within a project, larger goes first",     \
                  .default_text = of("0"), .advanced = true)
 
-/** Look at what the parser of options cannot: durations, whole numbers, names of variables. `command` is named in
- * messages. Errors: ARGUMENT. */
+/** Check what the options parser cannot: durations, whole numbers, names of variables. Messages begin with `command`.
+ * Errors: ARGUMENT. */
 weft_status run_options_check(const char *command, const struct run_options *chosen, struct error *error);
 
-/** Write what was given as keys of the specification (run_specification.h) into the open object; an "environment" of
- * `parent` (NULL: none) is kept, with what was given on top. */
+/** Write the given options as keys of the specification (run_specification.h) into the open object. The "environment" of
+ * `parent` (may be NULL) is kept; given variables replace its own. */
 void run_options_write(const struct run_options *chosen, const cJSON *parent, struct json_writer *body);
 
 #endif

@@ -5,19 +5,19 @@
 #include "cli/frame/moments.h"
 #include "cli/frame/table.h"
 #include "cli/platform/client/run_lines.h"
+#include "platform/client/snapshot_upload.h"
 #include "platform/registry/run/state.h"
-#include "platform/service/runs/snapshot_upload.h"
 #include "platform/snapshot/git_state.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-#define NAMED_MOST      5     /* of what was left out, of either kind */
-#define LINES_BEFORE    10000 /* that were printed before the run is followed */
+#define NAMED_MOST      5     /* files of a kind that were left out */
+#define LINES_BEFORE    10000 /* printed before the run is followed */
 #define STANDARD_OUTPUT 1     /* the stream of a line */
 
-/* What was left out of one kind, `count` of them: the first few, and why. */
+/* Name the first few of `count` files of a kind that were left out, and why. */
 static void tell_omissions(const struct snapshot_omissions *omissions, bool secret, uint64_t count, FILE *output)
 {
     uint64_t told = 0;
@@ -102,7 +102,7 @@ void run_submit_words(char *const *words, struct json_writer *body)
     json_close(body);
 }
 
-/* One that can never run is ended at once. */
+/* A run that can never start is cancelled at once. */
 static weft_status run_submit_refused(int64_t run, const char *done, const cJSON *why, struct error *error)
 {
     char message[512];
@@ -116,7 +116,7 @@ static const char *made_for_it(const cJSON *reply)
     return field_true(reply, "project_made") ? ", which was made for it" : "";
 }
 
-/* What is not as it was asked for. */
+/* Notes on differences from the request. */
 static void tell_limited(const cJSON *reply, FILE *output)
 {
     char message[ERROR_TEXT_BYTES];
@@ -131,16 +131,14 @@ static void tell_limited(const cJSON *reply, FILE *output)
         wrap_print(output, text_printable(message), fprintf(output, "  note:"), 2);
 }
 
-/* What to do next, and why it waits if it does. */
+/* Print the state of the new run, why it waits, and what to do next. */
 static weft_status run_submit_tell(struct platform *platform, int64_t run, const char *done, const cJSON *reply,
                                    bool enter, FILE *output, struct error *error)
 {
     struct platform_path path;
     cJSON *why = NULL;
     weft_status status = WEFT_OK;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "why");
+    platform_path_run(&path, run, "why");
     bool known = platform_get(platform, &path, &why, NULL) == WEFT_OK;
     if (known && strcmp(field_text(why, "state"), run_state_name(RUN_CANCELLED)) == 0) {
         status = run_submit_refused(run, done, why, error);
@@ -168,24 +166,18 @@ static weft_status run_submit_tell(struct platform *platform, int64_t run, const
 static void run_line_print(void *context, const cJSON *line, bool several)
 {
     FILE *output = field_integer(line, "stream") == STANDARD_OUTPUT ? context : stderr;
-    if (several)
-        fprintf(output, "[node %" PRId64 "] ", field_integer(line, "node"));
-    if (field_present(line, "rank"))
-        fprintf(output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
-    /* As the program wrote it: colors and bars of progress are its own. */
+    run_lines_print_origin(line, several, output);
+    /* Unchanged: colors and progress bars belong to the program. */
     fprintf(output, "%s\n", field_text(line, "text"));
 }
 
-/* Print the lines of all nodes until the run has ended: each after its node where there are several and its rank where
- * it names one, to `output`, or to stderr where it came from there; then how the run ended, on stderr. `*exit_code` is
- * 0 if it succeeded, else 1; with an error, RUN_LINES_LOST. */
+/* Print the lines of all nodes until the run has ended, to `output`, or to stderr if they were printed there; then how
+ * the run ended, on stderr. `*exit_code` is 0 if it succeeded, else 1; with an error, RUN_LINES_LOST. */
 static weft_status run_follow(struct platform *platform, int64_t run, FILE *output, int *exit_code, struct error *error)
 {
     struct platform_path path;
     cJSON *object = NULL;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "logs");
+    platform_path_run(&path, run, "logs");
     const struct run_lines lines = {
         .run = run, .last = LINES_BEFORE, .path = &path, .output = output, .take = run_line_print, .context = output};
     weft_status status = run_lines_follow(platform, &lines, &object, error);
@@ -216,7 +208,7 @@ weft_status run_submit_send(struct command_call *call, struct platform *platform
         return status;
     int64_t run = field_integer(reply, "run");
     if (run < 1)
-        status = error_set(error, WEFT_ERROR_NETWORK, "what %s answers does not name the new run",
+        status = error_set(error, WEFT_ERROR_NETWORK, "the reply of %s does not name the new run",
                            client_server(platform->client));
     else if (shown->json) {
         if (shown->omissions.count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the commands that make a run (submit, resume, fork, promote) do when they have made their request. */
+/** Shared by the commands that make a run (submit, resume, fork, promote): sending the request, printing the result. */
 #ifndef WEFT_CLI_PLATFORM_LAUNCH_RUN_SUBMIT_H
 #define WEFT_CLI_PLATFORM_LAUNCH_RUN_SUBMIT_H
 
@@ -8,13 +8,13 @@
 #include "platform/registry/run_specification.h"
 #include "platform/snapshot/snapshot.h"
 
-/** How a new run is told of. */
+/** What is printed about a new run. */
 struct run_submit_shown {
     bool json;                           /**< the server's reply as a line of JSON */
-    bool quiet;                          /**< its number alone */
+    bool quiet;                          /**< only its number */
     bool follow;                         /**< print its output until it has ended; the exit code says how */
-    bool enter;                          /**< of the caller: it is there to be entered */
-    struct snapshot_omissions omissions; /**< of run_submit_code(): what its code does not have */
+    bool enter;                          /**< set by the caller: suggest `weft shell` instead of `weft logs` */
+    struct snapshot_omissions omissions; /**< of run_submit_code(): files that were left out */
 };
 
 #define RUN_SUBMIT_OPTIONS(shown)                                                                                      \
@@ -26,8 +26,8 @@ struct run_submit_shown {
         CLI_FLAG("json", 0, &(shown).json, "print a line of JSON; \"left_out\" lists every file left out")
 
 /**
- * The code of the working directory: write "snapshot" (sent to the project) and what git says into the open object.
- * What was left out goes to standard error, or with --json, all of it, to the reply that run_submit_send() prints.
+ * Upload a snapshot of the working directory to the project, if `snapshot`, and write its id and git's commit into the
+ * open object. Files that were left out are named on standard error; with --json, run_submit_send() prints all of them.
  */
 weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot,
                             struct run_submit_shown *shown, struct json_writer *body, struct error *error);
@@ -35,8 +35,8 @@ weft_status run_submit_code(struct platform *platform, const char *project, bool
 /** Write `words`, NULL at the end, as "command". */
 void run_submit_words(char *const *words, struct json_writer *body);
 
-/** POST the body with a key of its own, say what has become of it, and follow the run if that was asked for. `done` is
- * for the message: "run 13 is submitted to project vision" with "submitted to project vision". */
+/** POST the body with a new idempotency key, print the result, and follow the run with --follow. `done` completes the
+ * message "run 13 is ...": "submitted to project vision". */
 weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
                             const struct json_writer *body, const char *done, struct run_submit_shown *shown,
                             struct error *error);

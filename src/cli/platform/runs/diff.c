@@ -46,9 +46,7 @@ static weft_status read_side(struct platform *platform, const char *word, struct
         platform_path_part(&path, snapshot);
         side->snapshot = get_if_there(platform, &path);
     }
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, side->run);
-    platform_path_part(&path, "metrics");
+    platform_path_run(&path, side->run, "metrics");
     platform_list_get(platform, &path, &platform_list_metrics, 0, &side->metrics, NULL);
     side->compared = (struct run_compared){
         .run = side->object, .entries = field(side->snapshot, "entries"), .metrics = side->metrics.items};

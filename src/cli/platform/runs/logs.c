@@ -6,7 +6,6 @@
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_lines.h"
 #include "cli/platform/client/run_reference.h"
-#include "cli/platform/launch/run_node.h"
 #include "platform/registry/run_specification.h"
 
 #include <inttypes.h>
@@ -59,10 +58,7 @@ static void logs_print_line(struct logs_reading *reading, const cJSON *line)
         const int64_t time = field_integer(line, "time");
         fprintf(reading->output, "%s.%03d ", moment_clock(time, text), (int)(time % 1000));
     }
-    if (reading->several)
-        fprintf(reading->output, "[node %" PRId64 "] ", field_integer(line, "node"));
-    if (field_present(line, "rank"))
-        fprintf(reading->output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
+    run_lines_print_origin(line, reading->several, reading->output);
     if (field_present(line, "stream") && field_integer(line, "stream") == 0)
         fprintf(reading->output, "weft: ");
     fprintf(reading->output, "%s\n", field_text(line, "text"));
@@ -70,20 +66,13 @@ static void logs_print_line(struct logs_reading *reading, const cJSON *line)
 
 /* ---- asking ---- */
 
-static void logs_put_number(struct platform_path *path, const char *name, int64_t number, int64_t none)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, number);
-    platform_path_query(path, name, number == none ? NULL : text);
-}
-
 static void begin_path(const struct logs_reading *reading, struct platform_path *path)
 {
-    platform_path_begin(path, "runs");
-    platform_path_number(path, reading->run);
-    platform_path_part(path, "logs");
-    logs_put_number(path, "node", chosen.node, NONE);
-    logs_put_number(path, "rank", chosen.rank, NONE);
+    platform_path_run(path, reading->run, "logs");
+    if (chosen.node != NONE)
+        platform_path_query_number(path, "node", chosen.node);
+    if (chosen.rank != NONE)
+        platform_path_query_number(path, "rank", chosen.rank);
     platform_path_query(path, "search", chosen.search);
 }
 
@@ -131,9 +120,10 @@ static weft_status print_last(struct logs_reading *reading, struct error *error)
         struct platform_path path;
         cJSON *page = NULL;
         begin_path(reading, &path);
-        logs_put_number(&path, "attempt", reading->epoch, 0);
+        if (reading->epoch)
+            platform_path_query_number(&path, "attempt", reading->epoch);
         platform_path_query(&path, "before", *cursor ? cursor : NULL);
-        logs_put_number(&path, "most", left < 10000 ? left : 10000, 0);
+        platform_path_query_number(&path, "most", left < 10000 ? left : 10000);
         status = platform_get(reading->platform, &path, &page, error);
         if (status != WEFT_OK)
             break;
@@ -225,7 +215,7 @@ static weft_status logs_run(struct command_call *call, struct error *error)
     struct logs_reading reading = {.platform = &platform, .output = call->output};
     char name[RUN_NAME_BYTES];
     int64_t node;
-    weft_status status = run_node_parse(call->words[0], name, sizeof name, &node, error);
+    weft_status status = run_reference_divide(call->words[0], name, sizeof name, &node, error);
     if (status == WEFT_OK && node != RUN_NODE_NONE)
         chosen.node = node;
     if (status == WEFT_OK)

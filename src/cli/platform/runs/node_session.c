@@ -3,7 +3,6 @@
 
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_reference.h"
-#include "cli/platform/launch/run_node.h"
 #include "cli/platform/runs/raw_terminal.h"
 #include "platform/registry/run_specification.h"
 
@@ -192,8 +191,7 @@ static void put_order(struct json_writer *body, const struct node_session_order 
 {
     unsigned rows, columns;
     const char *term = getenv("TERM");
-    json_begin(body, JSON_LINE);
-    json_open_object(body, NULL);
+    json_begin_line(body);
     json_open_array(body, "command");
     for (char *const *word = order->command; *word; word++)
         json_put_text(body, NULL, *word);
@@ -251,9 +249,7 @@ static weft_status run_session(struct platform *platform, const struct node_sess
     }
     if (order->terminal)
         session->sizes = watch_sizes();
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, order->run);
-    platform_path_part(&path, "nodes");
+    platform_path_run(&path, order->run, "nodes");
     platform_path_number(&path, order->node);
     platform_path_part(&path, "exec");
     put_order(&body, order);
@@ -279,7 +275,7 @@ weft_status node_session_run(const char *place, char *const *command, bool termi
     char run[RUN_NAME_BYTES];
     struct node_session_order order = {.command = command, .terminal = terminal};
     *exit_code = NODE_SESSION_FAILED; /* until the command reports its own */
-    weft_status status = run_node_parse(place, run, sizeof run, &order.node, error);
+    weft_status status = run_reference_divide(place, run, sizeof run, &order.node, error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)

@@ -164,11 +164,9 @@ static weft_status print_table(struct platform *platform, const struct ps_found 
     struct platform_path path;
     struct run_table made = {.owners = has_others(platform, found), .now = moment_now()};
     cJSON *reply = NULL;
-    char after[32];
     const int64_t first = first_waiting(found);
-    snprintf(after, sizeof after, "%" PRId64, first - 1);
     platform_path_begin(&path, "queue");
-    platform_path_query(&path, "after", after);
+    platform_path_query_number(&path, "after", first - 1);
     platform_path_query(&path, "most", QUEUE_MOST);
     if (first && platform_get(platform, &path, &reply, NULL) == WEFT_OK)
         made.queue = field(reply, "queue");
@@ -226,9 +224,7 @@ static weft_status ps_show_run(struct platform *platform, const cJSON *run, FILE
     struct platform_path path;
     enum run_state state;
     cJSON *reply = NULL;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, field_integer(run, "run"));
-    platform_path_part(&path, "why");
+    platform_path_run(&path, field_integer(run, "run"), "why");
     if (run_state_find(field_text(run, "state"), &state) && run_state_is_waiting(state))
         platform_get(platform, &path, &reply, NULL);
     const char *why = *field_text(reply, "why") ? field_text(reply, "why") : field_text(run, "reason");

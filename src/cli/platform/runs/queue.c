@@ -95,10 +95,8 @@ static weft_status runs_queue_ask(struct platform *platform, int64_t most, const
                                   struct error *error)
 {
     struct platform_path path;
-    char number[32];
-    snprintf(number, sizeof number, "%" PRId64, most);
     platform_path_begin(&path, "queue");
-    platform_path_query(&path, "most", number);
+    platform_path_query_number(&path, "most", most);
     platform_path_query(&path, "after", after);
     return platform_get(platform, &path, reply, error);
 }

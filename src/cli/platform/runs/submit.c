@@ -67,8 +67,7 @@ static weft_status submit_submit(struct command_call *call, struct platform *pla
     weft_status status = command_misused(call, choose_project(platform, &project, error));
     if (status != WEFT_OK)
         return status;
-    json_begin(&body, JSON_LINE);
-    json_open_object(&body, NULL);
+    json_begin_line(&body);
     chosen.shown.enter = chosen.run.interactive;
     if (call->program_count == 0 && !chosen.run.launch)
         chosen.run.launch = "nodes";

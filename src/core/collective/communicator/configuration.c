@@ -36,6 +36,8 @@ static const struct configuration_variable variables[] = {
      "name a rank on stderr when another has waited so long for it in an operation"},
     {"WEFT_LIVENESS_LIMIT", "seconds, from 0.001", "1.5",
      "take a rank for dead after so long without a sign of life; raise it to stop a rank in a debugger"},
+    {"WEFT_LOCAL_RANK", "from 0", "set by weft run", "this rank's number among those of its host"},
+    {"WEFT_LOCAL_RANKS", "from 1", "set by weft run", "how many ranks this host has"},
     {"WEFT_RENDEZVOUS", "host:port, several with commas between", "set by weft run", "where the ranks meet"},
     {"WEFT_RENDEZVOUS_HOST", "a host or address", "the step's first node, or MASTER_ADDR",
      "where the ranks meet under srun or torchrun: at this host"},

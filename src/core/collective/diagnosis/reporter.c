@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "base/format/json.h"
 #include "core/collective/communicator/context.h"
+#include "core/control/wire/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,19 +23,19 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES 4096      /* PIPE_BUF: so much goes into a pipe as one piece */
-#define LINE_BYTES   1600      /* most of a line: a name of 200 bytes, each as \u0000, and numbers */
 #define WAIT_NS      100000000 /* the longest that a line stays in the buffer */
 
 struct weft_reporter {
     int descriptor;
     bool pipe;
-    int64_t rank;       /* -1: no launcher says */
+    int64_t rank;       /* launcher_rank() */
     locale_t numbers;   /* in which a point is a point */
     struct error error; /* not yet reported */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t writer;
     bool ending;
+    struct json_writer line; /* being written; its memory is used again */
     size_t used, lines;
     struct timespec due; /* of what is in the buffer */
     char buffer[BUFFER_BYTES];
@@ -118,20 +120,6 @@ static weft_status reporter_tell(weft_reporter *reporter)
 
 /* ---- opening ---- */
 
-/* This rank's number according to the launcher, if a single variable has it. */
-static int64_t rank_of_launcher(void)
-{
-    const char *texts[] = {getenv("WEFT_RANK"), getenv("PMIX_RANK"), getenv("PMI_RANK"), getenv("SLURM_PROCID"),
-                           getenv("RANK")};
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-        char *end = NULL;
-        const long rank = texts[i] && *texts[i] ? strtol(texts[i], &end, 10) : -1;
-        if (end && *end == 0 && rank >= 0 && rank <= INT32_MAX)
-            return rank;
-    }
-    return -1;
-}
-
 static weft_status reporter_open_file(weft_reporter *reporter, const char *path, struct error *error)
 {
     struct stat file;
@@ -183,7 +171,7 @@ static int start_writer(weft_reporter *reporter)
 static weft_status open_reporter(weft_reporter *reporter, const char *path, struct error *error)
 {
     reporter->descriptor = -1;
-    reporter->rank = rank_of_launcher();
+    reporter->rank = launcher_rank();
     weft_status status = reporter_open_file(reporter, path, error);
     if (status != WEFT_OK)
         return status;
@@ -200,6 +188,7 @@ static void reporter_release(weft_reporter *reporter)
         close(reporter->descriptor);
     if (reporter->numbers)
         freelocale(reporter->numbers);
+    json_end(&reporter->line);
     free(reporter);
 }
 
@@ -227,98 +216,56 @@ weft_status weft_reporter_open(const char *path, weft_reporter **reporter)
 
 /* ---- lines ---- */
 
-static char *reporter_put_text(char *at, const char *text)
+/* 17 digits bring every double back, and every float as the double that it is. */
+static void reporter_put_value(weft_reporter *reporter, const char *key, double value)
 {
-    const size_t length = strlen(text);
-    memcpy(at, text, length);
-    return at + length;
+    char digits[32];
+    const locale_t before = uselocale(reporter->numbers);
+    snprintf(digits, sizeof digits, "%.17g", value);
+    uselocale(before);
+    json_put_raw(&reporter->line, key,
+                 isnan(value)   ? "NaN"
+                 : isinf(value) ? (value < 0 ? "-Infinity" : "Infinity")
+                                : digits);
 }
 
-static char *put_integer(char *at, int64_t number)
-{
-    char digits[20];
-    size_t count = 0;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    if (number < 0)
-        *at++ = '-';
-    do
-        digits[count++] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    while (count > 0)
-        *at++ = digits[--count];
-    return at;
-}
-
-static char *reporter_put_time(char *at)
+/* Begin a line with the step (NULL: none), the time and the rank. With the lock, as all of these. */
+static void reporter_line_begin(weft_reporter *reporter, const int64_t *step)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    at = put_integer(at, now.tv_sec);
-    *at = '.';
-    for (long rest = now.tv_nsec / 1000, i = 6; i > 0; i--, rest /= 10)
-        at[i] = (char)('0' + rest % 10);
-    return at + 7;
-}
-
-static char *reporter_put_name(char *at, const char *name)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (; *name; name++) {
-        const unsigned char byte = (unsigned char)*name;
-        if (byte < 0x20) {
-            at = reporter_put_text(at, "\\u00");
-            *at++ = digits[byte >> 4];
-            *at++ = digits[byte & 15];
-            continue;
-        }
-        if (byte == '"' || byte == '\\')
-            *at++ = '\\';
-        *at++ = (char)byte;
-    }
-    return at;
-}
-
-/* 17 digits bring every double back, and every float as the double that it is. */
-static char *reporter_put_value(char *at, double value, locale_t numbers)
-{
-    if (isnan(value))
-        return reporter_put_text(at, "NaN");
-    if (isinf(value))
-        return reporter_put_text(at, value < 0 ? "-Infinity" : "Infinity");
-    const locale_t before = uselocale(numbers);
-    at += sprintf(at, "%.17g", value);
-    uselocale(before);
-    return at;
-}
-
-/* When, and which rank. */
-static char *put_origin(char *at, const weft_reporter *reporter)
-{
-    at = reporter_put_time(reporter_put_text(at, "\"time\":"));
+    json_restart(&reporter->line);
+    json_open_object(&reporter->line, NULL);
+    if (step)
+        json_put_integer(&reporter->line, "step", *step);
+    json_put_microseconds(&reporter->line, "time", (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
     if (reporter->rank >= 0)
-        at = put_integer(reporter_put_text(at, ",\"rank\":"), reporter->rank);
-    return at;
+        json_put_integer(&reporter->line, "rank", reporter->rank);
 }
 
-static size_t make_line(const weft_reporter *reporter, const char *name, int64_t step, double value,
-                        char line[LINE_BYTES])
+/* Put the line into the buffer. */
+static weft_status reporter_line_end(weft_reporter *reporter)
 {
-    char *at = put_integer(reporter_put_text(line, "{\"step\":"), step);
-    at = put_origin(reporter_put_text(at, ","), reporter);
-    at = reporter_put_text(reporter_put_name(reporter_put_text(at, ",\""), name), "\":");
-    at = reporter_put_text(reporter_put_value(at, value, reporter->numbers), "}\n");
-    return (size_t)(at - line);
-}
-
-static size_t make_progress_line(const weft_reporter *reporter, double done, double total, double seconds_left,
-                                 char line[LINE_BYTES])
-{
-    char *at = put_origin(reporter_put_text(line, "{"), reporter);
-    at = reporter_put_value(reporter_put_text(at, ",\"progress\":"), done, reporter->numbers);
-    at = reporter_put_value(reporter_put_text(at, ",\"of\":"), total, reporter->numbers);
-    if (seconds_left >= 0 && isfinite(seconds_left))
-        at = reporter_put_value(reporter_put_text(at, ",\"seconds_left\":"), seconds_left, reporter->numbers);
-    return (size_t)(reporter_put_text(at, "}\n") - line);
+    json_close(&reporter->line);
+    const char *line = json_text(&reporter->line);
+    const size_t length = json_size(&reporter->line);
+    if (!line) {
+        error_memory(&reporter->error, length, "a line of metrics");
+        return reporter_tell(reporter);
+    }
+    if (reporter->used + length >= BUFFER_BYTES)
+        write_buffer(reporter);
+    if (reporter->lines++ == 0) {
+        clock_gettime(CLOCK_MONOTONIC, &reporter->due);
+        reporter->due.tv_nsec += WAIT_NS;
+        reporter->due.tv_sec += reporter->due.tv_nsec / 1000000000;
+        reporter->due.tv_nsec %= 1000000000;
+        pthread_cond_signal(&reporter->changed);
+    }
+    memcpy(reporter->buffer + reporter->used, line, length);
+    reporter->used += length;
+    reporter->buffer[reporter->used++] = '\n';
+    return reporter_tell(reporter);
 }
 
 static weft_status reporter_check_name(const char *name)
@@ -334,48 +281,42 @@ static weft_status reporter_check_name(const char *name)
     return WEFT_ERROR_ARGUMENT;
 }
 
-/* Put a line into the buffer. */
-static weft_status reporter_add_line(weft_reporter *reporter, const char *line, size_t length)
+weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value)
 {
+    if (!reporter)
+        return WEFT_OK;
+    weft_status status = reporter_check_name(name);
+    if (status != WEFT_OK)
+        return status;
     pthread_mutex_lock(&reporter->lock);
-    if (reporter->used + length > BUFFER_BYTES)
-        write_buffer(reporter);
-    if (reporter->lines++ == 0) {
-        clock_gettime(CLOCK_MONOTONIC, &reporter->due);
-        reporter->due.tv_nsec += WAIT_NS;
-        reporter->due.tv_sec += reporter->due.tv_nsec / 1000000000;
-        reporter->due.tv_nsec %= 1000000000;
-        pthread_cond_signal(&reporter->changed);
-    }
-    memcpy(reporter->buffer + reporter->used, line, length);
-    reporter->used += length;
-    const weft_status status = reporter_tell(reporter);
+    reporter_line_begin(reporter, &step);
+    reporter_put_value(reporter, name, value);
+    status = reporter_line_end(reporter);
     pthread_mutex_unlock(&reporter->lock);
     return status;
 }
 
-weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value)
-{
-    char line[LINE_BYTES];
-    if (!reporter)
-        return WEFT_OK;
-    const weft_status status = reporter_check_name(name);
-    return status == WEFT_OK ? reporter_add_line(reporter, line, make_line(reporter, name, step, value, line)) : status;
-}
-
 weft_status weft_report_progress(weft_reporter *reporter, double done, double total, double seconds_left)
 {
-    char line[LINE_BYTES];
     struct error error;
     if (!reporter)
         return WEFT_OK;
-    if (done >= 0 && done <= total && total > 0 && isfinite(total))
-        return reporter_add_line(reporter, line, make_progress_line(reporter, done, total, seconds_left, line));
-    error_clear(&error);
-    error_set(&error, WEFT_ERROR_ARGUMENT, "progress is %g of %g; it must be 0 or more, at most its total, and finite",
-              done, total);
-    context_note_thread(&error);
-    return WEFT_ERROR_ARGUMENT;
+    if (!(done >= 0 && done <= total && total > 0 && isfinite(total))) {
+        error_clear(&error);
+        error_set(&error, WEFT_ERROR_ARGUMENT,
+                  "progress is %g of %g; it must be 0 or more, at most its total, and finite", done, total);
+        context_note_thread(&error);
+        return WEFT_ERROR_ARGUMENT;
+    }
+    pthread_mutex_lock(&reporter->lock);
+    reporter_line_begin(reporter, NULL);
+    reporter_put_value(reporter, "progress", done);
+    reporter_put_value(reporter, "of", total);
+    if (seconds_left >= 0 && isfinite(seconds_left))
+        reporter_put_value(reporter, "seconds_left", seconds_left);
+    const weft_status status = reporter_line_end(reporter);
+    pthread_mutex_unlock(&reporter->lock);
+    return status;
 }
 
 weft_status weft_reporter_flush(weft_reporter *reporter)

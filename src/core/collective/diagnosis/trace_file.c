@@ -64,8 +64,7 @@ static double duration(const struct trace_file_file *file, uint64_t ticks)
 static void trace_file_begin_event(struct json_writer *line, const char *name, const char *category, const char *phase,
                                    uint32_t rank, uint32_t track)
 {
-    json_begin(line, JSON_LINE);
-    json_open_object(line, NULL);
+    json_begin_line(line);
     json_put_text(line, "name", name);
     if (category)
         json_put_text(line, "cat", category);

@@ -117,19 +117,11 @@ static weft_status bootstrap_open_configured(struct bootstrap *bootstrap, const 
 static weft_status bootstrap_open_detected(struct bootstrap *bootstrap, struct error *error)
 {
     struct environment environment;
-    weft_status status = WEFT_OK;
-    if (environment_weft(&environment, &status, error))
-        return status == WEFT_OK ? bootstrap_open_tcp(bootstrap, &environment, error) : status;
-    if (kvs_pmix_offered())
-        status = kvs_open_pmix(&bootstrap->kvs, error);
-    else if (kvs_pmi2_offered())
-        status = kvs_open_pmi2(&bootstrap->kvs, error);
-    else if (kvs_pmi1_offered())
-        status = kvs_open_pmi1(&bootstrap->kvs, error);
-    else if (environment_slurm(&environment, &status, error) || environment_torchrun(&environment, &status, error))
-        return status == WEFT_OK ? bootstrap_open_tcp(bootstrap, &environment, error) : status;
-    else
-        environment = (struct environment){.launcher = "alone", .ranks = 1};
+    const enum launcher launcher = launcher_detect();
+    weft_status status = launcher == LAUNCHER_PMIX   ? kvs_open_pmix(&bootstrap->kvs, error)
+                         : launcher == LAUNCHER_PMI2 ? kvs_open_pmi2(&bootstrap->kvs, error)
+                         : launcher == LAUNCHER_PMI1 ? kvs_open_pmi1(&bootstrap->kvs, error)
+                                                     : environment_read(launcher, &environment, error);
     if (status != WEFT_OK)
         return status;
     if (!bootstrap->kvs)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "core/control/rendezvous/internal/kvs.h"
+#include "core/control/wire/environment.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -29,16 +30,6 @@ struct pmi {
     bool second;     /* PMI-2 was agreed on */
     char space[300]; /* PMI-1: the name of the job's key-value space */
 };
-
-bool kvs_pmi1_offered(void)
-{
-    return getenv("PMI_FD") && !kvs_pmi2_offered();
-}
-
-bool kvs_pmi2_offered(void)
-{
-    return getenv("PMI_FD") && getenv("PMI_JOBID");
-}
 
 static weft_status pmi_variable_read(const char *name, int64_t least, int64_t *number, struct error *error)
 {
@@ -280,13 +271,14 @@ static weft_status pmi2_begin(struct pmi *pmi, struct error *error)
     return pmi_ask(pmi, request, "fullinit-response", answer, ANSWER_SECONDS, error);
 }
 
-static weft_status pmi_open(const char *name, weft_status (*begin)(struct pmi *pmi, struct error *error),
+static weft_status pmi_open(enum launcher launcher, weft_status (*begin)(struct pmi *pmi, struct error *error),
                             struct kvs **kvs, struct error *error)
 {
     struct pmi *pmi = calloc(1, sizeof *pmi);
     if (!pmi)
         return error_memory(error, sizeof *pmi, "the launcher's PMI");
-    pmi->kvs = (struct kvs){.name = name, .put = pmi_put, .fence = pmi_fence, .get = pmi_get, .close = pmi_close};
+    pmi->kvs = (struct kvs){
+        .name = launcher_name(launcher), .put = pmi_put, .fence = pmi_fence, .get = pmi_get, .close = pmi_close};
     weft_status status = pmi_environment_read(pmi, error);
     if (status == WEFT_OK)
         status = begin(pmi, error);
@@ -299,10 +291,10 @@ static weft_status pmi_open(const char *name, weft_status (*begin)(struct pmi *p
 
 weft_status kvs_open_pmi1(struct kvs **kvs, struct error *error)
 {
-    return pmi_open("PMI-1", pmi1_begin, kvs, error);
+    return pmi_open(LAUNCHER_PMI1, pmi1_begin, kvs, error);
 }
 
 weft_status kvs_open_pmi2(struct kvs **kvs, struct error *error)
 {
-    return pmi_open("PMI-2", pmi2_begin, kvs, error);
+    return pmi_open(LAUNCHER_PMI2, pmi2_begin, kvs, error);
 }

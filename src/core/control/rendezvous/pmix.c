@@ -4,6 +4,7 @@
  * is needed, so that Weft runs where there is none; only its header is used to build.
  */
 #include "core/control/rendezvous/internal/kvs.h"
+#include "core/control/wire/environment.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,11 +30,6 @@ struct pmix {
     __typeof__(PMIx_Get) *get;
     __typeof__(PMIx_Error_string) *error_string;
 };
-
-bool kvs_pmix_offered(void)
-{
-    return getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE");
-}
 
 static weft_status pmix_failed(const struct pmix *pmix, const char *what, pmix_status_t status, struct error *error)
 {
@@ -178,7 +174,7 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
     struct pmix *pmix = calloc(1, sizeof *pmix);
     if (!pmix)
         return error_memory(error, sizeof *pmix, "the launcher's PMIx");
-    pmix->kvs = (struct kvs){.name = "PMIx",
+    pmix->kvs = (struct kvs){.name = launcher_name(LAUNCHER_PMIX),
                              .value_most = 4096,
                              .put = pmix_put,
                              .fence = pmix_fence,

@@ -13,11 +13,67 @@
 #define SLURM_PORT_FIRST   20000
 #define SLURM_PORTS        10000
 
+/* The one list of launchers. A launcher is present if all variables in `detected_by` are set and not empty. */
+static const struct {
+    const char *name;
+    const char *rank, *ranks;             /* this rank's number, and how many there are */
+    const char *local_rank, *local_ranks; /* the same within the node */
+    const char *detected_by[4];
+} launchers[] = {
+    [LAUNCHER_WEFT] = {"weft run", "WEFT_RANK", "WEFT_RANKS", "WEFT_LOCAL_RANK", "WEFT_LOCAL_RANKS", {"WEFT_RANKS"}},
+    [LAUNCHER_PMIX] = {"PMIx", "PMIX_RANK", .detected_by = {"PMIX_RANK", "PMIX_NAMESPACE"}},
+    [LAUNCHER_PMI2] = {"PMI-2", "PMI_RANK", "PMI_SIZE", .detected_by = {"PMI_FD", "PMI_JOBID"}},
+    [LAUNCHER_PMI1] = {"PMI-1", "PMI_RANK", "PMI_SIZE", .detected_by = {"PMI_FD"}},
+    [LAUNCHER_SLURM] = {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                        .detected_by = {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    [LAUNCHER_TORCHRUN] = {"torchrun variables",
+                           "RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "LOCAL_WORLD_SIZE",
+                           {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}},
+    [LAUNCHER_NONE] = {"alone"},
+};
+
 /* A variable that is set and not empty. */
 static const char *wire_environment_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
+}
+
+const char *launcher_name(enum launcher launcher)
+{
+    return launchers[launcher].name;
+}
+
+bool launcher_is_present(enum launcher launcher)
+{
+    if (launcher == LAUNCHER_WEFT && wire_environment_variable("WEFT_RANK"))
+        return true; /* WEFT_RANKS is missing, which environment_read() reports */
+    for (size_t i = 0; i < 4 && launchers[launcher].detected_by[i]; i++)
+        if (!wire_environment_variable(launchers[launcher].detected_by[i]))
+            return false;
+    return launcher != LAUNCHER_SLURM || strtoul(getenv("SLURM_STEP_ID"), NULL, 10) < SLURM_STEP_SPECIAL;
+}
+
+enum launcher launcher_detect(void)
+{
+    enum launcher launcher = LAUNCHER_WEFT;
+    while (launcher != LAUNCHER_NONE && !launcher_is_present(launcher))
+        launcher++;
+    return launcher;
+}
+
+int64_t launcher_rank(void)
+{
+    for (enum launcher launcher = LAUNCHER_WEFT; launcher != LAUNCHER_NONE; launcher++) {
+        const char *text = wire_environment_variable(launchers[launcher].rank);
+        int64_t rank;
+        if (text && text_parse_integer(text, "the rank", 0, INT32_MAX, &rank, NULL) == WEFT_OK)
+            return rank;
+    }
+    return -1;
 }
 
 static weft_status wire_environment_number(const char *launcher, const char *name, int64_t least, int64_t most,
@@ -32,19 +88,6 @@ static weft_status wire_environment_number(const char *launcher, const char *nam
     return WEFT_OK;
 }
 
-/* Rank and number of ranks, from two variables. */
-static weft_status numbers(struct environment *environment, const char *rank_name, const char *ranks_name,
-                           struct error *error)
-{
-    int64_t rank = 0, ranks = 0;
-    weft_status status = wire_environment_number(environment->launcher, ranks_name, 1, 1 << 20, &ranks, error);
-    if (status == WEFT_OK)
-        status = wire_environment_number(environment->launcher, rank_name, 0, ranks - 1, &rank, error);
-    environment->rank = (uint32_t)rank;
-    environment->ranks = (uint32_t)ranks;
-    return status;
-}
-
 /* Read an optional number: false if it is missing or malformed. */
 static bool optional(const char *name, uint32_t *value)
 {
@@ -56,15 +99,23 @@ static bool optional(const char *name, uint32_t *value)
     return true;
 }
 
-/* The rank's place in its node, of whose ranks the first is so many below this one. */
-static void place_in_node(struct environment *environment, const char *local_rank, const char *local_ranks)
+/* The rank's number and, if the variables are valid, its place in the node, which is named by its first rank. */
+static weft_status environment_read_ranks(enum launcher launcher, struct environment *environment, struct error *error)
 {
-    uint32_t rank = 0, ranks = 0;
-    if (!optional(local_rank, &rank) || !optional(local_ranks, &ranks) || rank >= ranks || rank > environment->rank)
-        return;
-    environment->node = environment->rank - rank;
-    environment->local_rank = rank;
-    environment->local_ranks = ranks;
+    const char *name = launchers[launcher].name, *local_rank = launchers[launcher].local_rank;
+    int64_t number = 0, ranks = 0;
+    uint32_t local = 0, count = 0;
+    weft_status status = wire_environment_number(name, launchers[launcher].ranks, 1, 1 << 20, &ranks, error);
+    if (status == WEFT_OK)
+        status = wire_environment_number(name, launchers[launcher].rank, 0, ranks - 1, &number, error);
+    *environment = (struct environment){.launcher = name, .rank = (uint32_t)number, .ranks = (uint32_t)ranks};
+    if (status == WEFT_OK && local_rank && optional(local_rank, &local) &&
+        optional(launchers[launcher].local_ranks, &count) && local < count && local <= environment->rank) {
+        environment->node = environment->rank - local;
+        environment->local_rank = local;
+        environment->local_ranks = count;
+    }
+    return status;
 }
 
 uint32_t environment_tasks_of_node(const char *list, uint32_t node)
@@ -96,26 +147,21 @@ static weft_status wire_environment_copy(char *text, const char *value, const ch
     return error_set(error, WEFT_ERROR_RENDEZVOUS, "%s is longer than %d characters", name, ENVIRONMENT_TEXT_BYTES - 1);
 }
 
-bool environment_weft(struct environment *environment, weft_status *status, struct error *error)
+static weft_status environment_read_weft(struct environment *environment, struct error *error)
 {
-    if (!wire_environment_variable("WEFT_RANKS") && !wire_environment_variable("WEFT_RANK"))
-        return false;
-    *environment = (struct environment){.launcher = "weft run",
-                                        .served = wire_environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL};
-    *status = numbers(environment, "WEFT_RANK", "WEFT_RANKS", error);
     const char *bootstrap = wire_environment_variable("WEFT_RENDEZVOUS"),
                *secret = wire_environment_variable("WEFT_SECRET");
-    if (*status == WEFT_OK && environment->ranks > 1 && (!bootstrap || !secret))
-        *status =
-            error_set(error, WEFT_ERROR_RENDEZVOUS,
-                      "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
-                      bootstrap ? "WEFT_SECRET" : "WEFT_RENDEZVOUS");
-    if (*status == WEFT_OK && bootstrap)
-        *status = wire_environment_copy(environment->addresses, bootstrap, "WEFT_RENDEZVOUS", error);
-    if (*status == WEFT_OK && secret)
-        *status = wire_environment_copy(environment->secret, secret, "WEFT_SECRET", error);
-    place_in_node(environment, "WEFT_LOCAL_RANK", "WEFT_LOCAL_RANKS");
-    return true;
+    weft_status status = WEFT_OK;
+    environment->served = wire_environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL;
+    if (environment->ranks > 1 && (!bootstrap || !secret))
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
+                         bootstrap ? "WEFT_SECRET" : "WEFT_RENDEZVOUS");
+    if (bootstrap)
+        status = wire_environment_copy(environment->addresses, bootstrap, "WEFT_RENDEZVOUS", error);
+    if (status == WEFT_OK && secret)
+        status = wire_environment_copy(environment->secret, secret, "WEFT_SECRET", error);
+    return status;
 }
 
 bool environment_first_host(const char *list, char *host, size_t room)
@@ -164,59 +210,57 @@ static weft_status wire_environment_finish(struct environment *environment, cons
     return wire_environment_copy(environment->secret, secret ? secret : derived, "WEFT_SECRET", error);
 }
 
-bool environment_slurm(struct environment *environment, weft_status *status, struct error *error)
+static weft_status environment_read_slurm(struct environment *environment, struct error *error)
 {
-    const char *job = wire_environment_variable("SLURM_JOB_ID"), *step = wire_environment_variable("SLURM_STEP_ID");
     const char *list = wire_environment_variable("SLURM_STEP_NODELIST"),
-               *nodes = wire_environment_variable("SLURM_STEP_NUM_NODES");
-    if (!wire_environment_variable("SLURM_PROCID") || !wire_environment_variable("SLURM_STEP_NUM_TASKS") || !job ||
-        !step || strtoul(step, NULL, 10) >= SLURM_STEP_SPECIAL)
-        return false;
-    *environment = (struct environment){.launcher = "Slurm"};
-    *status = numbers(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", error);
+               *nodes = wire_environment_variable("SLURM_STEP_NUM_NODES"),
+               *tasks = wire_environment_variable("SLURM_STEP_TASKS_PER_NODE");
     char host[ENVIRONMENT_HOST_BYTES], derived[128];
-    if (*status == WEFT_OK && !environment_first_host(list ? list : "", host, sizeof host))
-        *status = error_set(error, WEFT_ERROR_RENDEZVOUS,
-                            "Slurm's SLURM_STEP_NODELIST is '%s', which is no list of hosts", list ? list : "");
-    if (*status != WEFT_OK)
-        return true;
+    uint32_t local = 0, count = 0;
+    if (!environment_first_host(list ? list : "", host, sizeof host))
+        return error_set(error, WEFT_ERROR_RENDEZVOUS, "Slurm's SLURM_STEP_NODELIST is '%s', which is no list of hosts",
+                         list ? list : "");
     /* Slurm's names of nodes need not be names that hosts resolve; on a single node, none is needed. */
     if (nodes && strcmp(nodes, "1") == 0)
         strcpy(host, "127.0.0.1");
-    snprintf(derived, sizeof derived, "slurm job %.40s step %.40s user %u", job, step, (unsigned)getuid());
+    snprintf(derived, sizeof derived, "slurm job %.40s step %.40s user %u", getenv("SLURM_JOB_ID"),
+             getenv("SLURM_STEP_ID"), (unsigned)getuid());
     int64_t port = SLURM_PORT_FIRST + (int64_t)(hash_text(derived, 0) % SLURM_PORTS);
-    *status = wire_environment_finish(environment, host, port, derived, error);
-    const char *tasks = wire_environment_variable("SLURM_STEP_TASKS_PER_NODE");
-    uint32_t local = 0, count = 0;
     if (tasks && optional("SLURM_NODEID", &environment->node) && optional("SLURM_LOCALID", &local))
         count = environment_tasks_of_node(tasks, environment->node);
     if (local < count) {
         environment->local_rank = local;
         environment->local_ranks = count;
     }
-    return true;
+    return wire_environment_finish(environment, host, port, derived, error);
 }
 
-bool environment_torchrun(struct environment *environment, weft_status *status, struct error *error)
+static weft_status environment_read_torchrun(struct environment *environment, struct error *error)
 {
-    const char *host = wire_environment_variable("MASTER_ADDR");
-    if (!wire_environment_variable("RANK") || !wire_environment_variable("WORLD_SIZE") || !host ||
-        !wire_environment_variable("MASTER_PORT"))
-        return false;
-    *environment = (struct environment){.launcher = "torchrun variables"};
+    const char *host = getenv("MASTER_ADDR");
     int64_t port = 0;
-    *status = numbers(environment, "RANK", "WORLD_SIZE", error);
-    if (*status == WEFT_OK)
-        *status = wire_environment_number(environment->launcher, "MASTER_PORT", 1, 65534, &port, error);
-    if (*status != WEFT_OK)
-        return true;
+    weft_status status = wire_environment_number(environment->launcher, "MASTER_PORT", 1, 65534, &port, error);
+    if (status != WEFT_OK)
+        return status;
     /* torchrun's agent listens at MASTER_PORT itself, unless it leaves that to rank 0. */
     const char *agent = wire_environment_variable("TORCHELASTIC_USE_AGENT_STORE"),
                *run = wire_environment_variable("TORCHELASTIC_RUN_ID");
     char derived[512];
     snprintf(derived, sizeof derived, "torchrun run %.100s master %.250s:%d", run ? run : "", host, (int)port);
-    place_in_node(environment, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-    *status = wire_environment_finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port,
-                                      derived, error);
-    return true;
+    return wire_environment_finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port,
+                                   derived, error);
+}
+
+weft_status environment_read(enum launcher launcher, struct environment *environment, struct error *error)
+{
+    if (launcher == LAUNCHER_NONE) {
+        *environment = (struct environment){.launcher = launchers[launcher].name, .ranks = 1};
+        return WEFT_OK;
+    }
+    weft_status status = environment_read_ranks(launcher, environment, error);
+    if (status != WEFT_OK)
+        return status;
+    return launcher == LAUNCHER_WEFT    ? environment_read_weft(environment, error)
+           : launcher == LAUNCHER_SLURM ? environment_read_slurm(environment, error)
+                                        : environment_read_torchrun(environment, error);
 }

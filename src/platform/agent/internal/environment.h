@@ -9,7 +9,7 @@
 
 /** An environment, and the part of it that depends on which directories the user can enter. */
 struct node_environment {
-    struct texts entries;
+    struct string_list entries;
     char *own;     /**< the directory of this executable, last in PATH; NULL: not added */
     char *without; /**< the entry of PATH without it; NULL: no PATH */
     uint32_t path; /**< index of PATH (the last entry if there was none), if `own` is set */

@@ -13,7 +13,7 @@ struct node_place {
     const struct node_order *order;
     const char *directory; /**< the node's (platform/agent/order.h) */
     const struct cgroup *cgroup;
-    const struct texts *secrets; /**< "VARIABLE=VALUE", which no order has; NULL: none */
+    const struct string_list *secrets; /**< "VARIABLE=VALUE", which no order has; NULL: none */
 };
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A client's connection: bytes to and from a server, plain or encrypted, each wait bounded. A struct belongs to one
- * thread at a time. No signal comes of a connection that the other end has closed. */
+/** A client's connection: bytes to and from a server, plain or TLS, each wait with a deadline. A channel belongs to one
+ * thread at a time. Writing to a connection that the other end has closed raises no signal. */
 #ifndef WEFT_PLATFORM_CLIENT_INTERNAL_CHANNEL_H
 #define WEFT_PLATFORM_CLIENT_INTERNAL_CHANNEL_H
 
@@ -14,10 +14,10 @@
 struct channel;
 
 /**
- * Connect to `host`:`port`, with TLS if `tls` is not NULL, and make sure of who serves before anything is sent: with
- * TLS by the server's certificate, without it and on this machine by the owner of the socket at the other end
- * (trust.h). Errors: RENDEZVOUS: nobody answers there; STATE: the server's user is not trusted; NETWORK: the
- * handshake failed; TIMEOUT. The message says only why: the caller knows what it is about.
+ * Connect to `host`:`port`, with TLS if `tls` is not NULL, and check the identity of the server before anything is sent:
+ * with TLS its certificate, without TLS and on this machine the owner of the socket at the other end (trust.h).
+ * channel_close() frees the channel. Errors: RENDEZVOUS: no server answers there; STATE: the server's user is not
+ * trusted; NETWORK: the handshake failed; TIMEOUT. The message gives only the reason: the caller adds the server.
  */
 weft_status channel_open(const char *host, uint16_t port, struct tls *tls, double seconds, struct channel **channel,
                          struct error *error);
@@ -25,18 +25,18 @@ weft_status channel_open(const char *host, uint16_t port, struct tls *tls, doubl
 /** Whether the other end is on this machine. */
 bool channel_is_local(const struct channel *channel);
 
-/** NULL is allowed. */
+/** Close and free; NULL is allowed. */
 void channel_close(struct channel *channel);
 
-/** Send all of it until `deadline` (clock_now()). Errors: NETWORK, TIMEOUT. */
+/** Send all bytes before `deadline` (clock_now()). Errors: NETWORK, TIMEOUT. */
 weft_status channel_write(struct channel *channel, const void *bytes, size_t size, uint64_t deadline,
                           struct error *error);
 
-/** Wait until `deadline` for some bytes, at most `room`; *size is 0 when the other end has ended. Errors as above. */
+/** Wait until `deadline` for 1 to `room` bytes; *size is 0 if the other end has ended. Errors: NETWORK, TIMEOUT. */
 weft_status channel_read(struct channel *channel, void *bytes, size_t room, uint64_t deadline, size_t *size,
                          struct error *error);
 
-/** Nothing has come unasked, an end least of all: it may serve for another request. */
+/** Whether the connection can serve another request: nothing came unasked, and the other end has not ended. */
 bool channel_is_fresh(struct channel *channel);
 
 #endif

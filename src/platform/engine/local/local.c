@@ -442,9 +442,9 @@ static void local_close(struct engine *engine)
         free(local->hosts[i].pod);
     }
     free(local->hosts);
-    texts_free(&local->agent);
-    texts_free(&local->reach);
-    texts_free(&local->run);
+    string_list_free(&local->agent);
+    string_list_free(&local->reach);
+    string_list_free(&local->run);
     if (engine->descriptor >= 0)
         close(engine->descriptor);
     if (local->notices >= 0)
@@ -469,13 +469,13 @@ static bool copy_config(struct engine_local *local, const struct engine_local_co
             return false;
     }
     for (char *const *word = config->agent; *word; word++)
-        if (!texts_add(&local->agent, *word))
+        if (string_list_add(&local->agent, *word, NULL) != WEFT_OK)
             return false;
     for (char *const *word = config->reach; word && *word; word++)
-        if (!texts_add(&local->reach, *word))
+        if (string_list_add(&local->reach, *word, NULL) != WEFT_OK)
             return false;
     for (char *const *word = config->run; word && *word; word++)
-        if (!texts_add(&local->run, *word))
+        if (string_list_add(&local->run, *word, NULL) != WEFT_OK)
             return false;
     if (!local->hosts)
         return false;

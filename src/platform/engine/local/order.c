@@ -70,37 +70,38 @@ static char *local_order_write_hosts(const struct engine_order *order)
     return text;
 }
 
-static bool add_all(struct texts *texts, char *const *items)
+static weft_status add_all(struct string_list *list, char *const *items, struct error *error)
 {
-    bool added = true;
-    for (; added && items && *items; items++)
-        added = texts_add(texts, *items);
-    return added;
+    weft_status status = WEFT_OK;
+    for (; status == WEFT_OK && items && *items; items++)
+        status = string_list_add(list, *items, error);
+    return status;
 }
 
-/* The command of a node; empty if it only waits. texts_free() frees it. */
+/* The command of a node; empty if it only waits. string_list_free() frees it. */
 static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
-                                const char *hosts, struct texts *command, struct error *error)
+                                const char *hosts, struct string_list *command, struct error *error)
 {
     char *const options[] = {"--no-record", "--hosts", (char *)hosts, "--", NULL};
     bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
-    bool added = true;
-    *command = (struct texts){0};
+    weft_status status = WEFT_OK;
+    *command = (struct string_list){0};
     if (number > 0 && order->launch != ENGINE_EACH_NODE)
         return WEFT_OK;
-    for (uint32_t i = 0; ranks && added && i < local->run.count; i++)
-        added = texts_add(command, local->run.items[i]);
     if (ranks)
-        added = added && add_all(command, options);
-    added = added && add_all(command, order->command);
-    if (added)
-        return WEFT_OK;
-    texts_free(command);
-    return error_memory(error, strlen(hosts), "an order");
+        status = add_all(command, local->run.items, error);
+    if (status == WEFT_OK && ranks)
+        status = add_all(command, options, error);
+    if (status == WEFT_OK)
+        status = add_all(command, order->command, error);
+    if (status != WEFT_OK)
+        string_list_free(command);
+    return status;
 }
 
 /* Add to the environment how `weft run` on the node in `directory` reaches the others. */
-static bool write_reach(const struct engine_local *local, const char *directory, struct texts *environment)
+static weft_status write_reach(const struct engine_local *local, const char *directory, struct string_list *environment,
+                               struct error *error)
 {
     struct buffer words = {0}, variable = {0};
     for (uint32_t i = 0; i < local->reach.count; i++)
@@ -109,24 +110,21 @@ static bool write_reach(const struct engine_local *local, const char *directory,
     buffer_put(&variable, "WEFT_AGENT=", strlen("WEFT_AGENT="));
     buffer_put(&variable, buffer_begin(&words), buffer_size(&words));
     buffer_put(&variable, "", 1);
-    const bool added =
-        !words.failed && !variable.failed && texts_add(environment, (const char *)buffer_begin(&variable));
+    weft_status status = words.failed || variable.failed
+                             ? error_memory(error, strlen(directory), "an order")
+                             : string_list_add(environment, (const char *)buffer_begin(&variable), error);
     buffer_free(&words);
     buffer_free(&variable);
-    return added;
+    return status;
 }
 
-/* The environment of a node: how `weft run` reaches other nodes, then what was ordered. texts_free() frees it. */
+/* The environment of a node: how `weft run` reaches other nodes, then what was ordered. string_list_free() frees it. */
 static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
-                                    const char *directory, struct texts *environment, struct error *error)
+                                    const char *directory, struct string_list *environment, struct error *error)
 {
-    bool added = true;
-    *environment = (struct texts){0};
-    if (local->reach.count > 0)
-        added = write_reach(local, directory, environment);
-    for (char *const *entry = order->environment; added && entry && *entry; entry++)
-        added = texts_add(environment, *entry);
-    return added ? WEFT_OK : error_memory(error, strlen(directory), "an order");
+    *environment = (struct string_list){0};
+    weft_status status = local->reach.count > 0 ? write_reach(local, directory, environment, error) : WEFT_OK;
+    return status == WEFT_OK ? add_all(environment, order->environment, error) : status;
 }
 
 /* Make the directories of a node, readable by this user alone. */
@@ -200,8 +198,8 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     own.limits.file_bytes = order->file_bytes;
     memcpy(own.boot, local->boot, sizeof own.boot);
     memcpy(own.platform, local->platform, sizeof own.platform);
-    if (status == WEFT_OK && !add_all(&own.secrets, order->secrets))
-        status = error_memory(error, 64, "an order");
+    if (status == WEFT_OK)
+        status = add_all(&own.secrets, order->secrets, error);
     if (status == WEFT_OK)
         status = own.slots ? node_environment(local, order, directory, &own.environment, error)
                            : error_memory(error, 12, "an order");
@@ -211,9 +209,9 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         status = node_stop_reserve(directory, error);
     if (status == WEFT_OK)
         status = node_order_save(&own, directory, error);
-    texts_free(&own.command);
-    texts_free(&own.environment);
-    texts_free(&own.secrets);
+    string_list_free(&own.command);
+    string_list_free(&own.environment);
+    string_list_free(&own.secrets);
     free(own.slots);
     free(own.limits.processors);
     return status == WEFT_OK ? open_node(local, order, directory, path, error) : status;

@@ -27,7 +27,7 @@
 #define WEFT_PLATFORM_HTTP_ROUTE_ROUTE_H
 
 #include "platform/http/http.h"
-#include "platform/http/route/identity.h"
+#include "platform/access/identity.h"
 #include "platform/http/route/internal/schema.h"
 #include "platform/http/static_files.h"
 

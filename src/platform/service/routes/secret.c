@@ -33,7 +33,7 @@ static bool find_owner(struct route_call *call, bool changes, struct secret_owne
 static void list_secrets(struct route_call *call)
 {
     struct secret_owner owner;
-    struct texts names = {0};
+    struct string_list names = {0};
     struct json_writer writer;
     struct error error = {0};
     if (!find_owner(call, false, &owner))
@@ -44,7 +44,7 @@ static void list_secrets(struct route_call *call)
     for (uint32_t i = 0; status == WEFT_OK && i < names.count; i++)
         json_put_text(&writer, NULL, names.items[i]);
     json_close_list(&writer);
-    texts_free(&names);
+    string_list_free(&names);
     route_answer(call, status, &writer, &error);
 }
 

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct kvs {
-    const char *name; /**< "PMIx", "PMI-1", "PMI-2" */
+    const char *name; /**< launcher_name() */
     uint32_t rank, ranks;
     size_t value_most; /**< longest value in characters */
     /** Values are strings of letters and digits, visible to others after a fence. */
@@ -29,11 +29,6 @@ struct kvs {
     /** `notify`: tell the launcher, which may take seconds to answer, or never answer while it ends the job. */
     void (*close)(struct kvs *kvs, bool notify);
 };
-
-/** Whether the launcher offers it, according to the environment. */
-bool kvs_pmix_offered(void);
-bool kvs_pmi1_offered(void);
-bool kvs_pmi2_offered(void);
 
 /** Connect to the launcher; `kvs->close` frees it. Errors: RENDEZVOUS. */
 weft_status kvs_open_pmix(struct kvs **kvs, struct error *error);

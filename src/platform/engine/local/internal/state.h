@@ -45,7 +45,7 @@ struct engine_local {
     uint32_t slots, processor_count; /* of all hosts; that this process may use */
     cpu_set_t processors;
     uint64_t memory; /* of the machine, for runs; 0: not known */
-    struct texts agent, reach, run;
+    struct string_list agent, reach, run;
     char boot[NODE_BOOT_BYTES], platform[NODE_PLATFORM_BYTES];
     bool adopts;
     struct local_nodes nodes;

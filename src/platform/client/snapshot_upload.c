@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/service/runs/snapshot_upload.h"
+#include "platform/client/snapshot_upload.h"
 
 #include "platform/registry/name.h"
 #include "platform/snapshot/collect.h"

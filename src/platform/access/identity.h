@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Who asks, and what they may: the one rule for it. A token never allows more than its user may, and `most` bounds all
- * that it allows: an administrator's of at most viewer sees every project and changes nothing. A user's being an
- * administrator counts only where the token says so too.
+ * Who sends a request, and what they may do. A token never allows more than its user may, and `most` limits all that it
+ * allows: an administrator's token of at most viewer sees every project and changes nothing. That a user is an
+ * administrator counts only if the token says so too.
  */
-#ifndef WEFT_PLATFORM_HTTP_ROUTE_IDENTITY_H
-#define WEFT_PLATFORM_HTTP_ROUTE_IDENTITY_H
+#ifndef WEFT_PLATFORM_ACCESS_IDENTITY_H
+#define WEFT_PLATFORM_ACCESS_IDENTITY_H
 
 #include "platform/registry/name.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ struct identity {
     int64_t ends;                         /**< of the token, seconds since 1970; 0: never */
 };
 
-/** What they may do in a project of which they are a member in the role `membership` (ROLE_NONE: no member). */
+/** Their role in a project whose member they are in the role `membership` (ROLE_NONE: not a member). */
 static inline enum role identity_role(const struct identity *who, const char *project, enum role membership)
 {
     if (*who->project && strcmp(who->project, project) != 0)

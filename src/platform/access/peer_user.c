@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/http/peer_user.h"
+#include "platform/access/peer_user.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Both ends of a connection, seen from the peer. An IPv4 address inside of an IPv6 one stays what it is. */
+/* Both ends of a connection, seen from the peer. An IPv4-mapped IPv6 address stays as it is. */
 struct ends {
     sa_family_t family;
     uint16_t port, other_port;             /* network order */
@@ -56,7 +56,7 @@ static bool find_ends(int descriptor, struct ends *ends)
     return true;
 }
 
-/* What is known of a socket of this machine. */
+/* The state of a socket of this machine. */
 enum found { NOTHING, WAITING /* for accept(), in its listener's queue */, OWNED };
 
 /* The listener at the peer's end. */
@@ -98,7 +98,7 @@ static enum found ask_kernel(int socket, const struct ends *ends, uid_t *user)
     const struct inet_diag_msg *found = NLMSG_DATA(header);
     if (found->id.idiag_sport != ends->port || found->id.idiag_dport != ends->other_port)
         return NOTHING;
-    if (!found->idiag_inode) /* nobody has it open, not yet or not any more, and the user says nothing */
+    if (!found->idiag_inode) /* no process has it open, not yet or no longer: the user means nothing */
         return found->idiag_state == TCP_ESTABLISHED || found->idiag_state == TCP_SYN_RECV ? WAITING : NOTHING;
     *user = found->idiag_uid;
     return OWNED;
@@ -168,7 +168,7 @@ bool peer_server(int descriptor, uid_t *user)
     if (peer_user_look(&listener, &listening) != OWNED)
         return peer_user_look(&ends, user) == OWNED; /* accepted by now, the listener gone */
     found = peer_user_look(&ends, user);
-    if (found == WAITING) /* all the while, so that is the listener that it waits at */
+    if (found == WAITING) /* it waited throughout, so this is its listener */
         *user = listening;
     return found != NOTHING;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/platform/launch/placement.h"
+#include "cli/understand/placement.h"
 
 #define RANKS_MOST 65536
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Ranks on nodes, as commands that look at plans describe them: "--ranks 8 --nodes 2", or "--cluster FILE". */
-#ifndef WEFT_CLI_PLATFORM_LAUNCH_PLACEMENT_H
-#define WEFT_CLI_PLATFORM_LAUNCH_PLACEMENT_H
+#ifndef WEFT_CLI_UNDERSTAND_PLACEMENT_H
+#define WEFT_CLI_UNDERSTAND_PLACEMENT_H
 
 #include "training/plan/cluster.h"
 
