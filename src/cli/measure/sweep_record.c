@@ -103,8 +103,7 @@ static void read_figures(const cJSON *object, struct sweep_record *sweep)
     const cJSON *figures = NULL, *figure;
     if (json_get_array(object, "figures", "", &figures, NULL) != WEFT_OK)
         return;
-    cJSON_ArrayForEach(figure, figures)
-    {
+    cJSON_ArrayForEach(figure, figures) {
         uint64_t bytes = 0;
         const char *algorithm = NULL;
         double seconds = 0;
@@ -123,10 +122,8 @@ void sweep_record_load(struct sweep_record *sweep)
     sweep->figures = NULL;
     sweep->count = 0;
     cJSON_ArrayForEach(object, sweeps)
-    {
         if (is_of(object, &sweep->place))
             read_figures(object, sweep);
-    }
     cJSON_Delete(root);
 }
 
@@ -169,10 +166,8 @@ weft_status sweep_record_save(const struct sweep_record *sweep, struct error *er
     json_open_array(&writer, "sweeps");
     sweep_record_write_record(&whole, &writer);
     cJSON_ArrayForEach(other, others)
-    {
         if (!is_of(other, &sweep->place))
             json_put_tree(&writer, NULL, other);
-    }
     json_close(&writer);
     json_close(&writer);
     const char *text = json_text(&writer);

@@ -75,8 +75,7 @@ static weft_status read_levels(const cJSON *root, const char *path, struct clust
     static const char *const names[CLUSTER_LEVELS] = {"node", "leaf", "pod", "core"};
     const cJSON *array = NULL, *object;
     weft_status status = json_get_array(root, "levels", path, &array, error);
-    cJSON_ArrayForEach(object, array)
-    {
+    cJSON_ArrayForEach(object, array) {
         if (status == WEFT_OK && cluster->level_count == CLUSTER_LEVELS)
             status = error_set(error, WEFT_ERROR_DATA,
                                "%s has more than %d levels (node, leaf, pod, core): join the outermost", path,
@@ -106,8 +105,7 @@ static weft_status read_hosts(const cJSON *array, const char *path, uint32_t dep
             "%s: 'hosts' must be lists %u deep, as there are %u levels: a list of each unit's units, in the "
             "innermost the names of nodes",
             path, cluster_file_maps(cluster) + 1, cluster->level_count);
-    cJSON_ArrayForEach(item, array)
-    {
+    cJSON_ArrayForEach(item, array) {
         if (depth) {
             weft_status status = read_hosts(item, path, depth - 1, units, cluster, error);
             if (status != WEFT_OK)

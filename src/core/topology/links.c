@@ -93,8 +93,7 @@ static weft_status topology_links_read_all(const cJSON *root, const char *path, 
                          LINKS_VERSION);
     if (status == WEFT_OK)
         status = json_get_array(root, "links", path, &array, error);
-    cJSON_ArrayForEach(object, array)
-    {
+    cJSON_ArrayForEach(object, array) {
         struct link_entry entry = {0};
         if (status == WEFT_OK && links->count < COUNT_MOST)
             status = topology_links_read_entry(object, path, &entry, error);

@@ -138,10 +138,8 @@ static cJSON *budget_make_row(cJSON *project, const char *user)
     const cJSON *member;
     double balance = 0;
     cJSON_ArrayForEach(member, field(project, "members"))
-    {
         if (strcmp(field_text(member, "user"), user) == 0)
             balance = field_number(member, "balance");
-    }
     cJSON_AddStringToObject(row, "project", field_text(project, "project"));
     cJSON_AddStringToObject(row, "role", field_text(project, "role"));
     cJSON_AddNumberToObject(row, "balance", balance);
@@ -155,8 +153,7 @@ static weft_status budget_show_all(struct platform *platform, FILE *output, stru
     const cJSON *item;
     platform_path_begin(&path, "projects");
     weft_status status = platform_get(platform, &path, &reply, error);
-    cJSON_ArrayForEach(item, field(reply, "projects"))
-    {
+    cJSON_ArrayForEach(item, field(reply, "projects")) {
         cJSON *project = NULL;
         if (status == WEFT_OK)
             status = budget_get_project(platform, field_text(item, "project"), &project, error);

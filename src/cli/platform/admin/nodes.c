@@ -28,8 +28,7 @@ static cJSON *nodes_arrange(cJSON *cluster, bool json)
 {
     cJSON *hosts = cJSON_CreateArray();
     const cJSON *pod;
-    cJSON_ArrayForEach(pod, field(cluster, "pods"))
-    {
+    cJSON_ArrayForEach(pod, field(cluster, "pods")) {
         cJSON *list = cJSON_GetObjectItemCaseSensitive(pod, "hosts");
         while (list && list->child) {
             cJSON *host = cJSON_DetachItemViaPointer(list, list->child);
@@ -58,9 +57,7 @@ static weft_status nodes_unknown(struct platform *platform, const char *name, st
         return status;
     cJSON *hosts = nodes_arrange(cluster, true);
     cJSON_ArrayForEach(host, hosts)
-    {
         known = known || strcmp(field_text(host, "host"), name) == 0;
-    }
     if (!known)
         status = platform_unknown("node", name, hosts, "host", error);
     cJSON_Delete(hosts);
@@ -170,8 +167,7 @@ static void pods_count(const cJSON *pod, int64_t counts[COUNTS])
 {
     const cJSON *host;
     int64_t whole_slots = 0;
-    cJSON_ArrayForEach(host, field(pod, "hosts"))
-    {
+    cJSON_ArrayForEach(host, field(pod, "hosts")) {
         const int64_t taken = cluster_taken(host), slots = field_integer(host, "slots"), open = slots - taken;
         const bool lost = cluster_is_lost(host);
         counts[HOSTS]++;
@@ -197,8 +193,7 @@ static cJSON *pods_arrange(cJSON *cluster, bool json)
                                              "slots", "taken", "free",    "whole_free_hosts", "largest_hole"};
     cJSON *pods = cJSON_CreateArray();
     const cJSON *pod;
-    cJSON_ArrayForEach(pod, field(cluster, "pods"))
-    {
+    cJSON_ArrayForEach(pod, field(cluster, "pods")) {
         int64_t counts[COUNTS] = {0};
         char closed[96] = ""; /* "1 drained, 2 cordoned, 1 lost" */
         size_t used = 0;

@@ -18,9 +18,7 @@ static void secret_print_names(const struct command_call *call, const cJSON *rep
 {
     const cJSON *name;
     cJSON_ArrayForEach(name, field(reply, "secrets"))
-    {
         fprintf(call->output, "%s\n", cJSON_GetStringValue(name));
-    }
     if (!cJSON_GetArraySize(field(reply, "secrets")))
         fprintf(call->output, "there are no secrets yet: 'weft secret set NAME' keeps one\n");
 }

@@ -149,8 +149,7 @@ weft_status cells_print_table(const struct table_column *columns, size_t count, 
     char text[CELLS_BYTES];
     struct cells_values values = {.call = call, .now = moment_now()};
     table_begin(&table, columns, count);
-    cJSON_ArrayForEach(item, items)
-    {
+    cJSON_ArrayForEach(item, items) {
         values.object = item;
         for (size_t i = 0; i < count; i++)
             table_put(&table, "%s", cells_text(columns[i].cell, &values, text));

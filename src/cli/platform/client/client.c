@@ -191,10 +191,8 @@ weft_status platform_unknown(const char *what, const char *name, const cJSON *li
     size_t count = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
-    {
         if (count < NAMES_MOST && *field_text(item, key))
             names[count++] = field_text(item, key);
-    }
     char shown[80], nearest[80];
     snprintf(shown, sizeof shown, "%s", name);
     const char *found = text_nearest(name, names, count);
@@ -218,9 +216,7 @@ weft_status platform_project_check(struct platform *platform, const char *projec
     if (status != WEFT_OK)
         return status;
     cJSON_ArrayForEach(item, field(reply, "projects"))
-    {
         known = known || strcmp(field_text(item, "project"), project) == 0;
-    }
     if (!known)
         status = platform_unknown("project", project, field(reply, "projects"), "project", error);
     cJSON_Delete(reply);

@@ -34,8 +34,7 @@ int64_t cluster_taken(const cJSON *host)
 {
     int64_t taken = 0;
     const cJSON *use;
-    cJSON_ArrayForEach(use, field(host, "taken"))
-    {
+    cJSON_ArrayForEach(use, field(host, "taken")) {
         const char *slots = field_text(use, "slots");
         long first, last;
         while (next_range(&slots, &first, &last))
@@ -67,8 +66,7 @@ char *cluster_map(const cJSON *host, char map[CLUSTER_MAP_BYTES])
     const cJSON *use;
     memset(map, '.', (size_t)shown);
     map[shown] = '\0';
-    cJSON_ArrayForEach(use, field(host, "taken"))
-    {
+    cJSON_ArrayForEach(use, field(host, "taken")) {
         const char *ranges = field_text(use, "slots");
         long first, last;
         while (next_range(&ranges, &first, &last))
@@ -85,8 +83,7 @@ char *cluster_runs(const cJSON *host, char *buffer, size_t size)
     size_t length = 0;
     const cJSON *use;
     *buffer = '\0';
-    cJSON_ArrayForEach(use, field(host, "taken"))
-    {
+    cJSON_ArrayForEach(use, field(host, "taken")) {
         if (!field_present(use, "run"))
             others++;
         else if (length < size)

@@ -79,10 +79,8 @@ static const char *run_print_reason_of(const cJSON *run, const cJSON *queue)
 {
     const cJSON *waiting;
     cJSON_ArrayForEach(waiting, queue)
-    {
         if (field_integer(waiting, "run") == field_integer(run, "run") && *field_text(waiting, "reason"))
             return field_text(waiting, "reason");
-    }
     return field_text(run, "reason");
 }
 
@@ -133,8 +131,7 @@ static void print_command(const cJSON *command, FILE *output)
 {
     char text[4096] = "";
     const cJSON *word;
-    cJSON_ArrayForEach(word, command)
-    {
+    cJSON_ArrayForEach(word, command) {
         size_t length = strlen(text);
         bool plain = cJSON_IsString(word) && *word->valuestring && !strpbrk(word->valuestring, " \t\n'\"\\$*?;&|<>()");
         snprintf(text + length, sizeof text - length, plain ? "%s%s" : "%s'%s'", length ? " " : "",
@@ -146,8 +143,7 @@ static void print_command(const cJSON *command, FILE *output)
 static void run_print_print_environment(const cJSON *environment, FILE *output)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, environment)
-    {
+    cJSON_ArrayForEach(item, environment) {
         char text[4096];
         snprintf(text, sizeof text, "%s=%s", item->string, cJSON_IsString(item) ? item->valuestring : "");
         print_value(output, item == environment->child ? "environment" : "", text);
@@ -266,9 +262,8 @@ static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *outp
     const cJSON *attempt, *node;
     table_begin(&table, node_columns, sizeof node_columns / sizeof *node_columns);
     cJSON_ArrayForEach(attempt, attempts)
-    {
-        cJSON_ArrayForEach(node, field(attempt, "nodes")) run_print_put_node(&table, attempt, node, now);
-    }
+        cJSON_ArrayForEach(node, field(attempt, "nodes"))
+            run_print_put_node(&table, attempt, node, now);
     weft_status status = WEFT_OK;
     if (table_rows(&table) > 0) {
         fputc('\n', output);

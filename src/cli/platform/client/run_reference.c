@@ -28,8 +28,7 @@ static weft_status run_reference_choose(const cJSON *runs, const char *name, int
     size_t count = 0, live = 0;
     int64_t any = 0, alive = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, runs)
-    {
+    cJSON_ArrayForEach(item, runs) {
         enum run_state state;
         if (strcmp(field_text(item, "name"), name) != 0)
             continue;

@@ -18,8 +18,7 @@ static const cJSON *run_child_choose(const cJSON *checkpoints, const char *wante
 {
     const cJSON *item, *chosen = NULL;
     bool newest = strcmp(wanted, "newest") == 0, best = strcmp(wanted, "best") == 0;
-    cJSON_ArrayForEach(item, checkpoints)
-    {
+    cJSON_ArrayForEach(item, checkpoints) {
         bool fits = newest ? !chosen || field_number(item, "time") > field_number(chosen, "time")
                     : best ? field_true(item, "best")
                            : false;
@@ -34,8 +33,7 @@ static weft_status no_checkpoint(int64_t run, const cJSON *checkpoints, const ch
     char names[256] = "";
     int count = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, checkpoints)
-    {
+    cJSON_ArrayForEach(item, checkpoints) {
         size_t length = strlen(names);
         if (count++ < SHOWN_MOST)
             snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "", field_text(item, "name"));
@@ -106,9 +104,7 @@ weft_status run_child_write_command(const struct command_call *call, const struc
     if (!words)
         return error_memory(error, sizeof *words, "arguments");
     cJSON_ArrayForEach(word, command)
-    {
         words[count++] = cJSON_IsString(word) ? word->valuestring : "";
-    }
     if (is_script(words, count)) {
         char script[64];
         snprintf(script, sizeof script, "%s", words[0]);
@@ -169,9 +165,7 @@ weft_status run_child_check_steps(const struct command_call *call, const struct 
         training = training || trains(call->program[i], call->program[i + 1]);
     if (call->program[0][0] == '-')
         cJSON_ArrayForEach(word, field(parent->specification, "command"))
-        {
             training = training || trains(cJSON_GetStringValue(word), cJSON_GetStringValue(word->next));
-        }
     weft_status status = training ? steps_given(call, &steps, error) : WEFT_OK;
     if (status != WEFT_OK || !training || steps < 0 || steps >= step)
         return status;

@@ -104,10 +104,8 @@ static void write_environment(const struct cli_list *list, const cJSON *parent, 
         return;
     json_open_object(body, "environment");
     cJSON_ArrayForEach(kept, parent)
-    {
         if (!has_variable(list, 0, kept->string, strlen(kept->string)))
             json_put_text(body, kept->string, cJSON_GetStringValue(kept));
-    }
     for (size_t i = 0; i < list->count; i++) {
         char name[VARIABLE_BYTES];
         size_t length = variable_name(list->items[i]);

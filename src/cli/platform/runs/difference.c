@@ -94,14 +94,12 @@ static void compare_objects(struct run_differences *differences, const char *sec
 {
     char texts[2][4096];
     const cJSON *item;
-    cJSON_ArrayForEach(item, left)
-    {
+    cJSON_ArrayForEach(item, left) {
         if (!is_left_out(item->string, left_out))
             difference_note(differences, section, item->string, difference_value_text(item, texts[0], sizeof texts[0]),
                             difference_value_text(field(right, item->string), texts[1], sizeof texts[1]));
     }
-    cJSON_ArrayForEach(item, right)
-    {
+    cJSON_ArrayForEach(item, right) {
         if (!is_left_out(item->string, left_out) && !field(left, item->string))
             difference_note(differences, section, item->string, NULL,
                             difference_value_text(item, texts[1], sizeof texts[1]));
@@ -124,9 +122,7 @@ static weft_status difference_divide(const cJSON *command, struct divided *divid
     if (!divided->words)
         return error_memory(error, sizeof *divided->words, "arguments");
     cJSON_ArrayForEach(word, command)
-    {
         divided->words[count++] = cJSON_IsString(word) ? word->valuestring : "";
-    }
     return arguments_divide(divided->words, count, &divided->list, &divided->count, error);
 }
 
@@ -239,9 +235,7 @@ static const cJSON **sorted(const cJSON *entries, size_t *count)
     if (!list)
         return NULL;
     cJSON_ArrayForEach(entry, entries)
-    {
         list[(*count)++] = entry;
-    }
     qsort(list, *count, sizeof *list, difference_by_path);
     return list;
 }
@@ -333,8 +327,7 @@ static void compare_results(struct run_differences *differences, const struct ru
     if (!left->metrics || !right->metrics)
         return;
     const cJSON *at = right->metrics->child;
-    cJSON_ArrayForEach(metric, left->metrics)
-    {
+    cJSON_ArrayForEach(metric, left->metrics) {
         const char *name = field_text(metric, "name");
         if (is_measured(name))
             continue;
@@ -342,8 +335,7 @@ static void compare_results(struct run_differences *differences, const struct ru
                         last_text(metric_called(&at, name), texts[1], sizeof texts[1]));
     }
     at = left->metrics->child;
-    cJSON_ArrayForEach(metric, right->metrics)
-    {
+    cJSON_ArrayForEach(metric, right->metrics) {
         const char *name = field_text(metric, "name");
         if (!is_measured(name) && !metric_called(&at, name))
             difference_note(differences, "result", name, NULL, last_text(metric, texts[1], sizeof texts[1]));

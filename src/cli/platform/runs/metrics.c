@@ -151,8 +151,7 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
         return WEFT_OK;
     }
     table_begin(&table, columns, ARRAY_SIZE(columns));
-    cJSON_ArrayForEach(metric, metrics)
-    {
+    cJSON_ArrayForEach(metric, metrics) {
         spread = spread || is_of_several(metric);
         put_metric(&table, metric);
     }

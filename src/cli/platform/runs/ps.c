@@ -73,9 +73,7 @@ static weft_status ps_add(struct ps_found *found, const struct platform_listed *
         return error_memory(error, room * sizeof *grown, "a list of runs");
     found->runs = grown;
     cJSON_ArrayForEach(run, listed->items)
-    {
         found->runs[found->count++] = run;
-    }
     return WEFT_OK;
 }
 
@@ -110,8 +108,7 @@ static int64_t total_of(const struct platform_listed *listed, const char *wanted
 {
     int64_t total = 0;
     const cJSON *count;
-    cJSON_ArrayForEach(count, field(listed->first, "counts"))
-    {
+    cJSON_ArrayForEach(count, field(listed->first, "counts")) {
         enum run_state state;
         const bool final = run_state_find(count->string, &state) && run_state_is_final(state);
         if (!wanted || strcmp(wanted, count->string) == 0 || strcmp(wanted, final ? "over" : "live") == 0)

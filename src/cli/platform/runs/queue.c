@@ -67,8 +67,7 @@ static weft_status queue_print_table(const cJSON *list, const struct table_colum
                                      struct error *error)
 {
     cJSON *run;
-    cJSON_ArrayForEach(run, list)
-    {
+    cJSON_ArrayForEach(run, list) {
         char size[48];
         run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size);
         cJSON_AddStringToObject(run, "size", size);
@@ -213,9 +212,7 @@ static void print_lines(const cJSON *list, FILE *output)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
-    {
         platform_print_json(item, output);
-    }
 }
 
 /* Start runs again. */

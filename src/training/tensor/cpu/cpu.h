@@ -55,6 +55,17 @@ static inline struct range part_of(size_t count, size_t grain, int number, int p
     return (struct range){first, last - first};
 }
 
+/**
+ * Run the statement that follows for each of `parts` parts of `count` items, on the threads of `device`, a variable where
+ * this is used. `part` names the range of items, and `i` is the number of the part.
+ */
+/* clang-format off */
+#define FOR_EACH_PART(part, count, grain, parts)                                                                       \
+    _Pragma("omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)")              \
+    for (int i = 0; i < (parts); i++)                                                                                  \
+        for (struct range part = part_of(count, grain, i, parts), *once = &part; once; once = NULL)
+/* clang-format on */
+
 /** Set the members of the device's table that these files implement. */
 void cpu_vectors_put(struct device *device);
 void cpu_layers_put(struct device *device);

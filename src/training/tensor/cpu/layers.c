@@ -43,9 +43,7 @@ static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t wi
                                    const void *gain, const void *bias, void *out, void *means, void *reciprocals)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         size_t skip = part.first * width;
         cpu->kernels->layer_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain, bias,
                                          activation_at(cpu, out, skip), (float *)means + part.first,
@@ -63,9 +61,7 @@ static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t w
     float *scratch = scratch_reserve(cpu, parts, 2 * parts_width, &stride);
     if (!scratch)
         return;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < parts; i++) {
-        struct range part = part_of(rows, 1, i, parts);
+    FOR_EACH_PART(part, rows, 1, parts) {
         size_t skip = part.first * width;
         float *own = scratch + (size_t)i * stride;
         cpu->kernels->layer_norm_backward(part.count, width, activation_at(cpu, gradient_out, skip),
@@ -81,9 +77,7 @@ static void cpu_rms_norm_forward(struct device *device, size_t rows, size_t widt
                                  const void *gain, void *out, void *reciprocals)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         size_t skip = part.first * width;
         cpu->kernels->rms_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain,
                                        activation_at(cpu, out, skip), (float *)reciprocals + part.first);
@@ -100,9 +94,7 @@ static void cpu_rms_norm_backward(struct device *device, size_t rows, size_t wid
     float *scratch = scratch_reserve(cpu, parts, width, &stride);
     if (!scratch)
         return;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < parts; i++) {
-        struct range part = part_of(rows, 1, i, parts);
+    FOR_EACH_PART(part, rows, 1, parts) {
         size_t skip = part.first * width;
         cpu->kernels->rms_norm_backward(part.count, width, activation_at(cpu, gradient_out, skip),
                                         (const float *)x + skip, gain, (const float *)reciprocals + part.first,
@@ -120,9 +112,7 @@ static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, 
     float *scratch = scratch_reserve(cpu, parts, width, &stride);
     if (!scratch)
         return;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < parts; i++) {
-        struct range part = part_of(rows, 1, i, parts);
+    FOR_EACH_PART(part, rows, 1, parts) {
         size_t skip = part.first * width;
         cpu->kernels->gelu_backward(part.count, width, activation_at(cpu, x, skip), activation_at(cpu, gradient, skip),
                                     scratch + (size_t)i * stride);
@@ -134,9 +124,7 @@ static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, 
 static void cpu_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         cpu->kernels->swiglu_forward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
                                      activation_at(cpu, out, part.first * width));
     }
@@ -146,9 +134,7 @@ static void cpu_swiglu_backward(struct device *device, size_t rows, size_t width
                                 const void *gradient_out, void *gradient_gate_up)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         cpu->kernels->swiglu_backward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
                                       activation_at(cpu, gradient_out, part.first * width),
                                       activation_at(cpu, gradient_gate_up, part.first * 2 * width));
@@ -184,9 +170,7 @@ static void cpu_rotary(struct device *device, const struct rotary *shape, void *
     const float *table = rotary_table_find(cpu, shape);
     if (!table)
         return;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(shape->batch * shape->sequence, 1, i, device->threads);
+    FOR_EACH_PART(part, shape->batch * shape->sequence, 1, device->threads) {
         for (size_t row = part.first; row < part.first + part.count; row++)
             cpu->kernels->rotary(shape->heads, shape->head_width,
                                  table + (shape->first + row % shape->sequence) * shape->head_width, shape->back,
@@ -202,9 +186,7 @@ static void cpu_attention_forward(struct device *device, const struct attention 
     float *scratch = scratch_reserve(cpu, device->threads, cpu->kernels->attention_scratch(shape), &stride);
     if (!scratch)
         return;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(shape->batch * shape->heads, 1, i, device->threads);
+    FOR_EACH_PART(part, shape->batch * shape->heads, 1, device->threads) {
         for (size_t head = part.first; head < part.first + part.count; head++)
             cpu->kernels->attention_forward(shape, head / shape->heads, head % shape->heads, qkv, out, logsums,
                                             scratch + (size_t)i * stride);
@@ -219,9 +201,7 @@ static void cpu_attention_backward(struct device *device, const struct attention
     float *scratch = scratch_reserve(cpu, device->threads, cpu->kernels->attention_scratch(shape), &stride);
     if (!scratch)
         return;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(shape->batch * shape->kv_heads, 1, i, device->threads);
+    FOR_EACH_PART(part, shape->batch * shape->kv_heads, 1, device->threads) {
         for (size_t head = part.first; head < part.first + part.count; head++)
             cpu->kernels->attention_backward(shape, head / shape->kv_heads, head % shape->kv_heads, qkv, out, logsums,
                                              gradient_out, gradient_qkv, scratch + (size_t)i * stride);
@@ -233,9 +213,7 @@ static void cpu_embedding_forward(struct device *device, size_t batch, size_t se
                                   const void *positions, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(batch * sequence, 1, i, device->threads);
+    FOR_EACH_PART(part, batch * sequence, 1, device->threads) {
         for (size_t row = part.first; row < part.first + part.count; row++)
             if (positions)
                 cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
@@ -256,9 +234,7 @@ static void cpu_embedding_backward(struct device *device, size_t batch, size_t s
     struct cpu *cpu = cpu_of(device);
     const float *gradient = gradient_out;
     float *of_table = gradient_table, *of_positions = gradient_positions;
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(width, 16, i, device->threads);
+    FOR_EACH_PART(part, width, 16, device->threads) {
         for (size_t position = 0; of_positions && position < sequence; position++)
             memcpy(of_positions + position * width + part.first, gradient + position * width + part.first,
                    part.count * sizeof *gradient);
@@ -278,9 +254,7 @@ static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes
                               double smoothing, double scale, void *logits, double *losses)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)smoothing, (float)scale,
                                     activation_at(cpu, logits, part.first * stride), losses + part.first);
     }

@@ -8,9 +8,7 @@
 static void cpu_fill(struct device *device, size_t count, double value, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->fill(part.count, (float)value, (float *)x + part.first);
     }
 }
@@ -18,9 +16,7 @@ static void cpu_fill(struct device *device, size_t count, double value, void *x)
 static void cpu_add(struct device *device, size_t count, const void *a, const void *b, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->add(part.count, (const float *)a + part.first, (const float *)b + part.first,
                           (float *)out + part.first);
     }
@@ -29,9 +25,7 @@ static void cpu_add(struct device *device, size_t count, const void *a, const vo
 static void cpu_add_branch(struct device *device, size_t count, const void *x, const void *branch, void *y)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->add_branch(part.count, (const float *)x + part.first, activation_at(cpu, branch, part.first),
                                  (float *)y + part.first);
     }
@@ -40,9 +34,7 @@ static void cpu_add_branch(struct device *device, size_t count, const void *x, c
 static void cpu_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         cpu->kernels->dropout(dropout, part.first, part.count, width, (float *)x + part.first * width);
     }
 }
@@ -51,9 +43,7 @@ static void cpu_dropout_to_activations(struct device *device, const struct dropo
                                        const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         size_t skip = part.first * width;
         cpu->kernels->dropout_to_activations(dropout, part.first, part.count, width, (const float *)x + skip,
                                              activation_at(cpu, out, skip));
@@ -64,9 +54,7 @@ static void cpu_dropout_add_branch(struct device *device, const struct dropout *
                                    const void *x, const void *branch, void *y)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    FOR_EACH_PART(part, rows, 1, device->threads) {
         size_t skip = part.first * width;
         cpu->kernels->dropout_add_branch(dropout, part.first, part.count, width, (const float *)x + skip,
                                          activation_at(cpu, branch, skip), (float *)y + skip);
@@ -76,9 +64,7 @@ static void cpu_dropout_add_branch(struct device *device, const struct dropout *
 static void cpu_to_activations(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->to_activations(part.count, (const float *)x + part.first, activation_at(cpu, out, part.first));
     }
 }
@@ -86,9 +72,7 @@ static void cpu_to_activations(struct device *device, size_t count, const void *
 static void cpu_from_activations(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->from_activations(part.count, activation_at(cpu, x, part.first), (float *)out + part.first);
     }
 }
@@ -96,9 +80,7 @@ static void cpu_from_activations(struct device *device, size_t count, const void
 static void cpu_scale(struct device *device, size_t count, double factor, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->scale(part.count, (float)factor, (float *)x + part.first);
     }
 }
@@ -106,9 +88,7 @@ static void cpu_scale(struct device *device, size_t count, double factor, void *
 static void cpu_gelu_forward(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->gelu_forward(part.count, activation_at(cpu, x, part.first), activation_at(cpu, out, part.first));
     }
 }
@@ -117,9 +97,7 @@ static void cpu_adamw(struct device *device, const struct adamw *step, size_t co
                       const void *gradients, void *first_moments, void *second_moments, void *as_activations)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         const size_t end = part.first + part.count;
         for (size_t first = part.first; first < end; first += UPDATED_AT_ONCE) {
             size_t block = end - first < UPDATED_AT_ONCE ? end - first : UPDATED_AT_ONCE;
@@ -136,9 +114,7 @@ static void cpu_adamw_direction(struct device *device, const struct adamw *step,
                                 void *gradients, void *first_moments, void *second_moments)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->adamw_direction(step, part.count, (const float *)parameters + part.first,
                                       (float *)gradients + part.first, (float *)first_moments + part.first,
                                       (float *)second_moments + part.first);
@@ -149,9 +125,7 @@ static void cpu_sgd(struct device *device, const struct sgd *step, size_t count,
                     const void *gradients, void *moments)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->sgd(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
                           (float *)moments + part.first);
     }
@@ -161,9 +135,7 @@ static void cpu_combine(struct device *device, size_t count, double a, const voi
                         void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, GRAIN, i, device->threads);
+    FOR_EACH_PART(part, count, GRAIN, device->threads) {
         cpu->kernels->combine(part.count, (float)a, (const float *)x + part.first, (float)b,
                               (const float *)y + part.first, (float *)out + part.first);
     }
@@ -174,9 +146,7 @@ static void cpu_combine(struct device *device, size_t count, double a, const voi
 static void cpu_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(count, DEVICE_SQUARES_BLOCK, i, device->threads);
+    FOR_EACH_PART(part, count, DEVICE_SQUARES_BLOCK, device->threads) {
         for (size_t done = 0; done < part.count; done += DEVICE_SQUARES_BLOCK) {
             size_t rest = part.count - done, first = part.first + done;
             sums[first / DEVICE_SQUARES_BLOCK] = cpu->kernels->sum_of_squares(
@@ -188,9 +158,7 @@ static void cpu_sum_of_squares(struct device *device, size_t count, const void *
 static void cpu_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(width, 64, i, device->threads);
+    FOR_EACH_PART(part, width, 64, device->threads) {
         cpu->kernels->column_sums(rows, width, part.first, part.first + part.count, x, out);
     }
 }
