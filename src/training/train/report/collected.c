@@ -58,11 +58,6 @@ static weft_status collected_open(const struct report_options *options, void **s
     return WEFT_OK;
 }
 
-static weft_status collected_begin(void *state, const struct report_run *run, double time, struct error *error)
-{
-    return WEFT_OK;
-}
-
 static void collected_note(struct collected *collected, weft_status status)
 {
     if (status == WEFT_OK)
@@ -137,7 +132,6 @@ static void collected_close(void *state)
 const struct report_sink report_sink_collected = {
     .name = "what WEFT_METRICS names",
     .open = collected_open,
-    .begin = collected_begin,
     .step = collected_step,
     .evaluation = collected_evaluation,
     .end = collected_end,

@@ -48,7 +48,7 @@ static weft_status json_open(const struct report_options *options, void **state,
 }
 
 /* Print and flush the object, so that readers see every step. */
-static weft_status report_json_put(const struct json_file *json, struct json_writer *writer, struct error *error)
+static weft_status json_put_line(const struct json_file *json, struct json_writer *writer, struct error *error)
 {
     json_close(writer);
     weft_status status = WEFT_OK;
@@ -68,12 +68,12 @@ static void put_figure(struct json_writer *writer, const char *key, double value
     json_put_number(writer, key, strtod(digits, NULL));
 }
 
-static void report_json_put_time(struct json_writer *writer, double time)
+static void put_time(struct json_writer *writer, double time)
 {
     json_put_number(writer, "time", round(time * 1e3) / 1e3);
 }
 
-static void report_json_begin_event(struct json_writer *writer, const char *event)
+static void json_begin_event(struct json_writer *writer, const char *event)
 {
     json_begin(writer, JSON_LINE);
     json_open_object(writer, NULL);
@@ -83,8 +83,8 @@ static void report_json_begin_event(struct json_writer *writer, const char *even
 static weft_status json_start(void *state, const struct report_run *run, double time, struct error *error)
 {
     struct json_writer writer;
-    report_json_begin_event(&writer, "start");
-    report_json_put_time(&writer, time);
+    json_begin_event(&writer, "start");
+    put_time(&writer, time);
     json_put_text(&writer, "run", run->name);
     json_put_text(&writer, "model", run->model);
     json_put_unsigned(&writer, "parameters", run->parameters);
@@ -105,16 +105,16 @@ static weft_status json_start(void *state, const struct report_run *run, double 
     json_put_unsigned(&writer, "threads", run->threads);
     put_figure(&writer, "flops_per_step", run->flops);
     put_figure(&writer, "peak_flops", run->peak);
-    return report_json_put(state, &writer, error);
+    return json_put_line(state, &writer, error);
 }
 
 static weft_status json_step(void *state, const struct report_figures *figures, struct error *error)
 {
     const struct report_step *step = &figures->step;
     struct json_writer writer;
-    report_json_begin_event(&writer, "step");
+    json_begin_event(&writer, "step");
     json_put_unsigned(&writer, "step", step->step);
-    report_json_put_time(&writer, figures->time);
+    put_time(&writer, figures->time);
     put_figure(&writer, report_name_keys[REPORT_NAME_LOSS], step->loss);
     put_figure(&writer, report_name_keys[REPORT_NAME_RATE], step->rate);
     put_figure(&writer, report_name_keys[REPORT_NAME_GRADIENT_NORM], step->gradient_norm);
@@ -123,51 +123,51 @@ static weft_status json_step(void *state, const struct report_figures *figures, 
     put_figure(&writer, report_name_keys[REPORT_NAME_DATA_SECONDS], step->data_seconds);
     put_figure(&writer, report_name_keys[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens);
     put_figure(&writer, report_name_keys[REPORT_NAME_UTILIZATION], figures->speed.share);
-    return report_json_put(state, &writer, error);
+    return json_put_line(state, &writer, error);
 }
 
 static weft_status json_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
     struct json_writer writer;
-    report_json_begin_event(&writer, "evaluation");
+    json_begin_event(&writer, "evaluation");
     json_put_unsigned(&writer, "step", held_out->step);
-    report_json_put_time(&writer, held_out->time);
+    put_time(&writer, held_out->time);
     put_figure(&writer, "loss", held_out->loss);
     if (held_out->run->bytes_per_token > 0)
         put_figure(&writer, "bits_per_byte", held_out->bits_per_byte);
-    return report_json_put(state, &writer, error);
+    return json_put_line(state, &writer, error);
 }
 
 static weft_status json_checkpoint(void *state, const struct report_checkpoint *checkpoint, double time,
                                    struct error *error)
 {
     struct json_writer writer;
-    report_json_begin_event(&writer, "checkpoint");
+    json_begin_event(&writer, "checkpoint");
     json_put_unsigned(&writer, "step", checkpoint->step);
-    report_json_put_time(&writer, time);
+    put_time(&writer, time);
     json_put_text(&writer, "path", checkpoint->path);
     json_put_unsigned(&writer, "bytes", checkpoint->bytes);
     put_figure(&writer, "seconds", checkpoint->seconds);
     put_figure(&writer, "pause_seconds", checkpoint->pause_seconds);
     if (checkpoint->problem)
         json_put_text(&writer, "problem", checkpoint->problem);
-    return report_json_put(state, &writer, error);
+    return json_put_line(state, &writer, error);
 }
 
 static weft_status json_last(void *state, const struct report_last *last, struct error *error)
 {
     const double tokens = (double)last->taken * last->run->tokens;
     struct json_writer writer;
-    report_json_begin_event(&writer, "end");
+    json_begin_event(&writer, "end");
     json_put_unsigned(&writer, "step", last->step);
-    report_json_put_time(&writer, last->time);
+    put_time(&writer, last->time);
     json_put_text(&writer, "ending", report_ending_names[last->ending]);
     json_put_unsigned(&writer, "steps_taken", last->taken);
     put_figure(&writer, "seconds", last->seconds);
     put_figure(&writer, "wait_seconds", last->wait_seconds);
     put_figure(&writer, "tokens", tokens);
     put_figure(&writer, "tokens_per_second", last->seconds > 0 ? tokens / last->seconds : 0);
-    return report_json_put(state, &writer, error);
+    return json_put_line(state, &writer, error);
 }
 
 static void json_finish(void *state)

@@ -22,7 +22,7 @@
 #define LIVE_BYTES       256
 #define BAR_CELLS        20
 
-struct report_line_line {
+struct report_line {
     FILE *out;
     uint64_t every;
     bool live;         /* there is such a terminal */
@@ -45,10 +45,10 @@ static weft_status line_open(const struct report_options *options, void **state,
 {
     if (!options->out)
         return WEFT_OK;
-    struct report_line_line *line = calloc(1, sizeof *line);
+    struct report_line *line = calloc(1, sizeof *line);
     if (!line)
         return error_memory(error, sizeof *line, "the progress line");
-    *line = (struct report_line_line){
+    *line = (struct report_line){
         .out = options->out, .every = options->every, .live = options->every && live_columns(options->out)};
     *state = line;
     return WEFT_OK;
@@ -56,20 +56,15 @@ static weft_status line_open(const struct report_options *options, void **state,
 
 void report_line_clear(void *state)
 {
-    struct report_line_line *line = state;
+    struct report_line *line = state;
     if (line->shown)
         fputs("\r\033[K", line->out);
     line->shown = false;
 }
 
-static weft_status line_begin(void *state, const struct report_run *run, double time, struct error *error)
-{
-    return WEFT_OK;
-}
-
 /* ---- the line that stays ---- */
 
-static void report_line_print_line(struct report_line_line *line, const struct report_figures *figures)
+static void line_print(struct report_line *line, const struct report_figures *figures)
 {
     const struct report_run *run = figures->run;
     const struct report_step *step = &figures->step;
@@ -151,7 +146,7 @@ static void compose(char fields[LIVE_FIELDS][64], size_t width, char text[LIVE_B
 }
 
 /* The last column stays empty: some terminals go on to the next line when it is written. */
-static void report_line_draw(struct report_line_line *line, const struct report_figures *figures)
+static void line_draw_live(struct report_line *line, const struct report_figures *figures)
 {
     const uint64_t now = clock_now();
     if (now - line->redrawn < LIVE_NANOSECONDS)
@@ -167,15 +162,15 @@ static void report_line_draw(struct report_line_line *line, const struct report_
 
 static weft_status line_step(void *state, const struct report_figures *figures, struct error *error)
 {
-    struct report_line_line *line = state;
+    struct report_line *line = state;
     const uint64_t step = figures->step.step;
     line->gathered++;
     line->seconds += figures->step.seconds;
     line->wait_seconds += figures->step.wait_seconds;
     if (line->every && (step % line->every == 0 || step == 1 || step == figures->run->steps))
-        report_line_print_line(line, figures);
+        line_print(line, figures);
     else if (line->live)
-        report_line_draw(line, figures);
+        line_draw_live(line, figures);
     return WEFT_OK;
 }
 
@@ -183,7 +178,7 @@ static weft_status line_step(void *state, const struct report_figures *figures, 
 
 static weft_status line_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
-    struct report_line_line *line = state;
+    struct report_line *line = state;
     report_line_clear(line);
     fprintf(line->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", held_out->step,
             held_out->loss, exp(held_out->loss));
@@ -197,7 +192,7 @@ static weft_status line_evaluation(void *state, const struct report_held_out *he
 static weft_status line_end(void *state, const struct report_last *last, struct error *error)
 {
     report_line_clear(state);
-    fflush(((struct report_line_line *)state)->out);
+    fflush(((struct report_line *)state)->out);
     return WEFT_OK;
 }
 
@@ -210,7 +205,6 @@ static void line_close(void *state)
 const struct report_sink report_sink_line = {
     .name = "the progress line",
     .open = line_open,
-    .begin = line_begin,
     .step = line_step,
     .evaluation = line_evaluation,
     .end = line_end,

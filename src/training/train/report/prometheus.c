@@ -18,7 +18,7 @@
 #define REWRITE_NANOSECONDS 1000000000u /* scrapes are seconds apart */
 #define LABEL_BYTES         512
 
-struct report_prometheus_prometheus {
+struct prometheus_file {
     const char *path;
     char temporary[FILE_PATH_BYTES]; /* does not end in .prom, so that collectors pass over it */
     char labels[2 * LABEL_BYTES + 32];
@@ -31,7 +31,7 @@ struct report_prometheus_prometheus {
 };
 
 /* Whether the file can be made is tried before the run begins. */
-static weft_status try_path(struct report_prometheus_prometheus *prometheus, struct error *error)
+static weft_status try_path(struct prometheus_file *prometheus, struct error *error)
 {
     const size_t room = sizeof prometheus->temporary;
     struct stat there;
@@ -54,7 +54,7 @@ static weft_status prometheus_open(const struct report_options *options, void **
 {
     if (!options->prometheus)
         return WEFT_OK;
-    struct report_prometheus_prometheus *prometheus = calloc(1, sizeof *prometheus);
+    struct prometheus_file *prometheus = calloc(1, sizeof *prometheus);
     if (!prometheus)
         return error_memory(error, sizeof *prometheus, "the Prometheus file");
     prometheus->path = options->prometheus;
@@ -67,7 +67,7 @@ static weft_status prometheus_open(const struct report_options *options, void **
 }
 
 /* A label's value: printable, with \ and " escaped, cut where it is very long. */
-static void report_prometheus_escape(const char *text, char escaped[LABEL_BYTES])
+static void escape_label(const char *text, char escaped[LABEL_BYTES])
 {
     char printable[LABEL_BYTES / 2];
     size_t length = 0;
@@ -81,80 +81,77 @@ static void report_prometheus_escape(const char *text, char escaped[LABEL_BYTES]
     escaped[length] = 0;
 }
 
-static void make_labels(struct report_prometheus_prometheus *prometheus, const struct report_run *run)
+static void make_labels(struct prometheus_file *prometheus, const struct report_run *run)
 {
     char name[LABEL_BYTES], model[LABEL_BYTES];
-    report_prometheus_escape(run->name, name);
-    report_prometheus_escape(run->model, model);
+    escape_label(run->name, name);
+    escape_label(run->model, model);
     snprintf(prometheus->labels, sizeof prometheus->labels, "{run=\"%s\",model=\"%s\"}", name, model);
 }
 
-/* A metric of one sample. Not a number is written as NaN, which the format has. */
-static void report_prometheus_put(const struct report_prometheus_prometheus *prometheus, FILE *file, const char *name,
-                                  const char *type, const char *help, double value)
+struct prometheus_metric {
+    const char *name, *type, *help;
+    double value;
+};
+
+/* Each has one sample. Not a number is written as NaN, which the format has. */
+static void put_metrics(const struct prometheus_file *prometheus, FILE *file, const struct prometheus_metric *metrics,
+                        size_t count)
 {
-    fprintf(file, "# HELP weft_train_%s %s\n# TYPE weft_train_%s %s\nweft_train_%s%s ", name, help, name, type, name,
-            prometheus->labels);
-    if (isfinite(value))
-        fprintf(file, "%.15g\n", value);
-    else
-        fprintf(file, "%s\n", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
+    for (const struct prometheus_metric *metric = metrics; metric < metrics + count; metric++) {
+        const double value = metric->value;
+        fprintf(file, "# HELP weft_train_%s %s\n# TYPE weft_train_%s %s\nweft_train_%s%s ", metric->name, metric->help,
+                metric->name, metric->type, metric->name, prometheus->labels);
+        if (isfinite(value))
+            fprintf(file, "%.15g\n", value);
+        else
+            fprintf(file, "%s\n", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
+    }
 }
 
-static void put_all(const struct report_prometheus_prometheus *prometheus, FILE *file)
+static void put_all(const struct prometheus_file *prometheus, FILE *file)
 {
     const struct report_run *run = &prometheus->run;
     const struct report_figures *figures = &prometheus->figures;
-    report_prometheus_put(prometheus, file, "running", "gauge", "1 while the run takes steps, 0 when it has ended.",
-                          prometheus->running ? 1 : 0);
-    report_prometheus_put(prometheus, file, "start_time_seconds", "gauge", "When the run began or went on, since 1970.",
-                          prometheus->began);
-    report_prometheus_put(prometheus, file, "ranks", "gauge", "Ranks that train.", (double)run->ranks);
-    report_prometheus_put(prometheus, file, "target_steps", "gauge", "Steps of the whole run.", (double)run->steps);
-    report_prometheus_put(prometheus, file, "peak_flops", "gauge",
-                          "Floating-point operations a second that all ranks could do.", run->peak);
-    report_prometheus_put(prometheus, file, "step", "gauge", "Steps done, those before the run went on included.",
-                          (double)(prometheus->stepped ? figures->step.step : run->step));
-    if (prometheus->stepped) {
-        report_prometheus_put(prometheus, file, "last_step_time_seconds", "gauge",
-                              "When the last step ended, since 1970.", figures->time);
-        report_prometheus_put(prometheus, file, "loss", "gauge",
-                              "Mean loss over the last step's batch, natural logarithm.", figures->step.loss);
-        report_prometheus_put(prometheus, file, "learning_rate", "gauge", "Learning rate of the last step.",
-                              figures->step.rate);
-        report_prometheus_put(prometheus, file, "gradient_norm", "gauge",
-                              "Norm of the last step's gradient, before clipping.", figures->step.gradient_norm);
-        report_prometheus_put(prometheus, file, "step_seconds", "gauge", "Wall time of the last step.",
-                              figures->step.seconds);
-        report_prometheus_put(prometheus, file, "tokens_per_second", "gauge", "Tokens a second in recent steps.",
-                              figures->recent.tokens);
-        report_prometheus_put(prometheus, file, "wait_ratio", "gauge",
-                              "Share of recent steps spent waiting for other ranks.", figures->recent.wait);
-        report_prometheus_put(prometheus, file, "model_flops_utilisation_ratio", "gauge",
-                              "Share of the peak that the model's arithmetic is in recent steps.",
-                              figures->recent.share);
-        report_prometheus_put(prometheus, file, "remaining_seconds", "gauge",
-                              "Time to the end of the run at the recent speed.", figures->left);
-        report_prometheus_put(prometheus, file, "steps_total", "counter", "Steps taken since the run began or went on.",
-                              (double)figures->taken);
-        report_prometheus_put(prometheus, file, "tokens_total", "counter",
-                              "Tokens trained on since the run began or went on.",
-                              (double)figures->taken * run->tokens);
-        report_prometheus_put(prometheus, file, "seconds_total", "counter", "Wall time of these steps.",
-                              figures->seconds);
-        report_prometheus_put(prometheus, file, "wait_seconds_total", "counter", "Of these, waiting for other ranks.",
-                              figures->wait_seconds);
-    }
-    if (prometheus->evaluated) {
-        report_prometheus_put(prometheus, file, "held_out_loss", "gauge",
-                              "Loss on held-out data at the last evaluation.", prometheus->held_out.loss);
-        report_prometheus_put(prometheus, file, "held_out_step", "gauge", "Step of the last evaluation.",
-                              (double)prometheus->held_out.step);
-    }
+    const struct report_step *step = &figures->step;
+    const struct report_held_out *held_out = &prometheus->held_out;
+    const struct prometheus_metric of_run[] = {
+        {"running", "gauge", "1 while the run takes steps, 0 when it has ended.", prometheus->running ? 1 : 0},
+        {"start_time_seconds", "gauge", "When the run began or went on, since 1970.", prometheus->began},
+        {"ranks", "gauge", "Ranks that train.", (double)run->ranks},
+        {"target_steps", "gauge", "Steps of the whole run.", (double)run->steps},
+        {"peak_flops", "gauge", "Floating-point operations a second that all ranks could do.", run->peak},
+        {"step", "gauge", "Steps done, those before the run went on included.",
+         (double)(prometheus->stepped ? step->step : run->step)},
+    };
+    const struct prometheus_metric of_steps[] = {
+        {"last_step_time_seconds", "gauge", "When the last step ended, since 1970.", figures->time},
+        {"loss", "gauge", "Mean loss over the last step's batch, natural logarithm.", step->loss},
+        {"learning_rate", "gauge", "Learning rate of the last step.", step->rate},
+        {"gradient_norm", "gauge", "Norm of the last step's gradient, before clipping.", step->gradient_norm},
+        {"step_seconds", "gauge", "Wall time of the last step.", step->seconds},
+        {"tokens_per_second", "gauge", "Tokens a second in recent steps.", figures->recent.tokens},
+        {"wait_ratio", "gauge", "Share of recent steps spent waiting for other ranks.", figures->recent.wait},
+        {"model_flops_utilisation_ratio", "gauge", "Share of the peak that the model's arithmetic is in recent steps.",
+         figures->recent.share},
+        {"remaining_seconds", "gauge", "Time to the end of the run at the recent speed.", figures->left},
+        {"steps_total", "counter", "Steps taken since the run began or went on.", (double)figures->taken},
+        {"tokens_total", "counter", "Tokens trained on since the run began or went on.",
+         (double)figures->taken * run->tokens},
+        {"seconds_total", "counter", "Wall time of these steps.", figures->seconds},
+        {"wait_seconds_total", "counter", "Of these, waiting for other ranks.", figures->wait_seconds},
+    };
+    const struct prometheus_metric of_held_out[] = {
+        {"held_out_loss", "gauge", "Loss on held-out data at the last evaluation.", held_out->loss},
+        {"held_out_step", "gauge", "Step of the last evaluation.", (double)held_out->step},
+    };
+    put_metrics(prometheus, file, of_run, ARRAY_SIZE(of_run));
+    put_metrics(prometheus, file, of_steps, prometheus->stepped ? ARRAY_SIZE(of_steps) : 0);
+    put_metrics(prometheus, file, of_held_out, prometheus->evaluated ? ARRAY_SIZE(of_held_out) : 0);
 }
 
 /* Not synced to disk: after a power cut nobody misses it. */
-static bool replace_file(const struct report_prometheus_prometheus *prometheus, const char *text, size_t size)
+static bool replace_file(const struct prometheus_file *prometheus, const char *text, size_t size)
 {
     FILE *file = fopen(prometheus->temporary, "w");
     if (!file)
@@ -170,7 +167,7 @@ static bool replace_file(const struct report_prometheus_prometheus *prometheus, 
     return false;
 }
 
-static weft_status rewrite(struct report_prometheus_prometheus *prometheus, struct error *error)
+static weft_status rewrite(struct prometheus_file *prometheus, struct error *error)
 {
     char *text = NULL;
     size_t size = 0;
@@ -193,7 +190,7 @@ static weft_status rewrite(struct report_prometheus_prometheus *prometheus, stru
 
 static weft_status prometheus_begin(void *state, const struct report_run *run, double time, struct error *error)
 {
-    struct report_prometheus_prometheus *prometheus = state;
+    struct prometheus_file *prometheus = state;
     prometheus->run = *run;
     prometheus->running = true;
     prometheus->began = time;
@@ -203,7 +200,7 @@ static weft_status prometheus_begin(void *state, const struct report_run *run, d
 
 static weft_status prometheus_step(void *state, const struct report_figures *figures, struct error *error)
 {
-    struct report_prometheus_prometheus *prometheus = state;
+    struct prometheus_file *prometheus = state;
     prometheus->figures = *figures;
     const bool due = !prometheus->stepped || clock_now() - prometheus->written >= REWRITE_NANOSECONDS;
     prometheus->stepped = true;
@@ -212,7 +209,7 @@ static weft_status prometheus_step(void *state, const struct report_figures *fig
 
 static weft_status prometheus_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
-    struct report_prometheus_prometheus *prometheus = state;
+    struct prometheus_file *prometheus = state;
     prometheus->held_out = *held_out;
     prometheus->evaluated = true;
     return rewrite(prometheus, error);
@@ -220,7 +217,7 @@ static weft_status prometheus_evaluation(void *state, const struct report_held_o
 
 static weft_status prometheus_end(void *state, const struct report_last *last, struct error *error)
 {
-    struct report_prometheus_prometheus *prometheus = state;
+    struct prometheus_file *prometheus = state;
     prometheus->running = false;
     return rewrite(prometheus, error);
 }

@@ -69,17 +69,22 @@ static void report_give_up(struct report *report, size_t i, const struct error *
     report_warn(report, text);
 }
 
+/* Call a function of every open sink that has it, and drop those that fail. */
+#define REPORT_TO_SINKS(report, function, ...)                                                                         \
+    for (size_t i = 0; i < REPORT_SINKS; i++) {                                                                        \
+        struct error error = {0};                                                                                      \
+        if (report->sinks[i] && kinds[i]->function &&                                                                  \
+            kinds[i]->function(report->sinks[i], __VA_ARGS__, &error) != WEFT_OK)                                      \
+            report_give_up(report, i, &error);                                                                         \
+    }
+
 void report_begin(struct report *report, const struct report_run *run)
 {
     report->run = *run;
     report->run.end = run->end ? run->end : run->steps;
     report->step = run->step;
     const double time = time_now();
-    for (size_t i = 0; i < REPORT_SINKS; i++) {
-        struct error error = {0};
-        if (report->sinks[i] && kinds[i]->begin(report->sinks[i], run, time, &error) != WEFT_OK)
-            report_give_up(report, i, &error);
-    }
+    REPORT_TO_SINKS(report, begin, run, time);
 }
 
 static struct report_speed speed_of(const struct report_run *run, double steps, double seconds, double wait)
@@ -127,11 +132,7 @@ void report_step(struct report *report, const struct report_step *step)
         .seconds = report->seconds,
         .wait_seconds = report->wait_seconds,
     };
-    for (size_t i = 0; i < REPORT_SINKS; i++) {
-        struct error error = {0};
-        if (report->sinks[i] && kinds[i]->step(report->sinks[i], &figures, &error) != WEFT_OK)
-            report_give_up(report, i, &error);
-    }
+    REPORT_TO_SINKS(report, step, &figures);
 }
 
 void report_evaluation(struct report *report, uint64_t step, double loss)
@@ -142,11 +143,7 @@ void report_evaluation(struct report *report, uint64_t step, double loss)
                                              .loss = loss,
                                              .bits_per_byte = bytes > 0 ? loss / log(2.0) / bytes : 0,
                                              .time = time_now()};
-    for (size_t i = 0; i < REPORT_SINKS; i++) {
-        struct error error = {0};
-        if (report->sinks[i] && kinds[i]->evaluation(report->sinks[i], &held_out, &error) != WEFT_OK)
-            report_give_up(report, i, &error);
-    }
+    REPORT_TO_SINKS(report, evaluation, &held_out);
 }
 
 void report_end(struct report *report, enum report_ending ending)
@@ -164,7 +161,7 @@ void report_end(struct report *report, enum report_ending ending)
     for (size_t i = 0; i < REPORT_SINKS; i++) {
         struct error error = {0};
         const bool lost = report->lost[i] > 0;
-        if (report->sinks[i] && kinds[i]->end(report->sinks[i], &last, &error) != WEFT_OK)
+        if (report->sinks[i] && kinds[i]->end && kinds[i]->end(report->sinks[i], &last, &error) != WEFT_OK)
             report_give_up(report, i, &error);
         if (!lost)
             continue;
@@ -210,11 +207,6 @@ static void say_checkpoint(struct report *report, const struct report_checkpoint
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
 {
     const double time = time_now();
-    for (size_t i = 0; i < REPORT_SINKS; i++) {
-        struct error error = {0};
-        if (report->sinks[i] && kinds[i]->checkpoint &&
-            kinds[i]->checkpoint(report->sinks[i], checkpoint, time, &error) != WEFT_OK)
-            report_give_up(report, i, &error);
-    }
+    REPORT_TO_SINKS(report, checkpoint, checkpoint, time);
     say_checkpoint(report, checkpoint);
 }

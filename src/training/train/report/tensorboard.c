@@ -24,11 +24,6 @@ static weft_status tensorboard_open(const struct report_options *options, void *
     return status;
 }
 
-static weft_status tensorboard_begin(void *state, const struct report_run *run, double time, struct error *error)
-{
-    return WEFT_OK;
-}
-
 static weft_status tensorboard_step(void *state, const struct report_figures *figures, struct error *error)
 {
     const struct event_value values[] = {
@@ -50,11 +45,6 @@ static weft_status tensorboard_evaluation(void *state, const struct report_held_
     return event_file_put(state, held_out->time, held_out->step, &value, 1, error);
 }
 
-static weft_status tensorboard_end(void *state, const struct report_last *last, struct error *error)
-{
-    return WEFT_OK;
-}
-
 static void tensorboard_close(void *state)
 {
     event_file_close(state);
@@ -64,9 +54,7 @@ static void tensorboard_close(void *state)
 const struct report_sink report_sink_tensorboard = {
     .name = "the event file",
     .open = tensorboard_open,
-    .begin = tensorboard_begin,
     .step = tensorboard_step,
     .evaluation = tensorboard_evaluation,
-    .end = tensorboard_end,
     .close = tensorboard_close,
 };

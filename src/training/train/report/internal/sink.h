@@ -52,10 +52,11 @@ struct report_sink {
 
     /** *state stays NULL if the options do not request this sink. */
     weft_status (*open)(const struct report_options *options, void **state, struct error *error);
+
+    /** Any of these may be NULL: nothing to report then. */
     weft_status (*begin)(void *state, const struct report_run *run, double time, struct error *error);
     weft_status (*step)(void *state, const struct report_figures *figures, struct error *error);
     weft_status (*evaluation)(void *state, const struct report_held_out *held_out, struct error *error);
-    /** NULL: does not report checkpoints. */
     weft_status (*checkpoint)(void *state, const struct report_checkpoint *checkpoint, double time,
                               struct error *error);
     weft_status (*end)(void *state, const struct report_last *last, struct error *error);
