@@ -43,29 +43,19 @@ STORED_AS(uint64_t, stored_u64);
 
 /* Equal values differ in the sign of zero at most: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a,
  * -b). */
-static inline float min_f32(float a, float b)
-{
-    float either = float_from_bits(float_to_bits(a) | float_to_bits(b));
-    float rest = b < a ? b : either;
-    return a < b ? a : rest;
-}
-
-static inline float max_f32(float a, float b)
-{
-    return -min_f32(-a, -b);
-}
-
-static inline double min_f64(double a, double b)
-{
-    double either = double_from_bits(double_to_bits(a) | double_to_bits(b));
-    double rest = b < a ? b : either;
-    return a < b ? a : rest;
-}
-
-static inline double max_f64(double a, double b)
-{
-    return -min_f64(-a, -b);
-}
+#define MIN_AND_MAX(NAME, T, FROM_BITS, TO_BITS)                                                                       \
+    static inline T min_##NAME(T a, T b)                                                                               \
+    {                                                                                                                  \
+        T either = FROM_BITS(TO_BITS(a) | TO_BITS(b));                                                                 \
+        T rest = b < a ? b : either;                                                                                   \
+        return a < b ? a : rest;                                                                                       \
+    }                                                                                                                  \
+    static inline T max_##NAME(T a, T b)                                                                               \
+    {                                                                                                                  \
+        return -min_##NAME(-a, -b);                                                                                    \
+    }
+MIN_AND_MAX(f32, float, float_from_bits, float_to_bits)
+MIN_AND_MAX(f64, double, double_from_bits, double_to_bits)
 
 static inline float canonical_f32(float value)
 {
@@ -211,87 +201,57 @@ static inline float product_half(float a, float b)
 /* ---- loops ---- */
 
 #define SOURCE(T, k)                     const T *s##k = (const T *)((const char *)sources[k] + offset);
+#define SOURCES2(T)                      SOURCE(T, 0) SOURCE(T, 1)
+#define SOURCES3(T)                      SOURCES2(T) SOURCE(T, 2)
+#define SOURCES4(T)                      SOURCES3(T) SOURCE(T, 3)
+#define SOURCES8(T)                      SOURCES4(T) SOURCE(T, 4) SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7)
 #define TREE2(LOAD, COMBINE, a, b)       COMBINE(LOAD(s##a[i]), LOAD(s##b[i]))
+#define TREE3(LOAD, COMBINE)             COMBINE(TREE2(LOAD, COMBINE, 0, 1), LOAD(s2[i]))
 #define TREE4(LOAD, COMBINE, a, b, c, d) COMBINE(TREE2(LOAD, COMBINE, a, b), TREE2(LOAD, COMBINE, c, d))
+#define TREE8(LOAD, COMBINE)             COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7))
+
+#define LOOP(NAME, T, SOURCES, VALUE)                                                                                  \
+    static void NAME(void *target, const void *const *sources, uint64_t offset, uint64_t count)                        \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        SOURCES(T)                                                                                                     \
+        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = VALUE;                                             \
+    }
 
 /* The four loops of struct reduction_loops for one type and op. */
 #define LOOPS(NAME, T, LOAD, STORE, COMBINE)                                                                           \
-    static void NAME##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)                  \
-    {                                                                                                                  \
-        T *t = target;                                                                                                 \
-        SOURCE(T, 0)                                                                                                   \
-        SOURCE(T, 1) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));    \
-    }                                                                                                                  \
-    static void NAME##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
-    {                                                                                                                  \
-        T *t = target;                                                                                                 \
-        SOURCE(T, 0)                                                                                                   \
-        SOURCE(T, 1)                                                                                                   \
-        SOURCE(T, 2)                                                                                                   \
-        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                    \
-            STORE(COMBINE(TREE2(LOAD, COMBINE, 0, 1), LOAD(s2[i])));                                                   \
-    }                                                                                                                  \
-    static void NAME##_four(void *target, const void *const *sources, uint64_t offset, uint64_t count)                 \
-    {                                                                                                                  \
-        T *t = target;                                                                                                 \
-        SOURCE(T, 0)                                                                                                   \
-        SOURCE(T, 1)                                                                                                   \
-        SOURCE(T, 2)                                                                                                   \
-        SOURCE(T, 3)                                                                                                   \
-        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));           \
-    }                                                                                                                  \
-    static void NAME##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
-    {                                                                                                                  \
-        T *t = target;                                                                                                 \
-        SOURCE(T, 0)                                                                                                   \
-        SOURCE(T, 1)                                                                                                   \
-        SOURCE(T, 2)                                                                                                   \
-        SOURCE(T, 3)                                                                                                   \
-        SOURCE(T, 4)                                                                                                   \
-        SOURCE(T, 5)                                                                                                   \
-        SOURCE(T, 6)                                                                                                   \
-        SOURCE(T, 7)                                                                                                   \
-        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                    \
-            STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                        \
-    }
+    LOOP(NAME##_two, T, SOURCES2, STORE(TREE2(LOAD, COMBINE, 0, 1)))                                                   \
+    LOOP(NAME##_three, T, SOURCES3, STORE(TREE3(LOAD, COMBINE)))                                                       \
+    LOOP(NAME##_four, T, SOURCES4, STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3)))                                            \
+    LOOP(NAME##_eight, T, SOURCES8, STORE(TREE8(LOAD, COMBINE)))
 
-LOOPS(f32_sum, stored_f32, AS_IT_IS, canonical_f32, SUM)
-LOOPS(f32_product, stored_f32, AS_IT_IS, canonical_f32, PRODUCT)
-LOOPS(f32_min, stored_f32, AS_IT_IS, canonical_f32, min_f32)
-LOOPS(f32_max, stored_f32, AS_IT_IS, canonical_f32, max_f32)
-LOOPS(f64_sum, stored_f64, AS_IT_IS, canonical_f64, SUM)
-LOOPS(f64_product, stored_f64, AS_IT_IS, canonical_f64, PRODUCT)
-LOOPS(f64_min, stored_f64, AS_IT_IS, canonical_f64, min_f64)
-LOOPS(f64_max, stored_f64, AS_IT_IS, canonical_f64, max_f64)
-LOOPS(bf16_sum, stored_u16, load_bf16, store_bf16, sum_bf16)
-LOOPS(bf16_product, stored_u16, load_bf16, store_bf16, product_bf16)
-LOOPS(bf16_min, stored_u16, load_bf16, store_bf16, min_f32)
-LOOPS(bf16_max, stored_u16, load_bf16, store_bf16, max_f32)
-LOOPS(bits8_sum, stored_u8, AS_IT_IS, CUT_U8, SUM)
-LOOPS(bits8_product, stored_u8, AS_IT_IS, CUT_U8, PRODUCT)
-LOOPS(bits32_sum, stored_u32, AS_IT_IS, AS_IT_IS, SUM)
-LOOPS(bits32_product, stored_u32, AS_IT_IS, AS_IT_IS, PRODUCT)
-LOOPS(bits64_sum, stored_u64, AS_IT_IS, AS_IT_IS, SUM)
-LOOPS(bits64_product, stored_u64, AS_IT_IS, AS_IT_IS, PRODUCT)
-LOOPS(i8_min, stored_i8, AS_IT_IS, AS_IT_IS, LESS)
-LOOPS(i8_max, stored_i8, AS_IT_IS, AS_IT_IS, MORE)
-LOOPS(u8_min, stored_u8, AS_IT_IS, AS_IT_IS, LESS)
-LOOPS(u8_max, stored_u8, AS_IT_IS, AS_IT_IS, MORE)
-LOOPS(i32_min, stored_i32, AS_IT_IS, AS_IT_IS, LESS)
-LOOPS(i32_max, stored_i32, AS_IT_IS, AS_IT_IS, MORE)
-LOOPS(u32_min, stored_u32, AS_IT_IS, AS_IT_IS, LESS)
-LOOPS(u32_max, stored_u32, AS_IT_IS, AS_IT_IS, MORE)
-LOOPS(i64_min, stored_i64, AS_IT_IS, AS_IT_IS, LESS)
-LOOPS(i64_max, stored_i64, AS_IT_IS, AS_IT_IS, MORE)
-LOOPS(u64_min, stored_u64, AS_IT_IS, AS_IT_IS, LESS)
-LOOPS(u64_max, stored_u64, AS_IT_IS, AS_IT_IS, MORE)
+#define SUM_AND_PRODUCT_LOOPS(NAME, T, LOAD, STORE, ADD, TIMES)                                                        \
+    LOOPS(NAME##_sum, T, LOAD, STORE, ADD)                                                                             \
+    LOOPS(NAME##_product, T, LOAD, STORE, TIMES)
+#define MIN_AND_MAX_LOOPS(NAME, T, LOAD, STORE, LEAST, MOST)                                                           \
+    LOOPS(NAME##_min, T, LOAD, STORE, LEAST)                                                                           \
+    LOOPS(NAME##_max, T, LOAD, STORE, MOST)
+
+SUM_AND_PRODUCT_LOOPS(f32, stored_f32, AS_IT_IS, canonical_f32, SUM, PRODUCT)
+MIN_AND_MAX_LOOPS(f32, stored_f32, AS_IT_IS, canonical_f32, min_f32, max_f32)
+SUM_AND_PRODUCT_LOOPS(f64, stored_f64, AS_IT_IS, canonical_f64, SUM, PRODUCT)
+MIN_AND_MAX_LOOPS(f64, stored_f64, AS_IT_IS, canonical_f64, min_f64, max_f64)
+SUM_AND_PRODUCT_LOOPS(bf16, stored_u16, load_bf16, store_bf16, sum_bf16, product_bf16)
+MIN_AND_MAX_LOOPS(bf16, stored_u16, load_bf16, store_bf16, min_f32, max_f32)
+SUM_AND_PRODUCT_LOOPS(bits8, stored_u8, AS_IT_IS, CUT_U8, SUM, PRODUCT)
+SUM_AND_PRODUCT_LOOPS(bits32, stored_u32, AS_IT_IS, AS_IT_IS, SUM, PRODUCT)
+SUM_AND_PRODUCT_LOOPS(bits64, stored_u64, AS_IT_IS, AS_IT_IS, SUM, PRODUCT)
+MIN_AND_MAX_LOOPS(i8, stored_i8, AS_IT_IS, AS_IT_IS, LESS, MORE)
+MIN_AND_MAX_LOOPS(u8, stored_u8, AS_IT_IS, AS_IT_IS, LESS, MORE)
+MIN_AND_MAX_LOOPS(i32, stored_i32, AS_IT_IS, AS_IT_IS, LESS, MORE)
+MIN_AND_MAX_LOOPS(u32, stored_u32, AS_IT_IS, AS_IT_IS, LESS, MORE)
+MIN_AND_MAX_LOOPS(i64, stored_i64, AS_IT_IS, AS_IT_IS, LESS, MORE)
+MIN_AND_MAX_LOOPS(u64, stored_u64, AS_IT_IS, AS_IT_IS, LESS, MORE)
 
 #if defined(HALF_LANES)
 
-LOOPS(f16_lanes_sum, stored_half_lanes, load_halves, store_halves, sum_halves)
-LOOPS(f16_lanes_product, stored_half_lanes, load_halves, store_halves, product_halves)
-LOOPS(f16_lanes_min, stored_half_lanes, load_halves, store_halves, min_halves)
-LOOPS(f16_lanes_max, stored_half_lanes, load_halves, store_halves, max_halves)
+SUM_AND_PRODUCT_LOOPS(f16_lanes, stored_half_lanes, load_halves, store_halves, sum_halves, product_halves)
+MIN_AND_MAX_LOOPS(f16_lanes, stored_half_lanes, load_halves, store_halves, min_halves, max_halves)
 
 /* Run a loop over whole vectors, then once more over the rest, padded. */
 static void run_lanes(reduction_loop *loop, unsigned source_count, void *target, const void *const *sources,
@@ -312,101 +272,68 @@ static void run_lanes(reduction_loop *loop, unsigned source_count, void *target,
     memcpy((char *)target + whole * sizeof result, &result, rest);
 }
 
-#define HALF_LOOPS(OP)                                                                                                 \
-    static void f16_##OP##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)              \
+#define HALF_LOOP(OP, NAME, COUNT)                                                                                     \
+    static void f16_##OP##_##NAME(void *target, const void *const *sources, uint64_t offset, uint64_t count)           \
     {                                                                                                                  \
-        run_lanes(f16_lanes_##OP##_two, 2, target, sources, offset, count);                                            \
-    }                                                                                                                  \
-    static void f16_##OP##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)            \
-    {                                                                                                                  \
-        run_lanes(f16_lanes_##OP##_three, 3, target, sources, offset, count);                                          \
-    }                                                                                                                  \
-    static void f16_##OP##_four(void *target, const void *const *sources, uint64_t offset, uint64_t count)             \
-    {                                                                                                                  \
-        run_lanes(f16_lanes_##OP##_four, 4, target, sources, offset, count);                                           \
-    }                                                                                                                  \
-    static void f16_##OP##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)            \
-    {                                                                                                                  \
-        run_lanes(f16_lanes_##OP##_eight, 8, target, sources, offset, count);                                          \
+        run_lanes(f16_lanes_##OP##_##NAME, COUNT, target, sources, offset, count);                                     \
     }
+#define HALF_LOOPS(OP) HALF_LOOP(OP, two, 2) HALF_LOOP(OP, three, 3) HALF_LOOP(OP, four, 4) HALF_LOOP(OP, eight, 8)
 HALF_LOOPS(sum)
 HALF_LOOPS(product)
 HALF_LOOPS(min)
 HALF_LOOPS(max)
 
-static void f16_divide(void *target, uint64_t count, uint64_t divisor)
-{
-    lanes by = (lanes){0} + (float)divisor;
-    for (uint64_t i = 0; i < count; i += HALF_LANES) {
-        half_lanes padded = {0};
-        uint64_t bytes = 2 * (count - i < HALF_LANES ? count - i : HALF_LANES);
-        memcpy(&padded, (char *)target + 2 * i, bytes);
-        padded = store_halves(load_halves(padded) / by);
-        memcpy((char *)target + 2 * i, &padded, bytes);
+#define SCALE_HALVES(NAME, NUMBER, OPERATOR)                                                                           \
+    static void f16_##NAME(void *target, uint64_t count, NUMBER number)                                                \
+    {                                                                                                                  \
+        lanes by = (lanes){0} + (float)number;                                                                         \
+        for (uint64_t i = 0; i < count; i += HALF_LANES) {                                                             \
+            half_lanes padded = {0};                                                                                   \
+            uint64_t bytes = 2 * (count - i < HALF_LANES ? count - i : HALF_LANES);                                    \
+            memcpy(&padded, (char *)target + 2 * i, bytes);                                                            \
+            padded = store_halves(load_halves(padded) OPERATOR by);                                                    \
+            memcpy((char *)target + 2 * i, &padded, bytes);                                                            \
+        }                                                                                                              \
     }
-}
-
-static void f16_multiply(void *target, uint64_t count, double factor)
-{
-    lanes by = (lanes){0} + (float)factor;
-    for (uint64_t i = 0; i < count; i += HALF_LANES) {
-        half_lanes padded = {0};
-        uint64_t bytes = 2 * (count - i < HALF_LANES ? count - i : HALF_LANES);
-        memcpy(&padded, (char *)target + 2 * i, bytes);
-        padded = store_halves(load_halves(padded) * by);
-        memcpy((char *)target + 2 * i, &padded, bytes);
-    }
-}
+SCALE_HALVES(divide, uint64_t, /)
+SCALE_HALVES(multiply, double, *)
 
 #else
 
-LOOPS(f16_sum, stored_u16, load_half, store_half, sum_half)
-LOOPS(f16_product, stored_u16, load_half, store_half, product_half)
-LOOPS(f16_min, stored_u16, load_half, store_half, min_f32)
-LOOPS(f16_max, stored_u16, load_half, store_half, max_f32)
+SUM_AND_PRODUCT_LOOPS(f16, stored_u16, load_half, store_half, sum_half, product_half)
+MIN_AND_MAX_LOOPS(f16, stored_u16, load_half, store_half, min_f32, max_f32)
 
 #endif
 
 /* ---- finish ---- */
 
-#define DIVIDE(NAME, T, WIDE, LOAD, STORE)                                                                             \
-    static void NAME##_divide(void *target, uint64_t count, uint64_t divisor)                                          \
+#define SCALE(NAME, NUMBER, OPERATOR, T, WIDE, LOAD, STORE)                                                            \
+    static void NAME(void *target, uint64_t count, NUMBER number)                                                      \
     {                                                                                                                  \
         T *t = target;                                                                                                 \
-        WIDE by = (WIDE)divisor;                                                                                       \
+        WIDE by = (WIDE)number;                                                                                        \
         for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = STORE(LOAD(t[i]) / by);                                                                             \
+            t[i] = STORE(LOAD(t[i]) OPERATOR by);                                                                      \
     }
-
-#define MULTIPLY(NAME, T, WIDE, LOAD, STORE)                                                                           \
-    static void NAME##_multiply(void *target, uint64_t count, double factor)                                           \
-    {                                                                                                                  \
-        T *t = target;                                                                                                 \
-        WIDE by = (WIDE)factor;                                                                                        \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = STORE(LOAD(t[i]) * by);                                                                             \
-    }
+#define DIVIDE(NAME, ...)              SCALE(NAME##_divide, uint64_t, /, __VA_ARGS__)
+#define DIVIDE_AND_MULTIPLY(NAME, ...) DIVIDE(NAME, __VA_ARGS__) SCALE(NAME##_multiply, double, *, __VA_ARGS__)
 
 static inline uint16_t round_and_store_bf16(float value)
 {
     return store_bf16(value == value ? round_bf16(value) : value);
 }
 
-DIVIDE(f32, stored_f32, float, AS_IT_IS, canonical_f32)
-DIVIDE(f64, stored_f64, double, AS_IT_IS, canonical_f64)
-DIVIDE(bf16, stored_u16, float, load_bf16, round_and_store_bf16)
+DIVIDE_AND_MULTIPLY(f32, stored_f32, float, AS_IT_IS, canonical_f32)
+DIVIDE_AND_MULTIPLY(f64, stored_f64, double, AS_IT_IS, canonical_f64)
+DIVIDE_AND_MULTIPLY(bf16, stored_u16, float, load_bf16, round_and_store_bf16)
 DIVIDE(i8, stored_i8, int64_t, AS_IT_IS, (int8_t))
 DIVIDE(u8, stored_u8, uint64_t, AS_IT_IS, (uint8_t))
 DIVIDE(i32, stored_i32, int64_t, AS_IT_IS, (int32_t))
 DIVIDE(u32, stored_u32, uint64_t, AS_IT_IS, (uint32_t))
 DIVIDE(i64, stored_i64, int64_t, AS_IT_IS, AS_IT_IS)
 DIVIDE(u64, stored_u64, uint64_t, AS_IT_IS, AS_IT_IS)
-MULTIPLY(f32, stored_f32, float, AS_IT_IS, canonical_f32)
-MULTIPLY(f64, stored_f64, double, AS_IT_IS, canonical_f64)
-MULTIPLY(bf16, stored_u16, float, load_bf16, round_and_store_bf16)
 #if !defined(HALF_LANES)
-DIVIDE(f16, stored_u16, float, load_half, store_half)
-MULTIPLY(f16, stored_u16, float, load_half, store_half)
+DIVIDE_AND_MULTIPLY(f16, stored_u16, float, load_half, store_half)
 #endif
 
 /* ---- streaming ---- */
