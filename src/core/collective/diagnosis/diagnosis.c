@@ -283,9 +283,7 @@ static bool first_disagreement(const weft_context *context, uint32_t rank, const
 {
     const struct diagnosis_operation *mine = &context->diagnosis.links[0];
     uint64_t first = mine->sequence + 1;
-    if (mine->communicator & COMM_MESSAGES)
-        return false;
-    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES && !(mine->communicator & COMM_MESSAGES); i++) {
         const struct operation_entry *entry = &log->entries[i];
         uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1;
         if (entry->communicator != mine->communicator || sequence >= first)
@@ -300,7 +298,22 @@ static bool first_disagreement(const weft_context *context, uint32_t rank, const
     return first <= mine->sequence;
 }
 
-static uint32_t unasked(const struct diagnosis *diagnosis);
+static bool is_linked(const struct diagnosis *diagnosis, uint32_t rank)
+{
+    uint32_t i = 0;
+    while (i < diagnosis->link_count && diagnosis->links[i].rank != rank)
+        i++;
+    return i < diagnosis->link_count;
+}
+
+/* A member of the communicator that has not been asked, + 1; 0 if there is none. */
+static uint32_t unasked(const struct diagnosis *diagnosis)
+{
+    for (uint32_t i = 0; i < diagnosis->member_count; i++)
+        if (!is_linked(diagnosis, diagnosis->members[i]))
+            return diagnosis->members[i] + 1;
+    return 0;
+}
 
 /*
  * In an allgatherv all ranks know all counts, and some differ: each member's log has what it sends. `entry` is rank's
@@ -429,8 +442,7 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
         give_up_for_now(diagnosis); /* it computes: only late */
         return;
     }
-    struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count];
-    diagnosis->link_count++;
+    struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count++];
     if (diagnosis->surveys) {
         *link = (struct diagnosis_operation){.rank = rank};
         diagnosis_survey(diagnosis);
@@ -448,8 +460,8 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
         bool crosses = false;
         const struct diagnosis_operation *other_list = NULL; /* of ranks that make a subset */
         uint64_t cycle = 0;
-        for (uint32_t j = i; j < diagnosis->link_count; j++) {
-            const struct diagnosis_operation *a = &diagnosis->links[j], *first = &diagnosis->links[i];
+        const struct diagnosis_operation *first = &diagnosis->links[i];
+        for (const struct diagnosis_operation *a = first; a < diagnosis->links + diagnosis->link_count; a++) {
             bool is_message = a->communicator & COMM_MESSAGES;
             crosses |= a->communicator != first->communicator || (is_message && a->sequence != first->sequence);
             if (a->communicator == first->communicator && a->communicator & COMM_SUBSETS && a->count != first->count)
@@ -458,7 +470,7 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
         }
         crosses |= other_list != NULL;
         if (crosses && cycle == diagnosis->seen && other_list)
-            end_with_lists(context, &diagnosis->links[i], other_list);
+            end_with_lists(context, first, other_list);
         else if (crosses && cycle == diagnosis->seen)
             end_with_cycle(context, i);
         else if (crosses)
@@ -468,23 +480,6 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
         diagnosis->seen = crosses ? cycle : 0;
         return;
     }
-}
-
-static bool is_linked(const struct diagnosis *diagnosis, uint32_t rank)
-{
-    for (uint32_t i = 0; i < diagnosis->link_count; i++)
-        if (diagnosis->links[i].rank == rank)
-            return true;
-    return false;
-}
-
-/* A member of the communicator that has not been asked, + 1; 0 if there is none. */
-static uint32_t unasked(const struct diagnosis *diagnosis)
-{
-    for (uint32_t i = 0; i < diagnosis->member_count; i++)
-        if (!is_linked(diagnosis, diagnosis->members[i]))
-            return diagnosis->members[i] + 1;
-    return 0;
 }
 
 /*
@@ -559,27 +554,15 @@ static void conclude_mismatch(weft_context *context, uint32_t rank, const struct
 static void diagnosis_conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
-    switch ((enum diagnosis_kind)atomic_load_explicit(&diagnosis->kind, memory_order_acquire)) {
-    case DIAGNOSIS_MISMATCH:
+    const enum diagnosis_kind kind = (enum diagnosis_kind)atomic_load_explicit(&diagnosis->kind, memory_order_acquire);
+    if (kind == DIAGNOSIS_MISMATCH)
         conclude_mismatch(context, rank, log);
-        break;
-    case DIAGNOSIS_LIMIT:
-        if (!diagnosis_pass_on(context, rank, log))
-            end_with_limit(context, log);
-        break;
-    case DIAGNOSIS_LATE:
-        if (!diagnosis_pass_on(context, rank, log))
-            warn_of_late(context, log);
-        break;
-    case DIAGNOSIS_STUCK:
-        if (log)
-            diagnosis_follow(context, rank, log);
-        else
-            give_up_for_now(diagnosis);
-        break;
-    case DIAGNOSIS_NONE:
-        break;
-    }
+    else if (kind == DIAGNOSIS_STUCK && log)
+        diagnosis_follow(context, rank, log);
+    else if (kind == DIAGNOSIS_STUCK)
+        give_up_for_now(diagnosis);
+    else if (kind != DIAGNOSIS_NONE && !diagnosis_pass_on(context, rank, log))
+        (kind == DIAGNOSIS_LIMIT ? end_with_limit : warn_of_late)(context, log);
 }
 
 static void on_answer(void *argument, uint32_t rank, const struct operation_log *log)

@@ -120,13 +120,6 @@ static void join_seat(void *context, struct joiner *joiner)
     buffer_free(&address);
 }
 
-/* The refused rank gets the message itself; no other rank needs it. */
-static void join_refuse(void *context, const char *message)
-{
-    (void)context;
-    (void)message;
-}
-
 /* A rank leaves again; append it to `gone` if the parent knows it. */
 static void join_withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
 {
@@ -138,11 +131,18 @@ static void join_withdraw(struct rendezvous *rendezvous, uint32_t rank, struct b
     buffer_put_u32(gone, rank);
 }
 
+/* Send a frame to the parent, and free its payload. */
+static void join_send_up(struct rendezvous *rendezvous, uint16_t kind, struct buffer *payload)
+{
+    stream_put(&rendezvous->up, kind, buffer_begin(payload), buffer_size(payload));
+    rendezvous->up.out.failed |= payload->failed;
+    buffer_free(payload);
+}
+
 static void join_withdrawn_send(struct rendezvous *rendezvous, struct buffer *gone)
 {
     if (buffer_size(gone) > 0)
-        stream_put(&rendezvous->up, RENDEZVOUS_WITHDRAWN, buffer_begin(gone), buffer_size(gone));
-    buffer_free(gone);
+        join_send_up(rendezvous, RENDEZVOUS_WITHDRAWN, gone);
 }
 
 static void join_leave(void *context, struct joiner *joiner)
@@ -220,7 +220,7 @@ static bool join_take(void *context, struct joiner *joiner, const struct frame *
     }
 }
 
-static const struct joiners_rules rules = {join_seat, join_take, join_leave, join_refuse};
+static const struct joiners_rules rules = {join_seat, join_take, join_leave, NULL};
 
 /* ---- from above ---- */
 
@@ -340,12 +340,11 @@ static void join_parent_receive(struct rendezvous *rendezvous)
     int found = 0;
     /* A place moves this rank to another connection: the rest of the former one is ignored. */
     while (!rendezvous->over && (found = stream_peek(up, &frame)) == 1) {
-        if (frame.kind == RENDEZVOUS_PLACE) {
+        if (frame.kind == RENDEZVOUS_PLACE)
             up->counts.received++;
-            join_parent_frame_take(rendezvous, &frame);
-            return;
-        }
         join_parent_frame_take(rendezvous, &frame);
+        if (frame.kind == RENDEZVOUS_PLACE)
+            return;
         stream_drop(up, &frame);
     }
     if (rendezvous->over)
@@ -375,9 +374,7 @@ static void join_endpoints_pass(struct rendezvous *rendezvous)
             buffer_put_u32(&payload, rank);
             buffer_put(&payload, rendezvous->endpoints + (size_t)rank * size, size);
         }
-    stream_put(&rendezvous->up, RENDEZVOUS_ENDPOINTS, buffer_begin(&payload), buffer_size(&payload));
-    rendezvous->up.out.failed |= payload.failed;
-    buffer_free(&payload);
+    join_send_up(rendezvous, RENDEZVOUS_ENDPOINTS, &payload);
 }
 
 /*
@@ -405,9 +402,7 @@ static void join_numbers_pass(struct rendezvous *rendezvous, const char *host)
         buffer_put_u32(&payload, rank);
         buffer_put_u32(&payload, count);
     }
-    stream_put(&rendezvous->up, RENDEZVOUS_JOIN, buffer_begin(&payload), buffer_size(&payload));
-    rendezvous->up.out.failed |= payload.failed;
-    buffer_free(&payload);
+    join_send_up(rendezvous, RENDEZVOUS_JOIN, &payload);
 }
 
 /* Pass up what can be passed now. */
@@ -428,8 +423,7 @@ static void join_pass(struct rendezvous *rendezvous, const char *host)
         struct buffer text = {0};
         buffer_put_u32(&text, (uint32_t)rendezvous->complaint);
         buffer_put_text(&text, rendezvous->complaint_text);
-        stream_put(&rendezvous->up, RENDEZVOUS_FAILURE, buffer_begin(&text), buffer_size(&text));
-        buffer_free(&text);
+        join_send_up(rendezvous, RENDEZVOUS_FAILURE, &text);
         rendezvous->complaint = WEFT_OK;
     }
     if (held == rendezvous->passed_count || !(whole || (!rendezvous->placed && clock_now() >= rendezvous->hold)))

@@ -158,7 +158,8 @@ static bool refuse_frame(struct joiners *joiners, const struct joiner *joiner)
              "rank %u on host %s sent malformed endpoint info: its connection was ended; a program error, or another "
              "build of Weft",
              joiner->stream.peer_rank, joiner->stream.peer_host);
-    joiners->rules->refuse(joiners->context, message);
+    if (joiners->rules->refuse)
+        joiners->rules->refuse(joiners->context, message);
     return false;
 }
 
@@ -170,7 +171,7 @@ static bool joiners_hear(struct joiners *joiners, struct joiner *joiner)
     weft_status heard = stream_read(&joiner->stream, &reason);
     if (joiner->leaving)
         return heard == WEFT_OK;
-    if (joiner->stream.state == STREAM_REFUSED)
+    if (joiner->stream.state == STREAM_REFUSED && joiners->rules->refuse)
         joiners->rules->refuse(joiners->context, reason.text);
     if (joiner->stream.state == STREAM_OPEN && before != STREAM_OPEN) {
         joiner->authenticated = true;

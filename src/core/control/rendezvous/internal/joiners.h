@@ -35,7 +35,7 @@ struct joiners_rules {
     void (*authenticated)(void *context, struct joiner *joiner);                   /**< it is authenticated */
     bool (*take)(void *context, struct joiner *joiner, const struct frame *frame); /**< false: the frame is malformed */
     void (*leave)(void *context, struct joiner *joiner);                           /**< it left before the outcome */
-    void (*refuse)(void *context, const char *message);                            /**< a connection was refused */
+    void (*refuse)(void *context, const char *message); /**< a connection was refused; may be NULL */
 };
 
 struct joiners {
