@@ -84,7 +84,7 @@ static weft_status overlap_once(const struct bench_progress *what, float *input,
 }
 
 /* The median of the field at `offset`. */
-static double bench_progress_median_of(const struct overlap *runs, size_t offset)
+static double progress_median(const struct overlap *runs, size_t offset)
 {
     double values[REPETITIONS];
     for (int i = 0; i < REPETITIONS; i++)
@@ -116,17 +116,17 @@ static weft_status overlap_size(const struct bench_progress *what, float *input,
     if (status != WEFT_OK || weft_comm_rank(weft_world(what->context)) != 0)
         return status;
     const struct overlap median = {
-        bench_progress_median_of(runs, offsetof(struct overlap, blocking)),
-        bench_progress_median_of(runs, offsetof(struct overlap, compute)),
-        bench_progress_median_of(runs, offsetof(struct overlap, total)),
-        bench_progress_median_of(runs, offsetof(struct overlap, wait)),
+        progress_median(runs, offsetof(struct overlap, blocking)),
+        progress_median(runs, offsetof(struct overlap, compute)),
+        progress_median(runs, offsetof(struct overlap, total)),
+        progress_median(runs, offsetof(struct overlap, wait)),
     };
     status = print_overlap(what, bytes, &median, error);
     fflush(what->output);
     return status;
 }
 
-static float *bench_progress_allocate(const struct bench_progress *what)
+static float *progress_allocate(const struct bench_progress *what)
 {
     float *memory = what->registered ? weft_alloc(what->context, what->most) : malloc(what->most);
     if (memory)
@@ -134,7 +134,7 @@ static float *bench_progress_allocate(const struct bench_progress *what)
     return memory;
 }
 
-static void bench_progress_release(const struct bench_progress *what, float *memory)
+static void progress_release(const struct bench_progress *what, float *memory)
 {
     if (what->registered)
         weft_free(what->context, memory);
@@ -146,7 +146,7 @@ weft_status bench_overlap(const struct bench_progress *what, struct error *error
 {
     weft_comm *world = weft_world(what->context);
     uint64_t iterations = iterations_for(what->compute_seconds);
-    float *input = bench_progress_allocate(what), *output = bench_progress_allocate(what);
+    float *input = progress_allocate(what), *output = progress_allocate(what);
     weft_status status = input && output ? WEFT_OK : error_memory(error, 2 * what->most, "the buffers");
     if (status == WEFT_OK && !what->json && weft_comm_rank(world) == 0)
         fprintf(what->output,
@@ -155,16 +155,16 @@ weft_status bench_overlap(const struct bench_progress *what, struct error *error
                 weft_comm_size(world), weft_comm_nodes(world), "bytes", "blocking", "compute", "total", "wait");
     for (size_t bytes = what->least; status == WEFT_OK && bytes <= what->most; bytes *= what->factor)
         status = overlap_size(what, input, output, bytes, iterations, error);
-    bench_progress_release(what, input);
-    bench_progress_release(what, output);
+    progress_release(what, input);
+    progress_release(what, output);
     return status;
 }
 
 /* ---- waiting ---- */
 
 /* Wait for rank 0, which is late by `seconds`, in a barrier or for a message; *used is this rank's processor time. */
-static weft_status bench_progress_wait_for(const struct bench_progress *what, double seconds, bool message,
-                                           double *used, struct error *error)
+static weft_status progress_wait_for(const struct bench_progress *what, double seconds, bool message, double *used,
+                                     struct error *error)
 {
     weft_comm *world = weft_world(what->context);
     int rank = weft_comm_rank(world), ranks = weft_comm_size(world);
@@ -210,9 +210,9 @@ weft_status bench_waiting(const struct bench_progress *what, struct error *error
             weft_comm_size(world), weft_comm_nodes(world), "waits in", "first 0.1 s, ms", "then, % of a core");
     for (int message = 0; message < 2 && status == WEFT_OK; message++) {
         double used[2] = {0}, most[2] = {0};
-        status = bench_progress_wait_for(what, SHORT_WAIT, message, &used[0], error);
+        status = progress_wait_for(what, SHORT_WAIT, message, &used[0], error);
         if (status == WEFT_OK)
-            status = bench_progress_wait_for(what, LONG_WAIT, message, &used[1], error);
+            status = progress_wait_for(what, LONG_WAIT, message, &used[1], error);
         used[1] = (used[1] - used[0]) / (LONG_WAIT - SHORT_WAIT);
         if (rank == 0)
             used[0] = used[1] = 0;

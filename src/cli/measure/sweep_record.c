@@ -127,7 +127,7 @@ void sweep_record_load(struct sweep_record *sweep)
     cJSON_Delete(root);
 }
 
-static void sweep_record_write_record(const struct sweep_record *sweep, struct json_writer *writer)
+static void write_sweep_record(const struct sweep_record *sweep, struct json_writer *writer)
 {
     json_open_object(writer, NULL);
     json_put_fields(writer, JSON_FIELD("collective", sweep->place.collective), JSON_FIELD("ranks", sweep->place.ranks),
@@ -164,7 +164,7 @@ weft_status sweep_record_save(const struct sweep_record *sweep, struct error *er
     json_open_object(&writer, NULL);
     json_put_integer(&writer, "version", SWEEP_VERSION);
     json_open_array(&writer, "sweeps");
-    sweep_record_write_record(&whole, &writer);
+    write_sweep_record(&whole, &writer);
     cJSON_ArrayForEach(other, others)
         if (!is_of(other, &sweep->place))
             json_put_tree(&writer, NULL, other);

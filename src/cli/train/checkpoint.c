@@ -161,7 +161,7 @@ static weft_status show_json(struct command_call *call, struct error *error)
     return status;
 }
 
-static weft_status train_checkpoint_run_show(struct command_call *call, struct error *error)
+static weft_status checkpoint_show_run(struct command_call *call, struct error *error)
 {
     if (chosen.json)
         return show_json(call, error);
@@ -186,12 +186,12 @@ static const struct command command_checkpoint_show = {
     .examples = "  weft checkpoint show runs/first\n  weft checkpoint show --json runs/first/step-00000200\n",
     .words = "DIR",
     COMMAND_OPTIONS(show_options),
-    .run = train_checkpoint_run_show,
+    .run = checkpoint_show_run,
 };
 
 /* ---- list ---- */
 
-static weft_status train_checkpoint_run_list(struct command_call *call, struct error *error)
+static weft_status checkpoint_list_run(struct command_call *call, struct error *error)
 {
     size_t count, room;
     weft_status status = checkpoint_list(call->words[0], NULL, 0, &room, error);
@@ -212,7 +212,7 @@ static const struct command command_checkpoint_list = {
     .summary = "print the steps of a run that have a checkpoint, oldest first",
     .examples = "  weft checkpoint list runs/first\n",
     .words = "DIR",
-    .run = train_checkpoint_run_list,
+    .run = checkpoint_list_run,
 };
 
 /* ---- export ---- */

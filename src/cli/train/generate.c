@@ -79,7 +79,7 @@ static weft_status check_stops(struct error *error)
 }
 
 /* Tokens a second: each but the first of a sample took one pass. */
-static double train_generate_rate_of(size_t passes, double seconds)
+static double generation_rate(size_t passes, double seconds)
 {
     return passes && seconds > 0 ? (double)passes / seconds : 0;
 }
@@ -93,18 +93,17 @@ static void add_to(struct train_generate_totals *totals, const struct generation
     totals->write_seconds += result->write_seconds;
 }
 
-static weft_status train_generate_print_json(FILE *output, int64_t number, const struct generation *generation,
-                                             const struct generation_result *result, const char *text,
-                                             struct error *error)
+static weft_status generate_print_json(FILE *output, int64_t number, const struct generation *generation,
+                                       const struct generation_result *result, const char *text, struct error *error)
 {
-    return json_print_fields(
-        output, error, JSON_FIELD("sample", number), JSON_FIELD("text", text),
-        JSON_FIELD("end", generation_end_names[result->end]),
-        JSON_FIELD("prompt_tokens", generation_prompt_tokens(generation)), JSON_FIELD("tokens", result->tokens),
-        JSON_FIELD("forgotten_tokens", result->forgotten), JSON_FIELD("prompt_seconds", result->read_seconds),
-        JSON_FIELD("seconds", result->write_seconds),
-        JSON_FIELD("tokens_per_second",
-                   train_generate_rate_of(result->tokens ? result->tokens - 1 : 0, result->write_seconds)));
+    return json_print_fields(output, error, JSON_FIELD("sample", number), JSON_FIELD("text", text),
+                             JSON_FIELD("end", generation_end_names[result->end]),
+                             JSON_FIELD("prompt_tokens", generation_prompt_tokens(generation)),
+                             JSON_FIELD("tokens", result->tokens), JSON_FIELD("forgotten_tokens", result->forgotten),
+                             JSON_FIELD("prompt_seconds", result->read_seconds),
+                             JSON_FIELD("seconds", result->write_seconds),
+                             JSON_FIELD("tokens_per_second", generation_rate(result->tokens ? result->tokens - 1 : 0,
+                                                                             result->write_seconds)));
 }
 
 /* Write a sample as JSON, after collecting its text. */
@@ -120,7 +119,7 @@ static weft_status write_json(FILE *output, int64_t number, struct generation *g
     if (fclose(collected) != 0 && status == WEFT_OK)
         status = error_system(error, "cannot collect the text of a sample");
     if (status == WEFT_OK)
-        status = train_generate_print_json(output, number, generation, result, text, error);
+        status = generate_print_json(output, number, generation, result, text, error);
     free(text);
     return status;
 }
@@ -137,13 +136,13 @@ static weft_status write_text(FILE *output, int64_t number, struct generation *g
     return status;
 }
 
-static void train_generate_print_totals(const struct train_generate_totals *totals, size_t prompt_tokens)
+static void generate_print_totals(const struct train_generate_totals *totals, size_t prompt_tokens)
 {
     char read[32], wrote[32];
     fprintf(stderr, "%zu token%s in %s", totals->tokens, totals->tokens == 1 ? "" : "s",
             text_seconds(totals->write_seconds, wrote, sizeof wrote));
     if (totals->passes)
-        fprintf(stderr, ", %.1f tokens/s", train_generate_rate_of(totals->passes, totals->write_seconds));
+        fprintf(stderr, ", %.1f tokens/s", generation_rate(totals->passes, totals->write_seconds));
     fprintf(stderr, "; prompt of %zu token%s read in %s\n", prompt_tokens, prompt_tokens == 1 ? "" : "s",
             text_seconds(totals->read_seconds, read, sizeof read));
 }
@@ -175,12 +174,12 @@ static weft_status write_samples(struct command_call *call, struct generation *g
                 "last %zu to %zu tokens only\n",
                 context, (context + 1) / 2, context);
     if (!chosen.json)
-        train_generate_print_totals(&totals, prompt_tokens);
+        generate_print_totals(&totals, prompt_tokens);
     return WEFT_OK;
 }
 
-static weft_status train_generate_generate(struct command_call *call, const struct language_model *model,
-                                           struct generation_options *wanted, struct error *error)
+static weft_status generate_tokens(struct command_call *call, const struct language_model *model,
+                                   struct generation_options *wanted, struct error *error)
 {
     struct generation *generation;
     weft_status status =
@@ -192,8 +191,8 @@ static weft_status train_generate_generate(struct command_call *call, const stru
     return status;
 }
 
-static weft_status train_generate_open_model(const char *from, struct pretrained **pretrained,
-                                             struct language_model *model, struct error *error)
+static weft_status generate_open_model(const char *from, struct pretrained **pretrained, struct language_model *model,
+                                       struct error *error)
 {
     struct language_model_config config = {.from = from,
                                            .tokenizer = chosen.tokenizer,
@@ -207,7 +206,7 @@ static weft_status train_generate_open_model(const char *from, struct pretrained
     return status == WEFT_OK ? language_model_open(&config, model, error) : status;
 }
 
-static weft_status train_generate_run(struct command_call *call, struct error *error)
+static weft_status generate_run(struct command_call *call, struct error *error)
 {
     struct pretrained *pretrained = NULL;
     struct language_model model = {0};
@@ -227,10 +226,10 @@ static weft_status train_generate_run(struct command_call *call, struct error *e
     if (status == WEFT_OK)
         status = read_prompt(&wanted, &read, error);
     if (status == WEFT_OK)
-        status = train_generate_open_model(call->words[0], &pretrained, &model, error);
+        status = generate_open_model(call->words[0], &pretrained, &model, error);
     if (status == WEFT_OK) {
         wanted.interrupted = interrupts_catch();
-        status = train_generate_generate(call, &model, &wanted, error);
+        status = generate_tokens(call, &model, &wanted, error);
     }
     language_model_close(&model);
     pretrained_close(pretrained);
@@ -257,5 +256,5 @@ const struct command command_generate = {
                 "weft generate runs/first --prompt Behold --samples 3 --seed 7 --json\n",
     .words = "CHECKPOINT",
     COMMAND_OPTIONS(options),
-    .run = train_generate_run,
+    .run = generate_run,
 };

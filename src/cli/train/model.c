@@ -68,7 +68,7 @@ static void print_parameters(const struct train_model_view *view, const struct m
     }
 }
 
-static void train_model_print_totals(const struct train_model_view *view, FILE *output)
+static void model_print_totals(const struct train_model_view *view, FILE *output)
 {
     const struct model_description *description = view->description;
     const struct train_model_totals totals = totals_of(view);
@@ -104,7 +104,7 @@ static void print_view(const struct train_model_view *view, FILE *output)
         if (!chosen.brief)
             print_parameters(view, &layer, output);
     }
-    train_model_print_totals(view, output);
+    model_print_totals(view, output);
 }
 
 static void put_shape(struct json_writer *writer, const struct model_shape *shape)
@@ -145,7 +145,7 @@ static void put_layer(struct json_writer *writer, const struct train_model_view 
     json_close(writer);
 }
 
-static weft_status train_model_print_json(const struct train_model_view *view, FILE *output, struct error *error)
+static weft_status model_print_json(const struct train_model_view *view, FILE *output, struct error *error)
 {
     const struct model_description *description = view->description;
     const struct train_model_totals totals = totals_of(view);
@@ -169,7 +169,7 @@ static weft_status train_model_print_json(const struct train_model_view *view, F
     return json_complete(&writer, output, error);
 }
 
-static weft_status train_model_run_show(struct command_call *call, struct error *error)
+static weft_status model_run_show(struct command_call *call, struct error *error)
 {
     struct model_shape shape;
     struct train_model_view view = {.name = call->words[0],
@@ -185,7 +185,7 @@ static weft_status train_model_run_show(struct command_call *call, struct error 
     view.tokens = (double)view.options.batch * (double)view.options.sequence;
     status = model_check_options(view.description, &view.options, error);
     if (status == WEFT_OK && chosen.json)
-        status = train_model_print_json(&view, call->output, error);
+        status = model_print_json(&view, call->output, error);
     else if (status == WEFT_OK)
         print_view(&view, call->output);
     model_description_free(view.description);
@@ -217,12 +217,12 @@ static const struct command command_model_show = {
                 "weft model show ./model.yaml --json\n",
     .words = "NAME",
     COMMAND_OPTIONS(show_options),
-    .run = train_model_run_show,
+    .run = model_run_show,
 };
 
 /* ---- list ---- */
 
-static weft_status train_model_run_list(struct command_call *call, struct error *error)
+static weft_status model_run_list(struct command_call *call, struct error *error)
 {
     size_t count;
     const struct model_size *sizes = model_sizes(&count);
@@ -261,7 +261,7 @@ static const struct command command_model_list = {
     .summary = "show the networks that have names, and how many parameters they have",
     .examples = "weft model list\n",
     COMMAND_OPTIONS(list_options),
-    .run = train_model_run_list,
+    .run = model_run_list,
 };
 
 const struct command command_model = {

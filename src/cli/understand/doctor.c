@@ -31,13 +31,13 @@ static const struct cli_option options[] = {
     CLI_FLAG("node", 0, &chosen.node, "internal: the part that runs on every host", .advanced = true),
 };
 
-static void understand_doctor_print_json(const struct doctor_finding *finding, FILE *out)
+static void doctor_print_json(const struct doctor_finding *finding, FILE *out)
 {
     json_print_fields(out, NULL, JSON_FIELD("host", finding->host), JSON_FIELD("check", finding->check),
                       JSON_FIELD("level", doctor_level_name(finding->level)), JSON_FIELD("text", finding->text));
 }
 
-static void understand_doctor_print(const struct doctor_report *report, FILE *out)
+static void doctor_print(const struct doctor_report *report, FILE *out)
 {
     int host_width = 4;
     for (uint32_t i = 0; i < report->count; i++)
@@ -48,7 +48,7 @@ static void understand_doctor_print(const struct doctor_report *report, FILE *ou
         if (chosen.quiet && finding->level == DOCTOR_OK)
             continue;
         if (chosen.json)
-            understand_doctor_print_json(finding, out);
+            doctor_print_json(finding, out);
         else
             fprintf(out, "%-8s %-*s  %-16s %s\n", doctor_level_name(finding->level), host_width, finding->host,
                     finding->check, finding->text);
@@ -78,7 +78,7 @@ static weft_status check_hosts(struct doctor_report *report, struct error *error
     return WEFT_OK;
 }
 
-static weft_status understand_doctor_run(struct command_call *call, struct error *error)
+static weft_status doctor_run(struct command_call *call, struct error *error)
 {
     struct doctor_report report;
     weft_status status = WEFT_OK;
@@ -94,7 +94,7 @@ static weft_status understand_doctor_run(struct command_call *call, struct error
     if (status == WEFT_OK && report.exhausted)
         status = error_memory(error, sizeof *report.findings, "the findings");
     if (status == WEFT_OK)
-        understand_doctor_print(&report, call->output);
+        doctor_print(&report, call->output);
     if (report.levels[DOCTOR_PROBLEM])
         call->exit_code = 1;
     doctor_free(&report);
@@ -115,5 +115,5 @@ const struct command command_doctor = {
         "other host, at which addresses. A firewall shows as a host that cannot be connected to.",
     .examples = "weft doctor\nweft doctor -n 8 --quiet\nweft doctor --hosts hosta,hostb\n",
     COMMAND_OPTIONS(options),
-    .run = understand_doctor_run,
+    .run = doctor_run,
 };

@@ -27,8 +27,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("show", 0, "N", &chosen.show, "8", 1, 1e6, "number of strategies to print, best first"),
 };
 
-static void understand_plan_print(const struct strategy_problem *problem, const struct strategy *strategies,
-                                  size_t count, FILE *out)
+static void plan_print(const struct strategy_problem *problem, const struct strategy *strategies, size_t count,
+                       FILE *out)
 {
     const struct cluster *cluster = problem->cluster;
     const struct strategy *best = &strategies[0];
@@ -65,8 +65,8 @@ static void understand_plan_print(const struct strategy_problem *problem, const 
             best->ranks, chosen.model, problem->batch, best->micro_batch, best->bucket_bytes >> 10);
 }
 
-static weft_status understand_plan_search(const struct model_description *description, struct device *device,
-                                          const struct machine *machine, FILE *out, struct error *error)
+static weft_status plan_search(const struct model_description *description, struct device *device,
+                               const struct machine *machine, FILE *out, struct error *error)
 {
     struct links links = {0};
     struct cluster_file file = {0};
@@ -108,7 +108,7 @@ static weft_status understand_plan_search(const struct model_description *descri
         if (calibration.status != WEFT_OK)
             status = error_set(error, calibration.status, "%s", calibration.error.text);
         else
-            understand_plan_print(&problem, strategies, count, out);
+            plan_print(&problem, strategies, count, out);
         free(strategies);
     }
     cluster_file_free(&file);
@@ -117,7 +117,7 @@ static weft_status understand_plan_search(const struct model_description *descri
     return status;
 }
 
-static weft_status understand_plan_run(struct command_call *call, struct error *error)
+static weft_status plan_run(struct command_call *call, struct error *error)
 {
     struct model_shape shape;
     struct model_description *description = NULL;
@@ -131,7 +131,7 @@ static weft_status understand_plan_run(struct command_call *call, struct error *
     if (status == WEFT_OK)
         status = machine_discover(&machine, error);
     if (status == WEFT_OK)
-        status = understand_plan_search(description, device, machine, call->output, error);
+        status = plan_search(description, device, machine, call->output, error);
     machine_free(machine);
     if (device)
         device->close(device);
@@ -149,5 +149,5 @@ const struct command command_plan = {
         "links if there are measurements.",
     .examples = "weft plan --model gpt --ranks 4\nweft plan --model gpt2 --nodes 4 --ranks 8 --batch 64\n",
     COMMAND_OPTIONS(options),
-    .run = understand_plan_run,
+    .run = plan_run,
 };

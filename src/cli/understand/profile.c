@@ -24,7 +24,7 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print JSON, a record per layer"),
 };
 
-static void understand_profile_note_step(void *profile, const struct report_step *step)
+static void profile_note_step(void *profile, const struct report_step *step)
 {
     profile_step_done(profile, step->seconds, step->wait_seconds);
 }
@@ -34,13 +34,13 @@ static weft_status make_config(int ranks, struct profile *profile, struct train_
     const weft_status status = training_measure_config(&chosen.measure, ranks, config, error);
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     config->profile = profile;
-    config->observe = understand_profile_note_step;
+    config->observe = profile_note_step;
     config->observer = profile;
     return status;
 }
 
-static weft_status understand_profile_measure(const struct train_config *config, weft_context *context, FILE *output,
-                                              bool *speaks, struct error *error)
+static weft_status profile_measure_steps(const struct train_config *config, weft_context *context, FILE *output,
+                                         bool *speaks, struct error *error)
 {
     struct trainer *trainer = NULL;
     weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
@@ -72,7 +72,7 @@ static weft_status understand_profile_measure(const struct train_config *config,
     return status;
 }
 
-static weft_status understand_profile_run(struct command_call *call, struct error *error)
+static weft_status profile_run(struct command_call *call, struct error *error)
 {
     weft_context *context;
     struct profile *profile;
@@ -89,7 +89,7 @@ static weft_status understand_profile_run(struct command_call *call, struct erro
     bool speaks = true;
     status = make_config(weft_comm_size(weft_world(context)), profile, &config, error);
     if (status == WEFT_OK)
-        status = understand_profile_measure(&config, context, call->output, &speaks, error);
+        status = profile_measure_steps(&config, context, call->output, &speaks, error);
     profile_close(profile);
     return training_leave(call, context, status, speaks, error);
 }
@@ -108,5 +108,5 @@ const struct command command_profile = {
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft profile --model llama --precision bf16 --all\n",
     COMMAND_OPTIONS(options),
-    .run = understand_profile_run,
+    .run = profile_run,
 };

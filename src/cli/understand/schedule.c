@@ -65,7 +65,7 @@ static weft_status show_schedules(const struct algorithm *algorithm, const struc
     return WEFT_OK;
 }
 
-static weft_status understand_schedule_run_show(struct command_call *call, struct error *error)
+static weft_status schedule_show_run(struct command_call *call, struct error *error)
 {
     enum collective collective;
     weft_status status = collective_parse(call->words[0], &collective, error);
@@ -111,7 +111,7 @@ static const struct command command_show = {
                 "weft schedule show allreduce --ranks 8 --nodes 2 --algorithm two-level --bytes 4M --rank 3\n",
     .words = "COLLECTIVE",
     COMMAND_OPTIONS(show_options),
-    .run = understand_schedule_run_show,
+    .run = schedule_show_run,
 };
 
 /* ---- verify ---- */

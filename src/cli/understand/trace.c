@@ -15,12 +15,12 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "print JSON"),
 };
 
-static double understand_trace_share(double part, double whole)
+static double trace_share(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
 }
 
-static weft_status understand_trace_print_json(const struct timeline *timeline, FILE *out, struct error *error)
+static weft_status trace_print_json(const struct timeline *timeline, FILE *out, struct error *error)
 {
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
@@ -58,7 +58,7 @@ static void print_kinds(const struct timeline *timeline, FILE *out)
         fprintf(out, "%-16s %-32s %9" PRIu64 " %10s %10s %7.0f%%\n", kind->name, kind->algorithm, kind->calls,
                 text_bytes(kind->bytes / kind->calls, bytes, sizeof bytes),
                 text_seconds(kind->time / (double)kind->calls, mean, sizeof mean),
-                100 * understand_trace_share(kind->waited, kind->time));
+                100 * trace_share(kind->waited, kind->time));
     }
 }
 
@@ -73,10 +73,10 @@ static void print_ranks(const struct timeline *timeline, FILE *out)
         apart |= rank->clock_uncertainty > 0;
         fprintf(out, "%4u  %-12s %10" PRIu64 " %8s %9.0f%% %7.0f%% %10s %10s %11.0f%%\n", rank->rank, rank->host,
                 rank->operations, text_seconds(rank->last - rank->first, span, sizeof span),
-                100 * understand_trace_share(rank->inside, rank->last - rank->first),
-                100 * understand_trace_share(rank->waited, rank->inside),
-                text_seconds(rank->late_mean, mean, sizeof mean), text_seconds(rank->late_most, most, sizeof most),
-                100 * understand_trace_share((double)rank->late_last, (double)rank->late_operations));
+                100 * trace_share(rank->inside, rank->last - rank->first),
+                100 * trace_share(rank->waited, rank->inside), text_seconds(rank->late_mean, mean, sizeof mean),
+                text_seconds(rank->late_most, most, sizeof most),
+                100 * trace_share((double)rank->late_last, (double)rank->late_operations));
     }
     for (uint32_t r = 0; r < timeline->rank_count; r++)
         if (timeline->ranks[r].lost)
@@ -103,20 +103,19 @@ static void print_phases(const struct timeline *timeline, FILE *out)
             fprintf(out, "\nphases: inner is work in the memory of a node, outer is messages between nodes\n");
         any = true;
         fprintf(out, "%s by %s: inner %s, %.0f%% of it overlapping outer %s\n", kind->name, kind->algorithm,
-                text_seconds(kind->inner, inner, sizeof inner),
-                100 * understand_trace_share(kind->overlapped, kind->inner),
+                text_seconds(kind->inner, inner, sizeof inner), 100 * trace_share(kind->overlapped, kind->inner),
                 text_seconds(kind->outer, outer, sizeof outer));
     }
 }
 
-static weft_status understand_trace_show(struct command_call *call, struct error *error)
+static weft_status trace_show(struct command_call *call, struct error *error)
 {
     struct timeline timeline;
     weft_status status = timeline_read(call->words[0], &timeline, error);
     if (status != WEFT_OK)
         return status;
     if (chosen.json) {
-        status = understand_trace_print_json(&timeline, call->output, error);
+        status = trace_print_json(&timeline, call->output, error);
     } else {
         print_kinds(&timeline, call->output);
         print_ranks(&timeline, call->output);
@@ -138,7 +137,7 @@ static const struct command command_show = {
     .examples = "weft run -n 4 --trace timeline.json -- ./program\nweft trace show timeline.json\n",
     .words = "FILE",
     COMMAND_OPTIONS(options),
-    .run = understand_trace_show,
+    .run = trace_show,
 };
 
 const struct command command_trace = {

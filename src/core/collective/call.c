@@ -16,7 +16,7 @@ static struct collective_call_extent extent_of(const void *buffer, uint64_t byte
     return (struct collective_call_extent){(uintptr_t)buffer, (uintptr_t)buffer + bytes};
 }
 
-static bool collective_call_overlaps(struct collective_call_extent a, struct collective_call_extent b)
+static bool call_overlaps(struct collective_call_extent a, struct collective_call_extent b)
 {
     return a.first < b.end && b.first < a.end;
 }
@@ -124,7 +124,7 @@ static weft_status check_uniform(const struct call *call, uint32_t rank, uint32_
         status = check_buffer(call, call->output, output_bytes, "output", error);
     if (status != WEFT_OK || !input_bytes || !output_bytes)
         return status;
-    if (collective_call_overlaps(extent_of(call->input, input_bytes), extent_of(call->output, output_bytes)) &&
+    if (call_overlaps(extent_of(call->input, input_bytes), extent_of(call->output, output_bytes)) &&
         !is_in_place(call, rank, call->count * weft_type_size(call->type)))
         return overlap(call, error);
     return WEFT_OK;
@@ -156,7 +156,7 @@ static weft_status check_vector(const struct call *call, const size_t *counts, c
 }
 
 /* Check the contribution of a gatherv's non-root rank: it uses only its own count. */
-static weft_status collective_call_check_given(const struct call *call, uint32_t rank, struct error *error)
+static weft_status call_check_given(const struct call *call, uint32_t rank, struct error *error)
 {
     const size_t *counts = call->vectors->output_counts;
     uint64_t bytes = 0;
@@ -171,7 +171,7 @@ static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_
 {
     uint64_t input_bytes, output_bytes, size = weft_type_size(call->type);
     if (call->collective == COLLECTIVE_GATHERV && rank != call->root)
-        return collective_call_check_given(call, rank, error);
+        return call_check_given(call, rank, error);
     weft_status status = check_vector(call, call->vectors->output_counts, call->vectors->output_displacements, ranks,
                                       "output", &output_bytes, error);
     if (status != WEFT_OK)
@@ -191,7 +191,7 @@ static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_
     if (status == WEFT_OK && output_bytes)
         status = check_buffer(call, call->output, output_bytes, "output", error);
     if (status != WEFT_OK || !input_bytes || !output_bytes ||
-        !collective_call_overlaps(extent_of(call->input, input_bytes), extent_of(call->output, output_bytes)))
+        !call_overlaps(extent_of(call->input, input_bytes), extent_of(call->output, output_bytes)))
         return status;
     if (call->collective == COLLECTIVE_ALLTOALLV)
         return overlap(call, error);

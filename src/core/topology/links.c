@@ -31,7 +31,7 @@ weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error)
     return status == WEFT_OK ? file_join(path, directory, "weft/links.json", error) : status;
 }
 
-static weft_status topology_links_add(struct links *links, const struct link_entry *entry, struct error *error)
+static weft_status links_add(struct links *links, const struct link_entry *entry, struct error *error)
 {
     weft_status status = ARRAY_RESERVE(links->entries, links->room, links->count + 1, "measured links", error);
     if (status == WEFT_OK)
@@ -39,7 +39,7 @@ static weft_status topology_links_add(struct links *links, const struct link_ent
     return status;
 }
 
-static struct link_entry *topology_links_find(const struct links *links, enum link_level level, const char *key)
+static struct link_entry *link_entry_find(const struct links *links, enum link_level level, const char *key)
 {
     for (size_t i = 0; i < links->count; i++)
         if (links->entries[i].level == level && strcmp(links->entries[i].key, key) == 0)
@@ -54,8 +54,8 @@ static bool plausible(const struct link_cost *cost)
            cost->bytes_per_second > 0 && cost->bytes_per_second < 1e15;
 }
 
-static weft_status topology_links_read_entry(const cJSON *object, const char *path, struct link_entry *entry,
-                                             struct error *error)
+static weft_status links_read_entry(const cJSON *object, const char *path, struct link_entry *entry,
+                                    struct error *error)
 {
     const char *level = NULL, *key = NULL;
     weft_status status = json_get_text(object, "level", path, &level, error);
@@ -82,8 +82,7 @@ static weft_status topology_links_read_entry(const cJSON *object, const char *pa
     return WEFT_OK;
 }
 
-static weft_status topology_links_read_all(const cJSON *root, const char *path, struct links *links,
-                                           struct error *error)
+static weft_status links_read_all(const cJSON *root, const char *path, struct links *links, struct error *error)
 {
     const cJSON *array = NULL, *object;
     int64_t version = 0;
@@ -96,9 +95,9 @@ static weft_status topology_links_read_all(const cJSON *root, const char *path, 
     cJSON_ArrayForEach(object, array) {
         struct link_entry entry = {0};
         if (status == WEFT_OK && links->count < COUNT_MOST)
-            status = topology_links_read_entry(object, path, &entry, error);
+            status = links_read_entry(object, path, &entry, error);
         if (status == WEFT_OK && links->count < COUNT_MOST)
-            status = topology_links_add(links, &entry, error);
+            status = links_add(links, &entry, error);
     }
     return status;
 }
@@ -114,7 +113,7 @@ void links_load(const char *path, struct links *links, struct error *warning)
     if (path && !file_exists(path))
         return;
     if (path && json_read(path, &root, &found) == WEFT_OK)
-        topology_links_read_all(root, path, links, &found);
+        links_read_all(root, path, links, &found);
     cJSON_Delete(root);
     if (found.status == WEFT_OK)
         return;
@@ -136,7 +135,7 @@ static bool is_young(const struct link_entry *entry)
 
 const struct link_entry *links_find(const struct links *links, enum link_level level, const char *key)
 {
-    const struct link_entry *entry = topology_links_find(links, level, key);
+    const struct link_entry *entry = link_entry_find(links, level, key);
     return entry && is_young(entry) ? entry : NULL;
 }
 
@@ -149,9 +148,9 @@ weft_status links_put(struct links *links, enum link_level level, const char *ke
                          cost->overhead, cost->bytes_per_second, key);
     struct link_entry entry = {.level = level, .cost = *cost, .measured = (int64_t)time(NULL), .samples = 1};
     snprintf(entry.key, sizeof entry.key, "%s", key);
-    struct link_entry *kept = topology_links_find(links, level, key);
+    struct link_entry *kept = link_entry_find(links, level, key);
     if (!kept)
-        return topology_links_add(links, &entry, error);
+        return links_add(links, &entry, error);
     *kept = entry;
     return WEFT_OK;
 }
@@ -159,7 +158,7 @@ weft_status links_put(struct links *links, enum link_level level, const char *ke
 weft_status links_improve(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
                           struct error *error)
 {
-    struct link_entry *kept = topology_links_find(links, level, key);
+    struct link_entry *kept = link_entry_find(links, level, key);
     if (!kept || !is_young(kept) || !plausible(cost))
         return links_put(links, level, key, cost, error);
     if (cost->latency + 2 * cost->overhead < kept->cost.latency + 2 * kept->cost.overhead) {
@@ -207,7 +206,7 @@ weft_status links_save(const struct links *links, const char *path, struct error
     for (size_t i = 0; i < links->count; i++)
         write_entry(&links->entries[i], &writer);
     for (size_t i = 0; i < others.count; i++)
-        if (!topology_links_find(links, others.entries[i].level, others.entries[i].key))
+        if (!link_entry_find(links, others.entries[i].level, others.entries[i].key))
             write_entry(&others.entries[i], &writer);
     json_close(&writer);
     json_close(&writer);

@@ -15,7 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static void topology_machine_copy_text(char *destination, size_t size, const char *text)
+static void machine_copy_text(char *destination, size_t size, const char *text)
 {
     snprintf(destination, size, "%s", text ? text : "");
 }
@@ -139,8 +139,7 @@ static weft_status add_device(hwloc_topology_t topology, hwloc_obj_t object, enu
         model = hwloc_obj_get_info_by_name(pci, "PCIDevice");
     snprintf(device.model, sizeof device.model, "%s%s%s", vendor ? vendor : "", vendor && model ? " " : "",
              model ? model : "");
-    topology_machine_copy_text(device.name, sizeof device.name,
-                               object->type == HWLOC_OBJ_OS_DEVICE ? object->name : device.pci);
+    machine_copy_text(device.name, sizeof device.name, object->type == HWLOC_OBJ_OS_DEVICE ? object->name : device.pci);
 
     size_t bytes = (machine->device_count + 1) * sizeof device;
     struct machine_device *grown = realloc(machine->devices, bytes);
@@ -208,8 +207,8 @@ static weft_status fill_hardware(hwloc_topology_t topology, struct machine *mach
     hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
     hwloc_obj_t root = hwloc_get_root_obj(topology);
     const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
-    topology_machine_copy_text(machine->processor, sizeof machine->processor,
-                               model ? model : hwloc_obj_get_info_by_name(root, "CPUModel"));
+    machine_copy_text(machine->processor, sizeof machine->processor,
+                      model ? model : hwloc_obj_get_info_by_name(root, "CPUModel"));
     machine->limits.memory_total = root->total_memory;
     return WEFT_OK;
 }
@@ -236,7 +235,7 @@ static void fill_names(struct machine *machine)
 {
     struct utsname names;
     if (uname(&names) == 0) {
-        topology_machine_copy_text(machine->host, sizeof machine->host, names.nodename);
+        machine_copy_text(machine->host, sizeof machine->host, names.nodename);
         snprintf(machine->system, sizeof machine->system, "%.24s %.64s %.24s", names.sysname, names.release,
                  names.machine);
     }
@@ -323,7 +322,7 @@ weft_status machine_from_hwloc_xml(const char *path, struct machine **machine, s
         status = topology_machine_load(topology, source, true, machine, error);
     if (status == WEFT_OK) {
         const char *host = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "HostName");
-        topology_machine_copy_text((*machine)->host, sizeof(*machine)->host, host);
+        machine_copy_text((*machine)->host, sizeof(*machine)->host, host);
     }
     hwloc_topology_destroy(topology);
     return status;

@@ -43,7 +43,7 @@ static weft_status verify_file(const char *path, const struct file_digest *expec
     return WEFT_OK;
 }
 
-static weft_status checkpoint_open_open_files(struct checkpoint *checkpoint, struct error *error)
+static weft_status checkpoint_open_files(struct checkpoint *checkpoint, struct error *error)
 {
     size_t count = checkpoint->manifest.count;
     checkpoint->files = calloc(count, sizeof *checkpoint->files);
@@ -141,7 +141,7 @@ static weft_status join_pieces(struct checkpoint *checkpoint, struct error *erro
 
 /* ---- directories ---- */
 
-static weft_status checkpoint_open_read_manifest(struct checkpoint *checkpoint, struct error *error)
+static weft_status checkpoint_take_manifest(struct checkpoint *checkpoint, struct error *error)
 {
     char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2], *text;
     size_t size;
@@ -162,9 +162,9 @@ static weft_status open_step(const char *directory, struct checkpoint **checkpoi
     if (!opened)
         return error_memory(error, sizeof *opened, "a checkpoint");
     snprintf(opened->directory, sizeof opened->directory, "%s", directory);
-    weft_status status = checkpoint_open_read_manifest(opened, error);
+    weft_status status = checkpoint_take_manifest(opened, error);
     if (status == WEFT_OK)
-        status = checkpoint_open_open_files(opened, error);
+        status = checkpoint_open_files(opened, error);
     if (status == WEFT_OK)
         status = join_pieces(opened, error);
     if (status != WEFT_OK) {

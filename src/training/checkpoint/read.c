@@ -80,8 +80,8 @@ static int checkpoint_read_by_name(const void *key, const void *tensor)
 }
 
 /* The checkpoint's tensor that `wanted` asks for, compared with it. */
-static weft_status checkpoint_read_find_tensor(const struct checkpoint *checkpoint, const struct named_tensor *wanted,
-                                               size_t *index, struct error *error)
+static weft_status checkpoint_find_tensor(const struct checkpoint *checkpoint, const struct named_tensor *wanted,
+                                          size_t *index, struct error *error)
 {
     const struct named_tensor *found = NULL;
     if (checkpoint->tensor_count > 0)
@@ -127,12 +127,12 @@ weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct na
 {
     size_t index = 0;
     for (size_t i = 0; i < count; i++) {
-        weft_status status = checkpoint_read_find_tensor(checkpoint, &wanted[i], &index, error);
+        weft_status status = checkpoint_find_tensor(checkpoint, &wanted[i], &index, error);
         if (status != WEFT_OK)
             return status;
     }
     for (size_t i = 0; i < count; i++) {
-        checkpoint_read_find_tensor(checkpoint, &wanted[i], &index, NULL);
+        checkpoint_find_tensor(checkpoint, &wanted[i], &index, NULL);
         for (size_t p = checkpoint->first_pieces[index]; p < checkpoint->first_pieces[index + 1]; p++)
             copy_common(checkpoint->pieces[p], &wanted[i]);
     }

@@ -74,8 +74,8 @@ static uint64_t find_bad_byte(const uint8_t *text, uint64_t size)
 }
 
 /* Find the header's text and parse it. */
-static weft_status safetensors_read_read_header(const uint8_t *bytes, uint64_t size, const char *where, cJSON **header,
-                                                uint64_t *header_size, struct error *error)
+static weft_status safetensors_read_header(const uint8_t *bytes, uint64_t size, const char *where, cJSON **header,
+                                           uint64_t *header_size, struct error *error)
 {
     if (size < 8)
         return error_set(error, WEFT_ERROR_DATA,
@@ -171,8 +171,8 @@ static weft_status read_offsets(const cJSON *entry, const char *where, struct sa
 }
 
 /* "piece NAME": "FIRST D0 D1 ...": what is stored flat is elements FIRST and following of a tensor of that shape. */
-static weft_status safetensors_read_read_piece(const char *text, const char *where, struct named_tensor *tensor,
-                                               struct error *error)
+static weft_status safetensors_read_piece(const char *text, const char *where, struct named_tensor *tensor,
+                                          struct error *error)
 {
     struct named_tensor whole = *tensor;
     uint64_t numbers[NAMED_TENSOR_DIMENSIONS + 1] = {0};
@@ -200,9 +200,8 @@ static weft_status safetensors_read_read_piece(const char *text, const char *whe
     return WEFT_OK;
 }
 
-static weft_status safetensors_read_read_tensor(const struct safetensors *file, const cJSON *entry,
-                                                const char *where_file, struct safetensors_read_place *place,
-                                                struct error *error)
+static weft_status safetensors_read_tensor(const struct safetensors *file, const cJSON *entry, const char *where_file,
+                                           struct safetensors_read_place *place, struct error *error)
 {
     char where[FILE_PATH_BYTES + 256], key[512];
     snprintf(where, sizeof where, "tensor '%.200s' of %s", entry->string, where_file);
@@ -231,7 +230,7 @@ static weft_status safetensors_read_read_tensor(const struct safetensors *file, 
                          type_names[tensor->type], bytes);
     snprintf(key, sizeof key, "piece %s", entry->string);
     const char *piece = safetensors_metadata(file, key);
-    return piece ? safetensors_read_read_piece(piece, where, tensor, error) : WEFT_OK;
+    return piece ? safetensors_read_piece(piece, where, tensor, error) : WEFT_OK;
 }
 
 /* ---- the file ---- */
@@ -299,7 +298,7 @@ static weft_status read_tensors(const struct safetensors *file, const char *wher
     for (const cJSON *entry = file->header->child; entry; entry = entry->next) {
         if (strcmp(entry->string, "__metadata__") == 0)
             continue;
-        weft_status status = safetensors_read_read_tensor(file, entry, where, &places[*count], error);
+        weft_status status = safetensors_read_tensor(file, entry, where, &places[*count], error);
         if (status != WEFT_OK)
             return status;
         (*count)++;
@@ -311,7 +310,7 @@ static weft_status safetensors_read_fill(struct safetensors *file, const uint8_t
                                          const char *where, struct error *error)
 {
     uint64_t header_size = 0;
-    weft_status status = safetensors_read_read_header(bytes, size, where, &file->header, &header_size, error);
+    weft_status status = safetensors_read_header(bytes, size, where, &file->header, &header_size, error);
     if (status == WEFT_OK)
         status = read_metadata(file, where, error);
     if (status != WEFT_OK)

@@ -276,9 +276,9 @@ static weft_status write_from(const char *path, const struct safetensors_write_c
     return status;
 }
 
-static weft_status safetensors_write_write_file(const char *path, const struct named_tensor *tensors, size_t count,
-                                                const struct byte_source *source, struct file_digest *digest,
-                                                struct error *error)
+static weft_status safetensors_write_file(const char *path, const struct named_tensor *tensors, size_t count,
+                                          const struct byte_source *source, struct file_digest *digest,
+                                          struct error *error)
 {
     const struct named_tensor **order = malloc((count + 1) * sizeof *order);
     if (!order)
@@ -300,11 +300,11 @@ static weft_status safetensors_write_write_file(const char *path, const struct n
 weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
                               struct file_digest *digest, struct error *error)
 {
-    return safetensors_write_write_file(path, tensors, count, NULL, digest, error);
+    return safetensors_write_file(path, tensors, count, NULL, digest, error);
 }
 
 weft_status safetensors_write_from(const char *path, const struct named_tensor *tensors, size_t count,
                                    const struct byte_source *source, struct file_digest *digest, struct error *error)
 {
-    return safetensors_write_write_file(path, tensors, count, source, digest, error);
+    return safetensors_write_file(path, tensors, count, source, digest, error);
 }

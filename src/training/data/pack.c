@@ -53,7 +53,7 @@ static weft_status pack_part(struct packing *packing, size_t text, uint64_t firs
 
 /* ---- the split ---- */
 
-static bool data_pack_has_split_names(const struct text_files *texts)
+static bool pack_has_split_names(const struct text_files *texts)
 {
     size_t held_out = 0;
     for (size_t i = 0; i < texts->count; i++)
@@ -137,7 +137,7 @@ static weft_status pack_texts(struct packing *packing, struct error *error)
         shard_writer_open(&packing->writers[i], packing->directory.partial, names[i], shard_writer_format(vocabulary),
                           packing->options->shard_tokens);
     weft_status status =
-        data_pack_has_split_names(&packing->texts) ? pack_by_name(packing, error) : pack_by_share(packing, error);
+        pack_has_split_names(&packing->texts) ? pack_by_name(packing, error) : pack_by_share(packing, error);
     packing->packed.vocabulary = vocabulary;
     for (int i = 0; i < 2; i++) {
         if (status == WEFT_OK)

@@ -44,7 +44,7 @@ struct registered_lists {
     uint8_t *marks;                         /* of each rank */
 };
 
-static int tensor_names_compare_names(const void *first, const void *second)
+static int compare_tensor_names(const void *first, const void *second)
 {
     const struct model_parameter *const *a = first, *const *b = second;
     return strcmp((*a)->name, (*b)->name);
@@ -53,8 +53,8 @@ static int tensor_names_compare_names(const void *first, const void *second)
 static const struct model_parameter *tensor_names_find(const struct registered_lists *lists, int rank,
                                                        const struct model_parameter *wanted)
 {
-    const struct model_parameter **found = bsearch(&wanted, lists->sorted[rank], lists->counts[rank],
-                                                   sizeof *lists->sorted[rank], tensor_names_compare_names);
+    const struct model_parameter **found =
+        bsearch(&wanted, lists->sorted[rank], lists->counts[rank], sizeof *lists->sorted[rank], compare_tensor_names);
     return found ? *found : NULL;
 }
 
@@ -137,7 +137,7 @@ static void sort_lists(struct registered_lists *lists)
     for (int r = 0; r < lists->ranks; r++) {
         for (uint64_t i = 0; i < lists->counts[r]; i++)
             lists->sorted[r][i] = name++;
-        qsort((void *)lists->sorted[r], lists->counts[r], sizeof *lists->sorted[r], tensor_names_compare_names);
+        qsort((void *)lists->sorted[r], lists->counts[r], sizeof *lists->sorted[r], compare_tensor_names);
     }
 }
 

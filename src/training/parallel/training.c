@@ -16,7 +16,7 @@ weft_status training_note_error(weft_training *training, weft_status status, con
 
 /* ---- opening ---- */
 
-static weft_status parallel_training_check_config(const weft_training_config *config, struct error *error)
+static weft_status training_check_config(const weft_training_config *config, struct error *error)
 {
     const struct {
         const char *name;
@@ -81,7 +81,7 @@ weft_status weft_training_open(weft_context *context, weft_comm *comm, const wef
     if (config)
         memcpy(&training->config, config, config->size < sizeof *config ? config->size : sizeof *config);
     weft_status status = comm && result
-                             ? parallel_training_check_config(&training->config, &error)
+                             ? training_check_config(&training->config, &error)
                              : error_set(&error, WEFT_ERROR_ARGUMENT,
                                          "weft_training_open() needs a communicator and a place for the result");
     if (status == WEFT_OK) {
@@ -186,7 +186,7 @@ static weft_status agree_names(weft_training *training, struct error *error)
 }
 
 /* Allocate the moments of this rank's shard, which may be empty. */
-static weft_status parallel_training_open_moments(weft_training *training, struct error *error)
+static weft_status training_open_moments(weft_training *training, struct error *error)
 {
     struct device *device = training->device;
     const size_t bytes = (training->shards.count ? training->shards.count : 1) * sizeof(float);
@@ -207,7 +207,7 @@ static weft_status open_arrays(weft_training *training, struct error *error)
     weft_status status = shards_open(&training->shards, training->context, training->comm, elements,
                                      training->config.shard_optimizer, error);
     if (status == WEFT_OK)
-        status = parallel_training_open_moments(training, error);
+        status = training_open_moments(training, error);
     if (status != WEFT_OK)
         return status;
     training->values = weft_alloc(training->context, elements * sizeof *training->values);
@@ -262,7 +262,7 @@ weft_status weft_training_share(weft_training *training)
 
 /* ---- accessors ---- */
 
-static float *parallel_training_place(const weft_training *training, float *array, int parameter)
+static float *moments_place(const weft_training *training, float *array, int parameter)
 {
     if (!training->started || parameter < 0 || (size_t)parameter >= training->description.parameter_count)
         return NULL;
@@ -271,12 +271,12 @@ static float *parallel_training_place(const weft_training *training, float *arra
 
 float *weft_training_values(weft_training *training, int parameter)
 {
-    return parallel_training_place(training, training->values, parameter);
+    return moments_place(training, training->values, parameter);
 }
 
 float *weft_training_gradient(weft_training *training, int parameter)
 {
-    return parallel_training_place(training, training->sum.gradients, parameter);
+    return moments_place(training, training->sum.gradients, parameter);
 }
 
 weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays)

@@ -215,8 +215,8 @@ static weft_status check_sums(weft_training *training, const weft_training_resul
     return WEFT_OK;
 }
 
-static weft_status training_step_take_step(weft_training *training, double rate, weft_training_result *result,
-                                           struct error *error)
+static weft_status training_take_step(weft_training *training, double rate, weft_training_result *result,
+                                      struct error *error)
 {
     const weft_training_config *config = &training->config;
     const double mean = 1.0 / training->sum.layout.total, waited = training->sum.buckets.wait_seconds;
@@ -260,6 +260,6 @@ weft_status weft_training_step(weft_training *training, double rate, weft_traini
                            "weft_training_accumulate()",
                            training->sum.layout.share, training->sum.index + 1);
     else
-        status = training_step_take_step(training, rate, result ? result : &ignored, &error);
+        status = training_take_step(training, rate, result ? result : &ignored, &error);
     return training_note_error(training, status, &error);
 }

@@ -28,8 +28,8 @@ struct receiver {
 };
 
 /* Hand on the elements of a page and count them; `cursor` becomes that of the last one. */
-static int64_t client_list_take(const struct receiver *receiver, cJSON *page, const struct platform_list *list,
-                                char cursor[CURSOR_BYTES])
+static int64_t list_take(const struct receiver *receiver, cJSON *page, const struct platform_list *list,
+                         char cursor[CURSOR_BYTES])
 {
     int64_t count = 0;
     while (page && page->child) {
@@ -49,9 +49,9 @@ static int64_t client_list_take(const struct receiver *receiver, cJSON *page, co
     return count;
 }
 
-static weft_status client_list_read_page(struct platform *platform, const struct platform_path *path,
-                                         const struct platform_list *list, const char *cursor, int64_t most,
-                                         cJSON **reply, struct error *error)
+static weft_status list_read_page(struct platform *platform, const struct platform_path *path,
+                                  const struct platform_list *list, const char *cursor, int64_t most, cJSON **reply,
+                                  struct error *error)
 {
     struct platform_path asked = *path;
     platform_path_query_number(&asked, "most", most);
@@ -72,11 +72,10 @@ static weft_status read_pages(struct platform *platform, const struct platform_p
         cJSON *reply = NULL;
         int64_t most = limit && limit - count < list->page ? limit - count : list->page;
         most = most < list->least ? list->least : most;
-        weft_status status = client_list_read_page(platform, path, list, cursor, most, &reply, error);
+        weft_status status = list_read_page(platform, path, list, cursor, most, &reply, error);
         if (status != WEFT_OK)
             return status;
-        const int64_t got =
-            client_list_take(receiver, cJSON_GetObjectItemCaseSensitive(reply, list->name), list, cursor);
+        const int64_t got = list_take(receiver, cJSON_GetObjectItemCaseSensitive(reply, list->name), list, cursor);
         count += got;
         *more = got > 0 && (field_present(reply, "more") ? field_true(reply, "more") : got >= most);
         if (*first)

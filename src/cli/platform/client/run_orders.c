@@ -62,7 +62,7 @@ static void stop_tell(int64_t run, const cJSON *reply, FILE *output)
     fprintf(output, "run %" PRId64 " is %s\n", run, field_text(reply, "state"));
 }
 
-static weft_status run_orders_stop_run(struct command_call *call, struct error *error)
+static weft_status stop_run(struct command_call *call, struct error *error)
 {
     return run_orders_give(call, "stop", stop_tell, error);
 }
@@ -79,7 +79,7 @@ const struct command command_stop = {
     .words = "RUN ...",
     .most_words = 1000,
     COMMAND_OPTIONS(options),
-    .run = run_orders_stop_run,
+    .run = stop_run,
 };
 
 static void discard_tell(int64_t run, const cJSON *reply, FILE *output)
@@ -87,7 +87,7 @@ static void discard_tell(int64_t run, const cJSON *reply, FILE *output)
     fprintf(output, "run %" PRId64 ": its directory, checkpoints and output are thrown away\n", run);
 }
 
-static weft_status run_orders_discard_run(struct command_call *call, struct error *error)
+static weft_status discard_run(struct command_call *call, struct error *error)
 {
     return run_orders_give(call, "discard", discard_tell, error);
 }
@@ -106,5 +106,5 @@ const struct command command_discard = {
     .words = "RUN ...",
     .most_words = 1000,
     COMMAND_OPTIONS(options),
-    .run = run_orders_discard_run,
+    .run = discard_run,
 };

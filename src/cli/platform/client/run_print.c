@@ -140,7 +140,7 @@ static void print_command(const cJSON *command, FILE *output)
     print_value(output, "command", text);
 }
 
-static void run_print_print_environment(const cJSON *environment, FILE *output)
+static void run_print_environment(const cJSON *environment, FILE *output)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, environment) {
@@ -150,7 +150,7 @@ static void run_print_print_environment(const cJSON *environment, FILE *output)
     }
 }
 
-static void run_print_print_moment(FILE *output, const char *label, const cJSON *run, const char *key, int64_t now)
+static void run_print_moment(FILE *output, const char *label, const cJSON *run, const char *key, int64_t now)
 {
     char clock[MOMENT_BYTES], ago[MOMENT_BYTES], text[2 * MOMENT_BYTES + 8];
     if (!field_present(run, key))
@@ -214,7 +214,7 @@ static void print_asked(const cJSON *run, FILE *output)
     print_value(output, "time limit", text);
     print_command(field(asked, "command"), output);
     print_value(output, "started as", launch_text(field_text(asked, "launch")));
-    run_print_print_environment(field(asked, "environment"), output);
+    run_print_environment(field(asked, "environment"), output);
     print_secrets(field(asked, "secrets"), output);
     print_value(output, "checkpoint", field_text(asked, "checkpoint"));
     if (field_number(asked, "parent") > 0) {
@@ -236,7 +236,7 @@ static const struct table_column node_columns[] = {{.title = "attempt", .right =
                                                    {.title = "end"},
                                                    {.title = "what happened", .least = 12, .wraps = true}};
 
-static void run_print_put_node(struct table *table, const cJSON *attempt, const cJSON *node, int64_t now)
+static void put_node(struct table *table, const cJSON *attempt, const cJSON *node, int64_t now)
 {
     char clock[MOMENT_BYTES] = "", span[MOMENT_BYTES] = "", end[64];
     int64_t started = field_integer(node, "started");
@@ -263,7 +263,7 @@ static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *outp
     table_begin(&table, node_columns, sizeof node_columns / sizeof *node_columns);
     cJSON_ArrayForEach(attempt, attempts)
         cJSON_ArrayForEach(node, field(attempt, "nodes"))
-            run_print_put_node(&table, attempt, node, now);
+            put_node(&table, attempt, node, now);
     weft_status status = WEFT_OK;
     if (table_rows(&table) > 0) {
         fputc('\n', output);
@@ -305,10 +305,10 @@ weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE
     print_value(output, "project", text);
     print_value(output, "state", field_text(run, "state"));
     print_value(output, "why", why);
-    run_print_print_moment(output, "submitted", run, "submitted", now);
-    run_print_print_moment(output, "started", run, "first_started", now);
-    run_print_print_moment(output, "ended", run, "ended", now);
-    run_print_print_moment(output, "discarded", run, "discarded", now);
+    run_print_moment(output, "submitted", run, "submitted", now);
+    run_print_moment(output, "started", run, "first_started", now);
+    run_print_moment(output, "ended", run, "ended", now);
+    run_print_moment(output, "discarded", run, "discarded", now);
     print_value(output, "ran for", run_print_ran_text(run, now, ran));
     print_value(output, "progress", progress_text(run, now, progress));
     print_disk(run, output);

@@ -90,8 +90,8 @@ static void free_queue(struct queue *queue)
     cJSON_Delete(queue->pages);
 }
 
-static weft_status runs_queue_ask(struct platform *platform, int64_t most, const char *after, cJSON **reply,
-                                  struct error *error)
+static weft_status queue_ask(struct platform *platform, int64_t most, const char *after, cJSON **reply,
+                             struct error *error)
 {
     struct platform_path path;
     platform_path_begin(&path, "queue");
@@ -107,7 +107,7 @@ static void move_items(cJSON *reply, const char *list, cJSON *pages)
         cJSON_AddItemToArray(to, cJSON_DetachItemViaPointer(from, from->child));
 }
 
-static int runs_queue_compare_places(const void *left, const void *right)
+static int queue_compare_places(const void *left, const void *right)
 {
     const double a = field_number(*(cJSON *const *)left, "place"), b = field_number(*(cJSON *const *)right, "place");
     return a < b ? -1 : a > b;
@@ -123,7 +123,7 @@ static weft_status sort_by_place(cJSON *list, struct error *error)
         return error_memory(error, room, "the queue");
     while (list->child)
         items[count++] = cJSON_DetachItemViaPointer(list, list->child);
-    qsort(items, count, sizeof *items, runs_queue_compare_places);
+    qsort(items, count, sizeof *items, queue_compare_places);
     for (size_t i = 0; i < count; i++)
         cJSON_AddItemToArray(list, items[i]);
     free(items);
@@ -131,7 +131,7 @@ static weft_status sort_by_place(cJSON *list, struct error *error)
 }
 
 /* The whole queue, page by page. */
-static weft_status runs_queue_read_all(struct platform *platform, struct queue *queue, struct error *error)
+static weft_status queue_read_all(struct platform *platform, struct queue *queue, struct error *error)
 {
     char after[32] = "0";
     bool more = true;
@@ -142,7 +142,7 @@ static weft_status runs_queue_read_all(struct platform *platform, struct queue *
         return error_memory(error, sizeof(cJSON), "the queue");
     while (status == WEFT_OK && more) {
         cJSON *reply = NULL;
-        status = runs_queue_ask(platform, PAGE_MOST, after, &reply, error);
+        status = queue_ask(platform, PAGE_MOST, after, &reply, error);
         if (status != WEFT_OK)
             break;
         move_items(reply, "queue", queue->pages);
@@ -158,19 +158,18 @@ static weft_status runs_queue_read_all(struct platform *platform, struct queue *
 }
 
 /* The first `limit` of each list; 0: all. */
-static weft_status runs_queue_read_queue(struct platform *platform, int64_t limit, struct queue *queue,
-                                         struct error *error)
+static weft_status queue_read_queue(struct platform *platform, int64_t limit, struct queue *queue, struct error *error)
 {
-    weft_status status = limit > 0 ? runs_queue_ask(platform, limit, NULL, &queue->first, error)
-                                   : runs_queue_read_all(platform, queue, error);
+    weft_status status =
+        limit > 0 ? queue_ask(platform, limit, NULL, &queue->first, error) : queue_read_all(platform, queue, error);
     const cJSON *lists = queue->pages ? queue->pages : queue->first;
     queue->waiting = field(lists, "queue");
     queue->running = field(lists, "running");
     return status;
 }
 
-static void runs_queue_print_totals(int64_t waiting, int64_t waiting_slots, int64_t running, int64_t running_slots,
-                                    FILE *output)
+static void queue_print_totals(int64_t waiting, int64_t waiting_slots, int64_t running, int64_t running_slots,
+                               FILE *output)
 {
     if (waiting == 0)
         fprintf(output, "nothing waits");
@@ -184,7 +183,7 @@ static void runs_queue_print_totals(int64_t waiting, int64_t waiting_slots, int6
                 running_slots == 1 ? "" : "s");
 }
 
-static weft_status runs_queue_print(const struct queue *queue, FILE *output, struct error *error)
+static weft_status queue_print(const struct queue *queue, FILE *output, struct error *error)
 {
     static const char how[] = "--all shows all, --limit N more or fewer";
     const int waiting = cJSON_GetArraySize(queue->waiting), run = cJSON_GetArraySize(queue->running);
@@ -199,8 +198,8 @@ static weft_status runs_queue_print(const struct queue *queue, FILE *output, str
     }
     if (waiting > 0 || (chosen.running && run > 0))
         fputc('\n', output);
-    runs_queue_print_totals(all_waiting, field_integer(queue->first, "waiting_slots"), all_running,
-                            field_integer(queue->first, "running_slots"), output);
+    queue_print_totals(all_waiting, field_integer(queue->first, "waiting_slots"), all_running,
+                       field_integer(queue->first, "running_slots"), output);
     if (!queue->pages && waiting < all_waiting)
         platform_list_cut(output, "runs wait", "first", all_waiting, waiting, how);
     if (!queue->pages && chosen.running && run < all_running)
@@ -216,7 +215,7 @@ static void print_lines(const cJSON *list, FILE *output)
 }
 
 /* Start runs again. */
-static weft_status runs_queue_resume(struct platform *platform, FILE *output, struct error *error)
+static weft_status queue_resume(struct platform *platform, FILE *output, struct error *error)
 {
     struct platform_path path;
     platform_path_begin(&path, "queue");
@@ -227,7 +226,7 @@ static weft_status runs_queue_resume(struct platform *platform, FILE *output, st
     return status;
 }
 
-static weft_status runs_queue_run(struct command_call *call, struct error *error)
+static weft_status queue_run(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct queue queue = {0};
@@ -236,18 +235,18 @@ static weft_status runs_queue_run(struct command_call *call, struct error *error
     if (status != WEFT_OK)
         return status;
     if (chosen.resume) {
-        status = runs_queue_resume(&platform, call->output, error);
+        status = queue_resume(&platform, call->output, error);
         platform_close(&platform);
         return status;
     }
-    status = runs_queue_read_queue(&platform, limit, &queue, error);
+    status = queue_read_queue(&platform, limit, &queue, error);
     if (status == WEFT_OK && chosen.json) {
         print_lines(queue.waiting, call->output);
         if (chosen.running)
             print_lines(queue.running, call->output);
     } else if (status == WEFT_OK) {
         platform_print_paused(queue.first);
-        status = runs_queue_print(&queue, call->output, error);
+        status = queue_print(&queue, call->output, error);
     }
     free_queue(&queue);
     platform_close(&platform);
@@ -266,5 +265,5 @@ const struct command command_queue = {
         "and wait, running runs continue, and nothing starts until an administrator runs 'weft queue --resume'.",
     .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
     COMMAND_OPTIONS(options),
-    .run = runs_queue_run,
+    .run = queue_run,
 };

@@ -314,7 +314,7 @@ static weft_status comm_make_check_given(const weft_comm *comm, weft_comm **resu
     return comm && result ? WEFT_OK : context_missing(function, comm ? "place for the communicator" : "communicator");
 }
 
-static weft_status comm_make_make(const struct founders *founders, int color, int key, weft_comm **result)
+static weft_status comm_make(const struct founders *founders, int color, int key, weft_comm **result)
 {
     weft_comm *parent = founders->parent;
     weft_context *context = parent->context;
@@ -334,7 +334,7 @@ static weft_status comm_make_make(const struct founders *founders, int color, in
 static weft_status comm_make_divide(weft_comm *comm, enum call_purpose purpose, int color, int key, weft_comm **result)
 {
     const struct founders founders = {.members = comm->world, .count = comm->size, .parent = comm, .purpose = purpose};
-    return comm_make_make(&founders, color, key, result);
+    return comm_make(&founders, color, key, result);
 }
 
 weft_status weft_comm_split(weft_comm *comm, int color, int key, weft_comm **result)
@@ -412,8 +412,8 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
             founders.index = (uint32_t)i;
     }
     weft_status status = number_subset(comm, members, founders.count, &founders.subset, &error);
-    status = status == WEFT_OK ? comm_make_make(&founders, 0, (int)founders.index, result)
-                               : context_note(comm->context, &error);
+    status =
+        status == WEFT_OK ? comm_make(&founders, 0, (int)founders.index, result) : context_note(comm->context, &error);
     free(members);
     return status;
 }

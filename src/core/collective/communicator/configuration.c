@@ -87,7 +87,7 @@ const struct configuration_variable *configuration_variables(size_t *count)
     return variables;
 }
 
-static const char *communicator_configuration_variable(const char *name)
+static const char *variable_value(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
@@ -95,24 +95,24 @@ static const char *communicator_configuration_variable(const char *name)
 
 const char *configuration_run(void)
 {
-    return communicator_configuration_variable("WEFT_RUN");
+    return variable_value("WEFT_RUN");
 }
 
 bool configuration_verbose(void)
 {
-    return communicator_configuration_variable("WEFT_VERBOSE") != NULL;
+    return variable_value("WEFT_VERBOSE") != NULL;
 }
 
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error)
 {
-    const char *text = communicator_configuration_variable("WEFT_TRACE_EVENTS");
+    const char *text = variable_value("WEFT_TRACE_EVENTS");
     int64_t count = TRACE_EVENTS;
     weft_status status = WEFT_OK;
     if (text)
         status = text_parse_integer(text, "WEFT_TRACE_EVENTS", TRACE_EVENTS_LEAST, TRACE_EVENTS_MOST, &count, error);
     if (status != WEFT_OK)
         return status;
-    *path = communicator_configuration_variable("WEFT_TRACE");
+    *path = variable_value("WEFT_TRACE");
     *events = (uint64_t)count;
     return WEFT_OK;
 }
@@ -130,7 +130,7 @@ static weft_status check_limit(const char *what, double seconds, struct error *e
 static weft_status complete_limit(const char *field, const char *name, double standard, double *seconds,
                                   struct error *error)
 {
-    const char *text = communicator_configuration_variable(name);
+    const char *text = variable_value(name);
     if (*seconds == 0 && !text)
         *seconds = standard;
     if (*seconds == 0)
@@ -159,14 +159,14 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
     if (status != WEFT_OK)
         return status;
     if (!made.fabric)
-        made.fabric = communicator_configuration_variable("WEFT_FABRIC");
+        made.fabric = variable_value("WEFT_FABRIC");
     if (!made.interface)
-        made.interface = communicator_configuration_variable("WEFT_INTERFACE");
+        made.interface = variable_value("WEFT_INTERFACE");
     if (!made.node)
-        made.node = communicator_configuration_variable("WEFT_NODE");
+        made.node = variable_value("WEFT_NODE");
     if (!made.topology)
-        made.topology = communicator_configuration_variable("WEFT_TOPOLOGY");
-    if (!made.heap_bytes && (text = communicator_configuration_variable("WEFT_HEAP")))
+        made.topology = variable_value("WEFT_TOPOLOGY");
+    if (!made.heap_bytes && (text = variable_value("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
     if (status == WEFT_OK)
         status = complete_limit("time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit, error);

@@ -125,7 +125,7 @@ static const char *given_by(const struct exchange_operation *operation, uint32_t
                                          : (const char *)contribution_in(operation->comm->blocks[rank], operation);
 }
 
-static void communicator_exchange_take_bytes(char *target, const char *source, uint64_t bytes)
+static void exchange_take_bytes(char *target, const char *source, uint64_t bytes)
 {
     if (bytes && target != source) /* in place */
         memcpy(target, source, bytes);
@@ -141,8 +141,7 @@ static void take_all(const struct exchange_operation *operation, uint64_t from)
         uint64_t count = call->vectors ? call->vectors->output_counts[rank] : call->count, first = packed;
         if (call->vectors && call->vectors->output_displacements)
             first = call->vectors->output_displacements[rank];
-        communicator_exchange_take_bytes((char *)call->output + first * element, given_by(operation, rank) + from,
-                                         count * element);
+        exchange_take_bytes((char *)call->output + first * element, given_by(operation, rank) + from, count * element);
         packed += count;
     }
 }
@@ -174,10 +173,9 @@ void exchange_take(const struct exchange_operation *operation)
         take_all(operation, from);
         break;
     case EXCHANGE_TAKE:
-        communicator_exchange_take_bytes(
-            operation->call->output,
-            given_by(operation, operation->schedule->members[group->first + step->operands]) + from,
-            operation->block_bytes);
+        exchange_take_bytes(operation->call->output,
+                            given_by(operation, operation->schedule->members[group->first + step->operands]) + from,
+                            operation->block_bytes);
         break;
     case EXCHANGE_NOTHING:
         break;

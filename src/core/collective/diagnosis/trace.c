@@ -84,7 +84,7 @@ weft_status trace_write(weft_context *context, struct error *error)
 
 /* ---- events ---- */
 
-static struct trace_event *diagnosis_trace_next_event(struct trace *trace)
+static struct trace_event *trace_next_event(struct trace *trace)
 {
     return &trace->ring[trace->header.count++ % trace->header.room];
 }
@@ -129,7 +129,7 @@ void trace_step(struct trace *trace, const struct weft_request *request, const s
 {
     if (step->kind == STEP_SIGNAL)
         return;
-    *diagnosis_trace_next_event(trace) = (struct trace_event){
+    *trace_next_event(trace) = (struct trace_event){
         .begin = lane->looked_at,
         .end = clock_ticks(),
         .called = lane->iteration,
@@ -151,7 +151,7 @@ void trace_operation(struct trace *trace, struct weft_request *request)
     if (!marks->begun)
         return; /* cancelled before it began */
     trace_advance(request, true);
-    *diagnosis_trace_next_event(trace) = (struct trace_event){
+    *trace_next_event(trace) = (struct trace_event){
         .begin = marks->begun,
         .end = clock_ticks(),
         .called = marks->called,

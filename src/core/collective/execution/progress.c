@@ -179,7 +179,7 @@ static void watch_one(struct weft_request *request, uint64_t now)
     diagnosis_watch(request, (now - request->moved_at) * 1e-9);
 }
 
-static void execution_progress_watch(weft_context *context)
+static void progress_watch(weft_context *context)
 {
     uint64_t now = clock_now();
     if (now - context->progress.watched < WATCH_INTERVAL)
@@ -312,7 +312,7 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
         yield(progress);
         return;
     }
-    execution_progress_watch(context);
+    progress_watch(context);
     caller_sleep(context);
 }
 
@@ -412,7 +412,7 @@ static int help(weft_context *context)
         else
             clock_pause(); /* to yield would be to wait for the end of a computing thread's time slice */
     }
-    execution_progress_watch(context);
+    progress_watch(context);
     if (atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
         timeout = SLEEP_MOST;
         bool wanted = atomic_load_explicit(&progress->wanted, memory_order_relaxed);

@@ -128,8 +128,8 @@ weft_status tuner_exchange(weft_comm *world, char *buffers, size_t bytes, int pe
 }
 
 /* `count` tiny messages in a row, then an answer: the best time of `rounds`. */
-static weft_status tuner_links_stream(weft_comm *world, void *buffer, int count, int rounds, int peer, bool first,
-                                      double *seconds)
+static weft_status links_stream(weft_comm *world, void *buffer, int count, int rounds, int peer, bool first,
+                                double *seconds)
 {
     double best = 1e9;
     for (int i = 0; i < rounds; i++) {
@@ -154,7 +154,7 @@ weft_status tuner_tiny(weft_comm *world, void *buffer, int rounds, int peer, boo
     double one = 0, many = 0;
     weft_status status = tuner_ping(world, buffer, 8, rounds, peer, first, &one);
     if (status == WEFT_OK)
-        status = tuner_links_stream(world, buffer, STREAM_MESSAGES, rounds / 2, peer, first, &many);
+        status = links_stream(world, buffer, STREAM_MESSAGES, rounds / 2, peer, first, &many);
     double each = (many - 2 * one) / (STREAM_MESSAGES - 1);
     cost->overhead = clamp(each, one * OVERHEAD_LEAST, one * OVERHEAD_MOST);
     cost->latency = one - 2 * cost->overhead;
@@ -232,8 +232,8 @@ static uint32_t nodes_sharing(const weft_context *context, const struct tuner_le
 }
 
 /* What rank 0 has without measuring. */
-static void tuner_links_survey(weft_context *context, const struct tuner_levels *levels, bool given,
-                               struct agreement *agreement, char *kind, size_t size)
+static void links_survey(weft_context *context, const struct tuner_levels *levels, bool given,
+                         struct agreement *agreement, char *kind, size_t size)
 {
     struct machine *machine = NULL;
     struct links links;
@@ -279,8 +279,8 @@ void tuner_forget(weft_context *context)
 }
 
 /* A cache that cannot be read or written costs a measurement next time, nothing else. */
-static void tuner_links_keep(weft_context *context, const char *kind, struct agreement *agreement,
-                             const struct link_cost *near, const struct link_cost *far)
+static void links_keep(weft_context *context, const char *kind, struct agreement *agreement,
+                       const struct link_cost *near, const struct link_cost *far)
 {
     struct links links;
     char key[LINK_KEY_BYTES];
@@ -300,8 +300,8 @@ static void tuner_links_keep(weft_context *context, const char *kind, struct agr
 }
 
 /* Measure with the peers that were named; rank 0 keeps the results, and sees whether they fit what it knew. */
-static weft_status tuner_links_measure(weft_context *context, struct tuner_levels *levels, struct agreement *agreement,
-                                       const char *kind, struct error *error)
+static weft_status links_measure(weft_context *context, struct tuner_levels *levels, struct agreement *agreement,
+                                 const char *kind, struct error *error)
 {
     bool first = context->rank == 0;
     struct link_cost near = {0}, far = {0};
@@ -316,7 +316,7 @@ static weft_status tuner_links_measure(weft_context *context, struct tuner_level
     if (status != WEFT_OK || !first)
         return status;
     near_here = near_here && near.latency + 2 * near.overhead < NEAR_PLAUSIBLE;
-    tuner_links_keep(context, kind, agreement, near_here ? &near : NULL, far_here ? &far : NULL);
+    links_keep(context, kind, agreement, near_here ? &near : NULL, far_here ? &far : NULL);
     if (near_here)
         snprintf(agreement->source, sizeof agreement->source, "links measured by rank 0");
     if (!far_here)
@@ -345,8 +345,8 @@ static void adopt_levels(const struct tuner_levels *levels, struct agreement *ag
 }
 
 /* Distribute rank 0's agreement. */
-static weft_status tuner_links_agree(weft_context *context, const char *what, struct agreement *agreement,
-                                     struct error *error)
+static weft_status links_agree(weft_context *context, const char *what, struct agreement *agreement,
+                               struct error *error)
 {
     struct agreement *all = NULL;
     weft_status status = context_allgather(context, what, agreement, sizeof *agreement, (void **)&all, error);
@@ -365,20 +365,20 @@ weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *t
     tuner->cluster = agreement.cluster; /* for the measurements themselves, which are messages */
     weft_status status = tuner_levels_open(&levels, context, topology, error);
     if (status == WEFT_OK && context->rank == 0)
-        tuner_links_survey(context, &levels, topology != NULL, &agreement, kind, sizeof kind);
+        links_survey(context, &levels, topology != NULL, &agreement, kind, sizeof kind);
     if (status == WEFT_OK)
-        status = tuner_links_agree(context, "tuner", &agreement, error);
+        status = links_agree(context, "tuner", &agreement, error);
     bool measures = agreement.near_peer != NOBODY || agreement.far_peer != NOBODY;
     if (status == WEFT_OK && measures)
-        status = tuner_links_measure(context, &levels, &agreement, kind, error);
+        status = links_measure(context, &levels, &agreement, kind, error);
     if (status == WEFT_OK && measures && levels.nodes > 1) /* on one node only the prices are still to be told */
-        status = tuner_links_agree(context, "tuner measured", &agreement, error);
+        status = links_agree(context, "tuner measured", &agreement, error);
     if (status == WEFT_OK && agreement.all_pairs)
         status = tuner_levels_measure(&levels, context, &agreement.cluster, error);
     if (context->rank == 0)
         adopt_levels(&levels, &agreement);
     if (status == WEFT_OK && (measures || levels.nodes > 1))
-        status = tuner_links_agree(context, "tuner levels", &agreement, error);
+        status = links_agree(context, "tuner levels", &agreement, error);
     tuner->cluster = agreement.cluster;
     memcpy(tuner->source, agreement.source, sizeof tuner->source);
     if (status == WEFT_OK && agreement.maps)

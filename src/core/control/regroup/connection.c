@@ -34,8 +34,8 @@ struct regroup_connection *regroup_connection_to(struct regroup *regroup, uint32
     return found;
 }
 
-static struct regroup_connection *regroup_connection_add(struct regroup *regroup, int descriptor, uint32_t rank,
-                                                         uint32_t events)
+static struct regroup_connection *connection_add(struct regroup *regroup, int descriptor, uint32_t rank,
+                                                 uint32_t events)
 {
     struct regroup_connection *connection = calloc(1, sizeof *connection);
     struct epoll_event event = {.events = events, .data.ptr = connection};
@@ -76,8 +76,8 @@ void regroup_connection_sweep(struct regroup *regroup, bool all)
 }
 
 /* The connection has ended: what that says of the rank at its other end. */
-static void regroup_connection_end(struct regroup *regroup, struct regroup_connection *connection,
-                                   enum regroup_peer_state state)
+static void connection_end(struct regroup *regroup, struct regroup_connection *connection,
+                           enum regroup_peer_state state)
 {
     connection->ended = true;
     connection->open = false;
@@ -104,7 +104,7 @@ void regroup_connection_begin(struct regroup *regroup, uint32_t rank)
         peer->state = errno == ECONNREFUSED ? REGROUP_PEER_DEAD : REGROUP_PEER_CUT;
     if (descriptor < 0)
         return;
-    struct regroup_connection *connection = regroup_connection_add(regroup, descriptor, rank, EPOLLIN | EPOLLOUT);
+    struct regroup_connection *connection = connection_add(regroup, descriptor, rank, EPOLLIN | EPOLLOUT);
     if (connection)
         connection->connecting = true;
 }
@@ -113,7 +113,7 @@ void regroup_connection_begin(struct regroup *regroup, uint32_t rank)
  * When there are too many unauthenticated connections, end the oldest: a stranger cannot keep ranks out, and a rank
  * that loses its connection connects again. The list begins with the newest.
  */
-static void regroup_connection_end_oldest_stranger(struct regroup *regroup)
+static void connection_end_oldest_stranger(struct regroup *regroup)
 {
     struct regroup_connection *oldest = NULL;
     uint32_t strangers = 0;
@@ -134,15 +134,15 @@ void regroup_connection_accept_all(struct regroup *regroup)
         if (descriptor < 0)
             return;
         address_prepare(descriptor);
-        regroup_connection_end_oldest_stranger(regroup);
-        struct regroup_connection *connection = regroup_connection_add(regroup, descriptor, REGROUP_NOBODY, EPOLLIN);
+        connection_end_oldest_stranger(regroup);
+        struct regroup_connection *connection = connection_add(regroup, descriptor, REGROUP_NOBODY, EPOLLIN);
         if (connection && stream_begin(&connection->stream, descriptor, true, &identity, NULL) != WEFT_OK)
             connection->ended = true;
     }
 }
 
 /* A call that may have come through by now. */
-static void regroup_connection_call_finish(struct regroup *regroup, struct regroup_connection *connection)
+static void connection_call_finish(struct regroup *regroup, struct regroup_connection *connection)
 {
     int descriptor = connection->stream.descriptor, reason = 0;
     switch (address_connect_result(descriptor, &reason)) {
@@ -151,8 +151,8 @@ static void regroup_connection_call_finish(struct regroup *regroup, struct regro
     case 1:
         break;
     default:
-        regroup_connection_end(regroup, connection,
-                               reason == ECONNREFUSED || reason == ECONNRESET ? REGROUP_PEER_DEAD : REGROUP_PEER_CUT);
+        connection_end(regroup, connection,
+                       reason == ECONNREFUSED || reason == ECONNRESET ? REGROUP_PEER_DEAD : REGROUP_PEER_CUT);
         return;
     }
     const struct stream_identity identity = identity_of(regroup);
@@ -162,10 +162,10 @@ static void regroup_connection_call_finish(struct regroup *regroup, struct regro
     address_prepare(descriptor);
     if (epoll_ctl(regroup->epoll, EPOLL_CTL_MOD, descriptor, &event) != 0 ||
         stream_begin(&connection->stream, descriptor, false, &identity, NULL) != WEFT_OK)
-        regroup_connection_end(regroup, connection, REGROUP_PEER_UNKNOWN);
+        connection_end(regroup, connection, REGROUP_PEER_UNKNOWN);
 }
 
-static void regroup_connection_send_alive(const struct regroup *regroup, struct regroup_connection *connection)
+static void connection_send_alive(const struct regroup *regroup, struct regroup_connection *connection)
 {
     struct buffer payload = {0};
     buffer_put_u32(&payload, regroup->epoch);
@@ -175,12 +175,12 @@ static void regroup_connection_send_alive(const struct regroup *regroup, struct 
 }
 
 /* The other end is authenticated. */
-static void regroup_connection_opened(struct regroup *regroup, struct regroup_connection *connection)
+static void connection_opened(struct regroup *regroup, struct regroup_connection *connection)
 {
     if (connection->stream.server) {
         uint32_t rank = connection->stream.peer_rank;
         if (rank >= regroup->ranks || rank == regroup->rank) {
-            regroup_connection_end(regroup, connection, REGROUP_PEER_UNKNOWN);
+            connection_end(regroup, connection, REGROUP_PEER_UNKNOWN);
             return;
         }
         connection->rank = rank;
@@ -188,13 +188,13 @@ static void regroup_connection_opened(struct regroup *regroup, struct regroup_co
             regroup->peers[rank].state = REGROUP_PEER_UNKNOWN;
     }
     connection->open = true;
-    regroup_connection_send_alive(regroup, connection);
+    connection_send_alive(regroup, connection);
 }
 
 /* ---- frames ---- */
 
 /* A rank of an earlier epoch: it missed the table, or is no longer a member. */
-static void regroup_connection_correct(struct regroup *regroup, struct regroup_connection *connection)
+static void connection_correct(struct regroup *regroup, struct regroup_connection *connection)
 {
     if (connection->told)
         return;
@@ -211,20 +211,19 @@ static void regroup_connection_correct(struct regroup *regroup, struct regroup_c
     buffer_free(&payload);
 }
 
-static bool regroup_connection_alive_handle(struct regroup *regroup, struct regroup_connection *connection,
-                                            struct reader reader)
+static bool connection_alive_handle(struct regroup *regroup, struct regroup_connection *connection,
+                                    struct reader reader)
 {
     uint32_t epoch = reader_u32(&reader), flags = reader_u32(&reader);
     connection->willing = flags & REGROUP_WILLING;
     connection->quiet = flags & REGROUP_QUIET;
     connection->heard = clock_now();
     if (!reader.bad && epoch < regroup->epoch)
-        regroup_connection_correct(regroup, connection);
+        connection_correct(regroup, connection);
     return !reader.bad;
 }
 
-static bool regroup_connection_join_handle(struct regroup *regroup, struct regroup_connection *connection,
-                                           struct reader reader)
+static bool connection_join_handle(struct regroup *regroup, struct regroup_connection *connection, struct reader reader)
 {
     uint32_t epoch = reader_u32(&reader);
     const uint8_t *bytes = reader_bytes(&reader, sizeof(struct endpoint_info));
@@ -249,7 +248,7 @@ static bool regroup_connection_join_handle(struct regroup *regroup, struct regro
 }
 
 /* Another rank says that it leads. */
-static void regroup_connection_probe_handle(struct regroup *regroup, struct regroup_connection *connection)
+static void connection_probe_handle(struct regroup *regroup, struct regroup_connection *connection)
 {
     uint32_t leader = regroup->bound;
     if (!regroup->agreeing || regroup->decided || leader == connection->rank)
@@ -268,19 +267,19 @@ static void regroup_connection_probe_handle(struct regroup *regroup, struct regr
     buffer_free(&payload);
 }
 
-static bool regroup_connection_frame_handle(struct regroup *regroup, struct regroup_connection *connection,
-                                            const struct frame *frame)
+static bool connection_frame_handle(struct regroup *regroup, struct regroup_connection *connection,
+                                    const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     char message[ERROR_TEXT_BYTES];
     uint32_t rank;
     switch (frame->kind) {
     case REGROUP_ALIVE:
-        return regroup_connection_alive_handle(regroup, connection, reader);
+        return connection_alive_handle(regroup, connection, reader);
     case REGROUP_JOIN:
-        return regroup_connection_join_handle(regroup, connection, reader);
+        return connection_join_handle(regroup, connection, reader);
     case REGROUP_PROBE:
-        regroup_connection_probe_handle(regroup, connection);
+        connection_probe_handle(regroup, connection);
         return true;
     case REGROUP_FOLLOW:
         rank = reader_u32(&reader);
@@ -302,12 +301,12 @@ static bool regroup_connection_frame_handle(struct regroup *regroup, struct regr
 
 /* ---- advancing ---- */
 
-static bool regroup_connection_frames_handle(struct regroup *regroup, struct regroup_connection *connection)
+static bool connection_frames_handle(struct regroup *regroup, struct regroup_connection *connection)
 {
     struct frame frame;
     int found = 0;
     while (!connection->ended && (found = stream_peek(&connection->stream, &frame)) == 1) {
-        bool good = regroup_connection_frame_handle(regroup, connection, &frame);
+        bool good = connection_frame_handle(regroup, connection, &frame);
         stream_drop(&connection->stream, &frame);
         if (!good)
             return false;
@@ -315,8 +314,7 @@ static bool regroup_connection_frames_handle(struct regroup *regroup, struct reg
     return found >= 0;
 }
 
-static void regroup_connection_silence_check(struct regroup *regroup, struct regroup_connection *connection,
-                                             uint64_t now)
+static void connection_silence_check(struct regroup *regroup, struct regroup_connection *connection, uint64_t now)
 {
     uint64_t limit = SILENCE;
     if (now < connection->heard + limit)
@@ -327,31 +325,31 @@ static void regroup_connection_silence_check(struct regroup *regroup, struct reg
             limit = CROWDED_SILENCE;
     }
     if (now >= connection->heard + limit)
-        regroup_connection_end(regroup, connection, connection->connecting ? REGROUP_PEER_CUT : REGROUP_PEER_STUCK);
+        connection_end(regroup, connection, connection->connecting ? REGROUP_PEER_CUT : REGROUP_PEER_STUCK);
 }
 
 void regroup_connection_advance(struct regroup *regroup, struct regroup_connection *connection, uint64_t now)
 {
     if (connection->connecting)
-        regroup_connection_call_finish(regroup, connection);
+        connection_call_finish(regroup, connection);
     if (!connection->ended && !connection->connecting) {
         weft_status status = stream_read(&connection->stream, NULL);
         if (status == WEFT_OK && !connection->open && connection->stream.state == STREAM_OPEN) {
             connection->heard = now;
-            regroup_connection_opened(regroup, connection);
+            connection_opened(regroup, connection);
         }
-        bool good = !connection->open || regroup_connection_frames_handle(regroup, connection);
+        bool good = !connection->open || connection_frames_handle(regroup, connection);
         if (status == WEFT_OK)
             status = stream_write(&connection->stream, NULL);
         if ((status != WEFT_OK || !good) && !connection->ended)
-            regroup_connection_end(regroup, connection,
-                                   connection->stream.broken_off ? REGROUP_PEER_CUT
-                                   : connection->stream.state == STREAM_ENDED || connection->open
-                                       ? REGROUP_PEER_UNKNOWN /* a call will tell */
-                                       : REGROUP_PEER_DEAD);
+            connection_end(regroup, connection,
+                           connection->stream.broken_off ? REGROUP_PEER_CUT
+                           : connection->stream.state == STREAM_ENDED || connection->open
+                               ? REGROUP_PEER_UNKNOWN /* a call will tell */
+                               : REGROUP_PEER_DEAD);
     }
     if (!connection->ended)
-        regroup_connection_silence_check(regroup, connection, now);
+        connection_silence_check(regroup, connection, now);
     if (connection->open && now >= connection->said + TICK)
-        regroup_connection_send_alive(regroup, connection);
+        connection_send_alive(regroup, connection);
 }

@@ -36,7 +36,7 @@ static const struct {
 };
 
 /* A variable that is set and not empty. */
-static const char *wire_environment_variable(const char *name)
+static const char *environment_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
@@ -49,10 +49,10 @@ const char *launcher_name(enum launcher launcher)
 
 bool launcher_is_present(enum launcher launcher)
 {
-    if (launcher == LAUNCHER_WEFT && wire_environment_variable("WEFT_RANK"))
+    if (launcher == LAUNCHER_WEFT && environment_variable("WEFT_RANK"))
         return true; /* WEFT_RANKS is missing, which environment_read() reports */
     for (size_t i = 0; i < 4 && launchers[launcher].detected_by[i]; i++)
-        if (!wire_environment_variable(launchers[launcher].detected_by[i]))
+        if (!environment_variable(launchers[launcher].detected_by[i]))
             return false;
     return launcher != LAUNCHER_SLURM || strtoul(getenv("SLURM_STEP_ID"), NULL, 10) < SLURM_STEP_SPECIAL;
 }
@@ -68,7 +68,7 @@ enum launcher launcher_detect(void)
 int64_t launcher_rank(void)
 {
     for (enum launcher launcher = LAUNCHER_WEFT; launcher != LAUNCHER_NONE; launcher++) {
-        const char *text = wire_environment_variable(launchers[launcher].rank);
+        const char *text = environment_variable(launchers[launcher].rank);
         int64_t rank;
         if (text && text_parse_integer(text, "the rank", 0, INT32_MAX, &rank, NULL) == WEFT_OK)
             return rank;
@@ -76,10 +76,10 @@ int64_t launcher_rank(void)
     return -1;
 }
 
-static weft_status wire_environment_number(const char *launcher, const char *name, int64_t least, int64_t most,
-                                           int64_t *value, struct error *error)
+static weft_status environment_number(const char *launcher, const char *name, int64_t least, int64_t most,
+                                      int64_t *value, struct error *error)
 {
-    const char *text = wire_environment_variable(name);
+    const char *text = environment_variable(name);
     struct error reason = {0};
     if (!text)
         return error_set(error, WEFT_ERROR_RENDEZVOUS, "%s set its other variables but not %s", launcher, name);
@@ -91,7 +91,7 @@ static weft_status wire_environment_number(const char *launcher, const char *nam
 /* Read an optional number: false if it is missing or malformed. */
 static bool optional(const char *name, uint32_t *value)
 {
-    const char *text = wire_environment_variable(name);
+    const char *text = environment_variable(name);
     int64_t number = 0;
     if (!text || text_parse_integer(text, name, 0, 1 << 20, &number, NULL) != WEFT_OK)
         return false;
@@ -105,9 +105,9 @@ static weft_status environment_read_ranks(enum launcher launcher, struct environ
     const char *name = launchers[launcher].name, *local_rank = launchers[launcher].local_rank;
     int64_t number = 0, ranks = 0;
     uint32_t local = 0, count = 0;
-    weft_status status = wire_environment_number(name, launchers[launcher].ranks, 1, 1 << 20, &ranks, error);
+    weft_status status = environment_number(name, launchers[launcher].ranks, 1, 1 << 20, &ranks, error);
     if (status == WEFT_OK)
-        status = wire_environment_number(name, launchers[launcher].rank, 0, ranks - 1, &number, error);
+        status = environment_number(name, launchers[launcher].rank, 0, ranks - 1, &number, error);
     *environment = (struct environment){.launcher = name, .rank = (uint32_t)number, .ranks = (uint32_t)ranks};
     if (status == WEFT_OK && local_rank && optional(local_rank, &local) &&
         optional(launchers[launcher].local_ranks, &count) && local < count && local <= environment->rank) {
@@ -140,7 +140,7 @@ uint32_t environment_tasks_of_node(const char *list, uint32_t node)
     return 0;
 }
 
-static weft_status wire_environment_copy(char *text, const char *value, const char *name, struct error *error)
+static weft_status environment_copy(char *text, const char *value, const char *name, struct error *error)
 {
     if (snprintf(text, ENVIRONMENT_TEXT_BYTES, "%s", value) < ENVIRONMENT_TEXT_BYTES)
         return WEFT_OK;
@@ -149,18 +149,17 @@ static weft_status wire_environment_copy(char *text, const char *value, const ch
 
 static weft_status environment_read_weft(struct environment *environment, struct error *error)
 {
-    const char *bootstrap = wire_environment_variable("WEFT_RENDEZVOUS"),
-               *secret = wire_environment_variable("WEFT_SECRET");
+    const char *bootstrap = environment_variable("WEFT_RENDEZVOUS"), *secret = environment_variable("WEFT_SECRET");
     weft_status status = WEFT_OK;
-    environment->served = wire_environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL;
+    environment->served = environment_variable("WEFT_RENDEZVOUS_SERVED") != NULL;
     if (environment->ranks > 1 && (!bootstrap || !secret))
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
                          "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
                          bootstrap ? "WEFT_SECRET" : "WEFT_RENDEZVOUS");
     if (bootstrap)
-        status = wire_environment_copy(environment->addresses, bootstrap, "WEFT_RENDEZVOUS", error);
+        status = environment_copy(environment->addresses, bootstrap, "WEFT_RENDEZVOUS", error);
     if (status == WEFT_OK && secret)
-        status = wire_environment_copy(environment->secret, secret, "WEFT_SECRET", error);
+        status = environment_copy(environment->secret, secret, "WEFT_SECRET", error);
     return status;
 }
 
@@ -189,32 +188,32 @@ bool environment_first_host(const char *list, char *host, size_t room)
 }
 
 /* Where the ranks meet and the secret, unless the user says otherwise. */
-static weft_status wire_environment_finish(struct environment *environment, const char *host, int64_t port,
-                                           const char *derived, struct error *error)
+static weft_status environment_finish(struct environment *environment, const char *host, int64_t port,
+                                      const char *derived, struct error *error)
 {
     char chosen[ENVIRONMENT_HOST_BYTES];
-    if (wire_environment_variable("WEFT_RENDEZVOUS_HOST"))
-        host = wire_environment_variable("WEFT_RENDEZVOUS_HOST");
+    if (environment_variable("WEFT_RENDEZVOUS_HOST"))
+        host = environment_variable("WEFT_RENDEZVOUS_HOST");
     if (snprintf(chosen, sizeof chosen, "%s", host) >= (int)sizeof chosen)
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
                          "the rendezvous's host name '%.40s...' is longer than %d characters", host,
                          ENVIRONMENT_HOST_BYTES - 1);
-    if (wire_environment_variable("WEFT_RENDEZVOUS_PORT")) {
-        weft_status status = wire_environment_number("the environment", "WEFT_RENDEZVOUS_PORT", 1, 65535, &port, error);
+    if (environment_variable("WEFT_RENDEZVOUS_PORT")) {
+        weft_status status = environment_number("the environment", "WEFT_RENDEZVOUS_PORT", 1, 65535, &port, error);
         if (status != WEFT_OK)
             return status;
     }
     snprintf(environment->addresses, sizeof environment->addresses, strchr(chosen, ':') ? "[%s]:%d" : "%s:%d", chosen,
              (int)port);
-    const char *secret = wire_environment_variable("WEFT_SECRET");
-    return wire_environment_copy(environment->secret, secret ? secret : derived, "WEFT_SECRET", error);
+    const char *secret = environment_variable("WEFT_SECRET");
+    return environment_copy(environment->secret, secret ? secret : derived, "WEFT_SECRET", error);
 }
 
 static weft_status environment_read_slurm(struct environment *environment, struct error *error)
 {
-    const char *list = wire_environment_variable("SLURM_STEP_NODELIST"),
-               *nodes = wire_environment_variable("SLURM_STEP_NUM_NODES"),
-               *tasks = wire_environment_variable("SLURM_STEP_TASKS_PER_NODE");
+    const char *list = environment_variable("SLURM_STEP_NODELIST"),
+               *nodes = environment_variable("SLURM_STEP_NUM_NODES"),
+               *tasks = environment_variable("SLURM_STEP_TASKS_PER_NODE");
     char host[ENVIRONMENT_HOST_BYTES], derived[128];
     uint32_t local = 0, count = 0;
     if (!environment_first_host(list ? list : "", host, sizeof host))
@@ -232,23 +231,23 @@ static weft_status environment_read_slurm(struct environment *environment, struc
         environment->local_rank = local;
         environment->local_ranks = count;
     }
-    return wire_environment_finish(environment, host, port, derived, error);
+    return environment_finish(environment, host, port, derived, error);
 }
 
 static weft_status environment_read_torchrun(struct environment *environment, struct error *error)
 {
     const char *host = getenv("MASTER_ADDR");
     int64_t port = 0;
-    weft_status status = wire_environment_number(environment->launcher, "MASTER_PORT", 1, 65534, &port, error);
+    weft_status status = environment_number(environment->launcher, "MASTER_PORT", 1, 65534, &port, error);
     if (status != WEFT_OK)
         return status;
     /* torchrun's agent listens at MASTER_PORT itself, unless it leaves that to rank 0. */
-    const char *agent = wire_environment_variable("TORCHELASTIC_USE_AGENT_STORE"),
-               *run = wire_environment_variable("TORCHELASTIC_RUN_ID");
+    const char *agent = environment_variable("TORCHELASTIC_USE_AGENT_STORE"),
+               *run = environment_variable("TORCHELASTIC_RUN_ID");
     char derived[512];
     snprintf(derived, sizeof derived, "torchrun run %.100s master %.250s:%d", run ? run : "", host, (int)port);
-    return wire_environment_finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port,
-                                   derived, error);
+    return environment_finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port, derived,
+                              error);
 }
 
 weft_status environment_read(enum launcher launcher, struct environment *environment, struct error *error)

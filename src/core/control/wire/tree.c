@@ -37,8 +37,8 @@ struct scratch {
 };
 
 /* The node's place in the table: its own, or the free one where it belongs. */
-static uint32_t *wire_tree_find_place(const struct scratch *scratch, const struct endpoint_info *endpoints,
-                                      const char *machine)
+static uint32_t *tree_find_place(const struct scratch *scratch, const struct endpoint_info *endpoints,
+                                 const char *machine)
 {
     uint32_t place = (uint32_t)hash_text(machine, 0) & scratch->mask;
     while (scratch->table[place] &&
@@ -53,7 +53,7 @@ static void tree_parents_find(const struct endpoint_info *endpoints, uint32_t ra
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t *place = wire_tree_find_place(scratch, endpoints, endpoints[rank].machine);
+        uint32_t *place = tree_find_place(scratch, endpoints, endpoints[rank].machine);
         if (!*place) {
             parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[tree_place_parent(nodes)].leader;
             scratch->nodes[nodes] = (struct wire_tree_node){rank, rank, rank, 0};

@@ -173,7 +173,7 @@ static uint32_t seat_place(uint32_t tree, uint32_t seat, uint32_t m, bool back)
     return (seat + (back ? m - 1 : 1)) % m;
 }
 
-static struct generators_tree_node generators_tree_node_of(uint32_t tree, uint32_t seat, uint32_t m)
+static struct generators_tree_node tree_node_of(uint32_t tree, uint32_t seat, uint32_t m)
 {
     struct generators_tree_node node = node_at(seat_place(tree, seat, m, false), m);
     uint32_t *links[] = {&node.parent, &node.children[0], &node.children[1]};
@@ -200,7 +200,7 @@ void write_double_tree_broadcast(struct builder *builder)
             stage_send(&stage, have, (root + 1 + top) % n, &stage.output, tree, 1);
             continue;
         }
-        struct generators_tree_node node = generators_tree_node_of(tree, (stage.rank + n - root - 1) % n, seats);
+        struct generators_tree_node node = tree_node_of(tree, (stage.rank + n - root - 1) % n, seats);
         uint32_t parent = node.parent == NOBODY ? root : (root + 1 + node.parent) % n;
         have = stage_receive(&stage, now, parent, &stage.output, tree, 1);
         for (unsigned i = 0; i < 2; i++)
@@ -220,7 +220,7 @@ void write_double_tree_allreduce(struct builder *builder)
         up.send_lane = 4 * tree;
         up.receive_lane = up.send_lane + 1;
         up.channel = (uint8_t)tree;
-        struct generators_tree_node node = generators_tree_node_of(tree, up.rank, n);
+        struct generators_tree_node node = tree_node_of(tree, up.rank, n);
         bool top = node.parent == NOBODY;
         struct pieces value = up.input;
         struct dependency have = now;

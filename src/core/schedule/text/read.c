@@ -116,7 +116,7 @@ static bool take_fixed(struct scanner *scanner, const char *what, int64_t least,
 }
 
 /* "256K", up to a blank */
-static bool text_read_take_bytes(struct scanner *scanner, const char *what, uint64_t least, uint64_t *bytes)
+static bool text_take_bytes(struct scanner *scanner, const char *what, uint64_t least, uint64_t *bytes)
 {
     char text[32];
     struct error error = {0};
@@ -160,7 +160,7 @@ static bool take_collective(struct schedule_text *written, struct scanner *scann
 static bool take_segment(struct schedule_text *written, struct scanner *scanner)
 {
     int64_t slots = 1;
-    if (!text_read_take_bytes(scanner, "a segment", 4096, &written->segment_bytes))
+    if (!text_take_bytes(scanner, "a segment", 4096, &written->segment_bytes))
         return false;
     if (written->segment_bytes % 4096)
         return scanner_complain(scanner, "a segment is a multiple of 4096 bytes");
@@ -175,8 +175,7 @@ static const char *const keys[] = {"collective", "algorithm", "ranks", "root",  
                                    "parts",      "segment",   "most",  "canonical", "in-place"};
 enum key { COLLECTIVE, ALGORITHM, RANKS, ROOT, PEER, PARTS, SEGMENT, MOST, CANONICAL, IN_PLACE, KEYS };
 
-static bool text_read_take_key(struct schedule_text *written, enum key key, struct scanner *scanner,
-                               const struct line *line)
+static bool text_take_key(struct schedule_text *written, enum key key, struct scanner *scanner, const struct line *line)
 {
     switch (key) {
     case COLLECTIVE:
@@ -196,7 +195,7 @@ static bool text_read_take_key(struct schedule_text *written, enum key key, stru
     case SEGMENT:
         return take_segment(written, scanner);
     case MOST:
-        return text_read_take_bytes(scanner, "the most bytes of a block", 1, &written->most_block_bytes);
+        return text_take_bytes(scanner, "the most bytes of a block", 1, &written->most_block_bytes);
     case CANONICAL:
         return written->canonical = true;
     default:
@@ -213,7 +212,7 @@ static bool read_header_line(struct schedule_text *written, struct line *line, b
             return scanner_complain(scanner, "'%s' is said twice", keys[key]);
         seen[key] = true;
         line->text = scanner->at;
-        return text_read_take_key(written, (enum key)key, scanner, line) &&
+        return text_take_key(written, (enum key)key, scanner, line) &&
                (scanner_ends(scanner) || scanner_complain(scanner, "'%.24s' follows '%s'", scanner->at, keys[key]));
     }
     return scanner_complain(scanner,
@@ -222,7 +221,7 @@ static bool read_header_line(struct schedule_text *written, struct line *line, b
                             scanner->at);
 }
 
-static weft_status text_read_read_header(struct schedule_text *written, struct error *error)
+static weft_status text_read_header(struct schedule_text *written, struct error *error)
 {
     bool seen[KEYS] = {false};
     int64_t version;
@@ -274,7 +273,7 @@ weft_status schedule_text_parse(const char *text, size_t bytes, const char *name
         status = cut_lines(written, bytes, error);
     }
     if (status == WEFT_OK)
-        status = text_read_read_header(written, error);
+        status = text_read_header(written, error);
     if (status == WEFT_OK)
         status = find_sections(written, error);
     if (status != WEFT_OK)

@@ -220,7 +220,7 @@ static void begin_threads(struct verify_machine *machine)
 }
 
 /* Lay the buffers of all ranks out as cells; in place (once there is a binding), output and input share them. */
-static void verify_machine_lay_out(struct verify_machine *machine)
+static void machine_lay_out(struct verify_machine *machine)
 {
     uint64_t next = 0;
     uint32_t parts = machine->parts;
@@ -314,7 +314,7 @@ static bool complain_size(struct verify_machine *machine, const char *what, uint
 }
 
 /* Numbers that everything else is sized by. */
-static bool verify_machine_survey(struct verify_machine *machine)
+static bool machine_survey(struct verify_machine *machine)
 {
     uint32_t slots = 1;
     uint64_t chunks = 0;
@@ -352,7 +352,7 @@ static bool verify_machine_survey(struct verify_machine *machine)
 
 bool verify_machine_open(struct verify_machine *machine, bool narrow)
 {
-    if (!same_frame(machine) || !verify_machine_survey(machine) || !verify_scopes_open(machine, narrow) ||
+    if (!same_frame(machine) || !machine_survey(machine) || !verify_scopes_open(machine, narrow) ||
         !verify_groups_open(machine))
         return false;
     uint32_t threads = machine->thread_count ? machine->thread_count : 1, steps = machine->step_count + 1;
@@ -371,7 +371,7 @@ bool verify_machine_open(struct verify_machine *machine, bool narrow)
         !machine->operands || !machine->clock_at_end)
         return false;
     count_snapshots(machine);
-    verify_machine_lay_out(machine);
+    machine_lay_out(machine);
     /* Untouched memory costs nothing: tables may be larger than what is used of them. */
     machine->clocks = calloc((size_t)threads * machine->components + 1, sizeof *machine->clocks);
     machine->snapshots = malloc((machine->snapshot_count * machine->components + 1) * sizeof *machine->snapshots);
@@ -387,7 +387,7 @@ void verify_machine_bind(struct verify_machine *machine, const struct verify_bin
 {
     machine->binding = binding;
     machine->stepping = machine->step_count;
-    verify_machine_lay_out(machine);
+    machine_lay_out(machine);
     begin_threads(machine);
     machine->epoch++;
     machine->access_count = 0;

@@ -47,8 +47,8 @@ bool verify_scopes_open(struct verify_machine *machine, bool narrow)
 /* ---- groups ---- */
 
 /* The number of a group; a new one if no equal group has one. `table` has `mask` + 1 entries of numbers + 1. */
-static uint32_t verify_order_intern(struct verify_groups *groups, uint32_t *table, uint32_t mask,
-                                    const uint32_t *members, uint32_t count)
+static uint32_t order_intern(struct verify_groups *groups, uint32_t *table, uint32_t mask, const uint32_t *members,
+                             uint32_t count)
 {
     uint64_t hash = hash_bytes(members, count * sizeof *members, count);
     uint32_t at = (uint32_t)hash & mask;
@@ -86,7 +86,7 @@ bool verify_groups_open(struct verify_machine *machine)
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct schedule *schedule = machine->schedules[rank];
         for (uint32_t i = 0; i < schedule->group_count; i++)
-            groups->number[groups->base[rank] + i] = verify_order_intern(
+            groups->number[groups->base[rank] + i] = order_intern(
                 groups, table, mask, schedule->members + schedule->groups[i].first, schedule->groups[i].count);
     }
     free(table);

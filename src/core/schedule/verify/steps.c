@@ -33,7 +33,7 @@ static bool in_order(struct verify_machine *machine, struct thread *thread, stru
 }
 
 /* A send matches a receive: move the values. */
-static bool verify_steps_transfer(struct verify_machine *machine, struct thread *sender, struct thread *receiver)
+static bool steps_transfer(struct verify_machine *machine, struct thread *sender, struct thread *receiver)
 {
     const struct step *send = verify_step_of(sender), *receive = verify_step_of(receiver);
     if (send->chunks != receive->chunks)
@@ -90,7 +90,7 @@ static bool begin_message(struct verify_machine *machine, struct thread *thread,
     if (channel->head != NOBODY && channel->holds_sends == receives) {
         struct thread *other = &machine->threads[channel->head];
         channel->head = other->next;
-        if (!(receives ? verify_steps_transfer(machine, other, thread) : verify_steps_transfer(machine, thread, other)))
+        if (!(receives ? steps_transfer(machine, other, thread) : steps_transfer(machine, thread, other)))
             return false;
         verify_complete(machine, other);
         verify_complete(machine, thread);
@@ -140,8 +140,8 @@ static bool take_operand(struct verify_machine *machine, const struct thread *th
 }
 
 /* The canonical sum of one chunk of all inputs in a group. */
-static bool verify_steps_gather(struct verify_machine *machine, struct thread *thread, const struct step *step,
-                                uint32_t i, struct value *value)
+static bool steps_gather(struct verify_machine *machine, struct thread *thread, const struct step *step, uint32_t i,
+                         struct value *value)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
     const struct schedule_group *group = &schedule->groups[step->peer];
@@ -168,8 +168,8 @@ static bool write_output(struct verify_machine *machine, struct thread *thread, 
 }
 
 /* Hand one chunk to the outputs of a group. */
-static bool verify_steps_spread(struct verify_machine *machine, struct thread *thread, uint32_t group_index,
-                                uint32_t chunk, uint32_t size, struct value value)
+static bool steps_spread(struct verify_machine *machine, struct thread *thread, uint32_t group_index, uint32_t chunk,
+                         uint32_t size, struct value value)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
     const struct schedule_group *group = &schedule->groups[group_index];
@@ -197,7 +197,7 @@ static bool verify_steps_spread(struct verify_machine *machine, struct thread *t
     return true;
 }
 
-static bool verify_steps_deliver(struct verify_machine *machine, struct thread *thread, const struct step *step)
+static bool steps_deliver(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     if (!verify_may_touch(machine, thread, step->peer))
         return false;
@@ -218,7 +218,7 @@ static bool verify_steps_deliver(struct verify_machine *machine, struct thread *
     return true;
 }
 
-static bool verify_steps_expose(struct verify_machine *machine, struct thread *thread, const struct step *step)
+static bool steps_expose(struct verify_machine *machine, struct thread *thread, const struct step *step)
 {
     for (uint32_t i = 0; i < step->chunks; i++) {
         uint32_t chunk = step->source_chunk + i, size = verify_size_name(machine, thread->rank, REGION_INPUT, chunk);
@@ -235,7 +235,7 @@ static bool verify_steps_expose(struct verify_machine *machine, struct thread *t
     return true;
 }
 
-static void verify_steps_signal(struct verify_machine *machine, struct thread *thread)
+static void steps_signal(struct verify_machine *machine, struct thread *thread)
 {
     tick *clock = verify_clock_of(machine, thread);
     clock[verify_announced(machine, thread->rank)] = 1;
@@ -245,8 +245,7 @@ static void verify_steps_signal(struct verify_machine *machine, struct thread *t
 }
 
 /* All of the group must be at their exchange; then what they published is combined. */
-static bool verify_steps_exchange(struct verify_machine *machine, struct thread *thread, const struct step *step,
-                                  bool *over)
+static bool steps_exchange(struct verify_machine *machine, struct thread *thread, const struct step *step, bool *over)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
     const struct schedule_group *group = &schedule->groups[step->peer];
@@ -344,7 +343,7 @@ static bool local_step(struct verify_machine *machine, struct thread *thread, co
                 return false;
             break;
         default: /* STEP_GATHER_REDUCE */
-            if (!verify_steps_gather(machine, thread, step, i, &value))
+            if (!steps_gather(machine, thread, step, i, &value))
                 return false;
             break;
         }
@@ -364,14 +363,14 @@ static bool spread_step(struct verify_machine *machine, struct thread *thread, c
         uint32_t from, size;
         if (step->kind == STEP_REDUCE_SPREAD) {
             size = (step->value + i) % machine->parts;
-            if (!verify_steps_gather(machine, thread, step, i, &value))
+            if (!steps_gather(machine, thread, step, i, &value))
                 return false;
         } else if (!verify_locate(machine, thread, step, false, i, &from, &size) ||
                    !verify_load(machine, thread, from, size, &value)) {
             return false;
         }
         uint32_t group = step->kind == STEP_REDUCE_SPREAD ? step->operands : step->peer;
-        if (!verify_steps_spread(machine, thread, group, step->target_chunk + i, size, value))
+        if (!steps_spread(machine, thread, group, step->target_chunk + i, size, value))
             return false;
     }
     return true;
@@ -392,10 +391,10 @@ bool verify_advance(struct verify_machine *machine, struct thread *thread)
     case STEP_RECEIVE_REDUCE:
         return begin_message(machine, thread, step);
     case STEP_EXPOSE:
-        right = verify_steps_expose(machine, thread, step);
+        right = steps_expose(machine, thread, step);
         break;
     case STEP_SIGNAL:
-        verify_steps_signal(machine, thread);
+        steps_signal(machine, thread);
         break;
     case STEP_AWAIT:
         right = verify_await(machine, thread, step, &over);
@@ -405,10 +404,10 @@ bool verify_advance(struct verify_machine *machine, struct thread *thread)
         right = spread_step(machine, thread, step);
         break;
     case STEP_DELIVER:
-        right = verify_steps_deliver(machine, thread, step);
+        right = steps_deliver(machine, thread, step);
         break;
     case STEP_EXCHANGE:
-        right = verify_steps_exchange(machine, thread, step, &over);
+        right = steps_exchange(machine, thread, step, &over);
         break;
     default:
         right = local_step(machine, thread, step);

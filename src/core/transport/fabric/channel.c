@@ -44,8 +44,8 @@ static bool channels_grow(struct fabric *fabric)
 }
 
 /** The channel's state, NULL when there is none. */
-static struct fabric_channel *fabric_channel_channel_find(struct fabric *fabric, uint32_t peer, uint32_t communicator,
-                                                          uint8_t number)
+static struct fabric_channel *fabric_channel_find(struct fabric *fabric, uint32_t peer, uint32_t communicator,
+                                                  uint8_t number)
 {
     struct fabric_channel *channel = fabric->channel_last;
     if (channel && channel_is(channel, peer, communicator, number))
@@ -61,7 +61,7 @@ static struct fabric_channel *fabric_channel_channel_find(struct fabric *fabric,
 
 static struct fabric_channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
 {
-    struct fabric_channel *channel = fabric_channel_channel_find(fabric, peer, communicator, number);
+    struct fabric_channel *channel = fabric_channel_find(fabric, peer, communicator, number);
     if (channel)
         return channel;
     if (4 * (fabric->channel_count + 1) > 3 * fabric->channel_size && !channels_grow(fabric))
@@ -158,7 +158,7 @@ static struct transfer *transfer_list_find(const struct transfer_list *list, uin
 }
 
 /** Take message `sequence` out of a list of messages that came early; NULL if it is not there. */
-static struct slot *fabric_channel_early_take(struct slot **list, uint32_t sequence)
+static struct slot *channel_early_take(struct slot **list, uint32_t sequence)
 {
     for (struct slot **place = list; *place; place = &(*place)->next) {
         struct slot *slot = *place;
@@ -261,7 +261,7 @@ weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer,
     transfer->state = TRANSFER_ACTIVE;
 
     if (channel->announced) {
-        struct slot *early = fabric_channel_early_take(&channel->announced, flight->sequence);
+        struct slot *early = channel_early_take(&channel->announced, flight->sequence);
         if (early) {
             meet_announcement(fabric, channel, transfer, early);
             return WEFT_OK;
@@ -303,7 +303,7 @@ weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transf
     transfer->state = TRANSFER_ACTIVE;
 
     if (channel->unexpected) {
-        struct slot *early = fabric_channel_early_take(&channel->unexpected, flight->sequence);
+        struct slot *early = channel_early_take(&channel->unexpected, flight->sequence);
         if (early) {
             if (early->header.kind == MESSAGE_EAGER)
                 deliver_eager(fabric, channel, transfer, early);
@@ -420,8 +420,8 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
     /* A reply about one of our messages can come late, when the communicator has been forgotten. */
     bool answers = header->kind == MESSAGE_CONSUMED || header->kind == MESSAGE_REFUSE_SEND ||
                    header->kind == MESSAGE_REFUSE_RECEIVE;
-    struct fabric_channel *channel = (answers ? fabric_channel_channel_find : channel_get)(
-        fabric, header->source, header->communicator, header->channel);
+    struct fabric_channel *channel =
+        (answers ? fabric_channel_find : channel_get)(fabric, header->source, header->communicator, header->channel);
     if (!channel)
         return false;
     switch (header->kind) {

@@ -58,8 +58,8 @@ static weft_status sort_entries(const cJSON *root, const char *path, cJSON **sor
 }
 
 /* Add the tokens; their texts are turned into bytes in place. */
-static weft_status tokenizer_read_add_entries(struct tokenizer *tokenizer, cJSON *const *sorted, size_t count,
-                                              const char *path, struct error *error)
+static weft_status tokenizer_add_entries(struct tokenizer *tokenizer, cJSON *const *sorted, size_t count,
+                                         const char *path, struct error *error)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
@@ -96,7 +96,7 @@ static weft_status fill_vocabulary(struct tokenizer *tokenizer, const cJSON *roo
         return error_memory(error, (count + 1) * sizeof *sorted, "a vocabulary");
     weft_status status = sort_entries(root, path, sorted, count, error);
     if (status == WEFT_OK)
-        status = tokenizer_read_add_entries(tokenizer, sorted, count, path, error);
+        status = tokenizer_add_entries(tokenizer, sorted, count, path, error);
     free(sorted);
     if (status != WEFT_OK)
         return status;
@@ -199,8 +199,8 @@ weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct
 /* ---- the directory ---- */
 
 /* The file of `directory` by one of its two names; if it is there by none, the first. */
-static weft_status tokenizer_read_find_file(const char *directory, const char *const names[2],
-                                            char path[FILE_PATH_BYTES], struct error *error)
+static weft_status tokenizer_find_file(const char *directory, const char *const names[2], char path[FILE_PATH_BYTES],
+                                       struct error *error)
 {
     weft_status status = file_join(path, directory, names[1], error);
     if (status == WEFT_OK && file_exists(path))
@@ -211,18 +211,18 @@ static weft_status tokenizer_read_find_file(const char *directory, const char *c
 bool tokenizer_is_in(const char *directory)
 {
     char path[FILE_PATH_BYTES];
-    return tokenizer_read_find_file(directory, vocabulary_names, path, NULL) == WEFT_OK && file_exists(path);
+    return tokenizer_find_file(directory, vocabulary_names, path, NULL) == WEFT_OK && file_exists(path);
 }
 
-static weft_status tokenizer_read_find_files(const char *directory, char vocabulary[FILE_PATH_BYTES],
-                                             char merges[FILE_PATH_BYTES], struct error *error)
+static weft_status tokenizer_find_files(const char *directory, char vocabulary[FILE_PATH_BYTES],
+                                        char merges[FILE_PATH_BYTES], struct error *error)
 {
     if (!file_is_directory(directory))
         return error_set(error, WEFT_ERROR_DATA, "'%s' is no directory; a tokenizer is a directory with %s and %s",
                          directory, TOKENIZER_VOCABULARY, TOKENIZER_MERGES);
-    weft_status status = tokenizer_read_find_file(directory, vocabulary_names, vocabulary, error);
+    weft_status status = tokenizer_find_file(directory, vocabulary_names, vocabulary, error);
     if (status == WEFT_OK)
-        status = tokenizer_read_find_file(directory, merges_names, merges, error);
+        status = tokenizer_find_file(directory, merges_names, merges, error);
     if (status != WEFT_OK)
         return status;
     bool has_vocabulary = file_exists(vocabulary), has_merges = file_exists(merges);
@@ -237,7 +237,7 @@ weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, 
 {
     char vocabulary[FILE_PATH_BYTES], merges[FILE_PATH_BYTES];
     struct tokenizer_file files[TOKENIZER_FILES] = {{.path = vocabulary}, {.path = merges}};
-    weft_status status = tokenizer_read_find_files(directory, vocabulary, merges, error);
+    weft_status status = tokenizer_find_files(directory, vocabulary, merges, error);
     for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
         status = file_read(files[i].path, FILE_MOST, &files[i].text, &files[i].size, error);
     if (status == WEFT_OK)

@@ -132,7 +132,7 @@ static bool comes_before(const struct tokenizer_train_candidate *a, const struct
     return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-static weft_status tokenizer_train_heap_push(struct tokenizer_training *training, uint32_t number, struct error *error)
+static weft_status candidate_heap_push(struct tokenizer_training *training, uint32_t number, struct error *error)
 {
     weft_status status =
         ARRAY_RESERVE(training->heap, training->heap_room, training->heap_count + 1, "a heap of pairs", error);
@@ -148,7 +148,7 @@ static weft_status tokenizer_train_heap_push(struct tokenizer_training *training
     return WEFT_OK;
 }
 
-static struct tokenizer_train_candidate tokenizer_train_heap_pop(struct tokenizer_training *training)
+static struct tokenizer_train_candidate candidate_heap_pop(struct tokenizer_training *training)
 {
     struct tokenizer_train_candidate *heap = training->heap, top = heap[0], value = heap[--training->heap_count];
     size_t at = 0;
@@ -266,7 +266,7 @@ static weft_status spell_words(struct tokenizer_training *training, const struct
         first += size;
     }
     for (uint32_t i = 0; i < training->pair_count && status == WEFT_OK; i++)
-        status = tokenizer_train_heap_push(training, i, error);
+        status = candidate_heap_push(training, i, error);
     return status;
 }
 
@@ -325,7 +325,7 @@ static weft_status merge_everywhere(struct tokenizer_training *training, struct 
     for (uint32_t i = 0; i < count && status == WEFT_OK; i++)
         status = merge_in_word(training, words[i], left, right, token, error);
     for (uint32_t i = before; i < training->pair_count && status == WEFT_OK; i++)
-        status = tokenizer_train_heap_push(training, i, error);
+        status = candidate_heap_push(training, i, error);
     free(words);
     return status;
 }
@@ -349,13 +349,13 @@ static weft_status tokenizer_train_learn(struct tokenizer_training *training, ui
     if (status == WEFT_OK)
         status = spell_words(training, tokenizer, error);
     while (status == WEFT_OK && tokenizer->tokens.count < vocabulary - 1 && training->heap_count > 0) {
-        struct tokenizer_train_candidate best = tokenizer_train_heap_pop(training);
+        struct tokenizer_train_candidate best = candidate_heap_pop(training);
         if (stop && *stop)
             return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked after %u tokens; nothing was written",
                              tokenizer->tokens.count);
         uint64_t count = training->pairs[best.pair].count;
         if (count != best.count && count > 0)
-            status = tokenizer_train_heap_push(training, best.pair, error);
+            status = candidate_heap_push(training, best.pair, error);
         else if (count > 1)
             status = merge_everywhere(training, tokenizer, best.pair, error);
     }

@@ -22,7 +22,7 @@ static struct model_options training_options(const struct train_config *config)
 }
 
 /* Levels of partial sums: see training/parallel/internal/gradient_sum.h. */
-static uint64_t loop_memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
+static uint64_t memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
 {
     struct micro_batches layout;
     const int64_t total = config->batch / config->micro_batch;
@@ -54,8 +54,8 @@ static uint64_t first_rank_of(const struct train_config *config, const struct mo
 }
 
 /* Room to copy what this rank writes of a checkpoint: see training/train/state/internal/checkpoint_parts.h. */
-static uint64_t loop_memory_checkpoint_of(const struct train_config *config, uint64_t weights, uint64_t moments,
-                                          uint32_t rank, uint32_t ranks)
+static uint64_t checkpoint_memory(const struct train_config *config, uint64_t weights, uint64_t moments, uint32_t rank,
+                                  uint32_t ranks)
 {
     const uint64_t whole = weights + moments;
     if (whole < config->checkpoint_part)
@@ -78,13 +78,13 @@ struct memory_estimate memory_estimate_of(const struct train_config *config,
         .weights = array,
         .gradients = array + (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
         .optimizer = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
-        .partial_sums = loop_memory_levels_of(config, rank, ranks) * array,
+        .partial_sums = memory_levels_of(config, rank, ranks) * array,
         .bf16_copy = bf16_copy,
         .activations = model > bf16_copy ? model - bf16_copy : 0,
         .rest = MEMORY_OF_PROCESS + (nodes > 1 ? MEMORY_OF_NETWORK : 0),
     };
     if (config->checkpoint_dir)
-        estimate.checkpoint = loop_memory_checkpoint_of(config, array, arrays * array, rank, ranks);
+        estimate.checkpoint = checkpoint_memory(config, array, arrays * array, rank, ranks);
     if (rank == 0)
         estimate.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
     return estimate;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weft_status trainer_open_check_config(const struct train_config *config, struct error *error)
+static weft_status trainer_check_config(const struct train_config *config, struct error *error)
 {
     if (config->batch % config->micro_batch)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -43,7 +43,7 @@ static weft_status trainer_open_check_config(const struct train_config *config, 
 }
 
 /* Check that this node has enough memory for its ranks. */
-static weft_status trainer_open_check_memory(const struct trainer *trainer, struct error *error)
+static weft_status trainer_check_memory(const struct trainer *trainer, struct error *error)
 {
     struct limits limits;
     weft_status status = limits_read(&limits, error);
@@ -89,7 +89,7 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     struct train_config *config = &trainer->config;
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
-    weft_status status = trainer_open_check_config(config, error);
+    weft_status status = trainer_check_config(config, error);
     if (status == WEFT_OK && trainer->rank == 0 && config->checkpoint_dir)
         status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
@@ -122,11 +122,11 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
         trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
     if (status == WEFT_OK && trainer->rank == 0 && (config->checkpoint_dir || config->resume))
         status = dataset_identify(trainer->dataset, &trainer->identity, error);
-    return status == WEFT_OK ? trainer_open_check_memory(trainer, error) : status;
+    return status == WEFT_OK ? trainer_check_memory(trainer, error) : status;
 }
 
 /* Allocate this rank's own memory. */
-static weft_status trainer_open_take_memory(struct trainer *trainer, struct error *error)
+static weft_status trainer_take_memory(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     weft_status status;
@@ -206,7 +206,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
 }
 
 /* Read the state to resume from, on rank 0. */
-static weft_status trainer_open_read_state(struct trainer *trainer, struct training_state *state, struct error *error)
+static weft_status trainer_read_state(struct trainer *trainer, struct training_state *state, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     weft_status status = training_state_load(state, config, config->resume, trainer->changes, error);
@@ -226,7 +226,7 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
     weft_status status = gathered_state_open(&gathered, shards, &state->arrays, error);
     state->arrays = gathered.arrays; /* rank 0 reads all moments */
     if (status == WEFT_OK && trainer->rank == 0)
-        status = trainer_open_read_state(trainer, state, error);
+        status = trainer_read_state(trainer, state, error);
     state->arrays = gathered.shard;
     status = trainer_agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
@@ -264,7 +264,7 @@ static weft_status begin_state(struct trainer *trainer, bool *speaks, struct err
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
-static weft_status trainer_open_open_writer(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status trainer_open_writer(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct checkpoint_writer_setup setup = {
         .context = trainer->context,
@@ -420,7 +420,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         status = trainer_agree(trainer, trainer_open_prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = trainer_agree(trainer, trainer_open_take_memory(trainer, error), speaks, error);
+    status = trainer_agree(trainer, trainer_take_memory(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
     status = trainer_agree(trainer, open_training(trainer, error), speaks, error);
@@ -428,7 +428,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         goto fail;
     status = begin_state(trainer, speaks, error);
     if (status == WEFT_OK && config->checkpoint_dir)
-        status = trainer_open_open_writer(trainer, speaks, error);
+        status = trainer_open_writer(trainer, speaks, error);
     if (status != WEFT_OK)
         goto fail;
 

@@ -42,7 +42,7 @@ static void put_key(struct event_file_message *message, unsigned field, enum eve
     put_varint(message, field << 3 | wire);
 }
 
-static void event_file_put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
+static void put_little_endian(uint8_t *to, uint64_t number, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         to[i] = (uint8_t)(number >> 8 * i);
@@ -50,7 +50,7 @@ static void event_file_put_little_endian(uint8_t *to, uint64_t number, size_t by
 
 static void put_fixed(struct event_file_message *message, uint64_t number, size_t bytes)
 {
-    event_file_put_little_endian(message->bytes + message->size, number, bytes);
+    put_little_endian(message->bytes + message->size, number, bytes);
     message->size += bytes;
 }
 
@@ -79,9 +79,9 @@ static void put_bytes(struct event_file_message *message, unsigned field, const 
 static weft_status put_record(struct event_file *events, const struct event_file_message *message, struct error *error)
 {
     uint8_t head[12], tail[4];
-    event_file_put_little_endian(head, message->size, 8);
-    event_file_put_little_endian(head + 8, crc32c_masked(head, 8), 4);
-    event_file_put_little_endian(tail, crc32c_masked(message->bytes, message->size), 4);
+    put_little_endian(head, message->size, 8);
+    put_little_endian(head + 8, crc32c_masked(head, 8), 4);
+    put_little_endian(tail, crc32c_masked(message->bytes, message->size), 4);
     if (fwrite(head, 1, sizeof head, events->file) != sizeof head ||
         fwrite(message->bytes, 1, message->size, events->file) != message->size ||
         fwrite(tail, 1, sizeof tail, events->file) != sizeof tail || fflush(events->file) != 0)

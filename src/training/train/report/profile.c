@@ -72,7 +72,7 @@ static void add_difference(struct profiled_count *sum, const struct profiled_cou
 }
 
 /* What all devices have counted. */
-static void report_profile_count_all(const struct profile *profile, struct profiled_count sums[PROFILED_KERNELS])
+static void profile_count_all(const struct profile *profile, struct profiled_count sums[PROFILED_KERNELS])
 {
     static const struct profiled_count nothing;
     memset(sums, 0, PROFILED_KERNELS * sizeof *sums);
@@ -86,13 +86,13 @@ void profile_watch(void *context, const struct model_turn *turn)
     struct profile *profile = context;
     struct profiled_count now[PROFILED_KERNELS];
     if (turn->begins) {
-        report_profile_count_all(profile, profile->begin);
+        profile_count_all(profile, profile->begin);
         profile->began = clock_now();
         return;
     }
     struct profile_turn *sum = &profile->steps[profile->count].layers[turn->layer].turns[turn->direction];
     sum->seconds += (double)(clock_now() - profile->began) * 1e-9;
-    report_profile_count_all(profile, now);
+    profile_count_all(profile, now);
     for (size_t k = 0; k < PROFILED_KERNELS; k++) {
         sum->flops += now[k].flops - profile->begin[k].flops;
         add_difference(&profile->inside[k], &now[k], &profile->begin[k]);
@@ -108,7 +108,7 @@ void profile_step_done(struct profile *profile, double seconds, double wait_seco
 {
     struct profiled_count now[PROFILED_KERNELS];
     struct profile_step *step = &profile->steps[profile->count];
-    report_profile_count_all(profile, now);
+    profile_count_all(profile, now);
     profile->seen++;
     step->seconds = seconds;
     step->wait_seconds = wait_seconds;

@@ -104,7 +104,7 @@ cJSON *settings_describe(const struct train_config *config, const struct dataset
 /* ---- names ---- */
 
 /* Whether `name`, of `length` bytes, is among `names`. */
-static bool state_settings_is_named(const char *names, const char *name, size_t length)
+static bool settings_is_named(const char *names, const char *name, size_t length)
 {
     while (names) {
         const size_t part = strcspn(names, ",");
@@ -123,7 +123,7 @@ weft_status settings_check_names(const char *names, struct error *error)
         length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? "," : "", settings[i].option);
     while (names) {
         const size_t part = strcspn(names, ",");
-        if (!state_settings_is_named(known, names, part))
+        if (!settings_is_named(known, names, part))
             return error_set(error, WEFT_ERROR_ARGUMENT,
                              "--resume-change names '%.*s', which is no setting that can change; these are: %s",
                              (int)part, names, known);
@@ -135,7 +135,7 @@ weft_status settings_check_names(const char *names, struct error *error)
 /* ---- comparing ---- */
 
 /* A value as its option takes it. */
-static const char *state_settings_value_text(const cJSON *value, char text[SETTINGS_TEXT_BYTES])
+static const char *settings_value_text(const cJSON *value, char text[SETTINGS_TEXT_BYTES])
 {
     char *printed = value && !cJSON_IsString(value) ? cJSON_PrintUnformatted(value) : NULL;
     const char *string = cJSON_GetStringValue(value);
@@ -156,7 +156,7 @@ static bool differs(const struct setting *setting, const cJSON *there, const cJS
 }
 
 /* Append a difference to a list. What does not fit is left out. */
-static void state_settings_add(char list[SETTINGS_TEXT_BYTES], const char *text)
+static void settings_add(char list[SETTINGS_TEXT_BYTES], const char *text)
 {
     const size_t length = strlen(list), room = SETTINGS_TEXT_BYTES - length;
     if ((size_t)snprintf(list + length, room, "%s%s", length ? ", " : "", text) >= room)
@@ -176,11 +176,11 @@ weft_status settings_match(const cJSON *there, const struct train_config *config
                     *new = cJSON_GetObjectItemCaseSensitive(described, setting->key);
         if (!differs(setting, old, new, config->optimizer.kind))
             continue;
-        const bool accepted = setting->may_change ||
-                              state_settings_is_named(config->resume_change, setting->option, strlen(setting->option));
+        const bool accepted =
+            setting->may_change || settings_is_named(config->resume_change, setting->option, strlen(setting->option));
         snprintf(text, sizeof text, accepted ? "--%s from %s to %s" : "--%s %s (here %s)", setting->option,
-                 state_settings_value_text(old, before), state_settings_value_text(new, now));
-        state_settings_add(accepted ? changes : refused, text);
+                 settings_value_text(old, before), settings_value_text(new, now));
+        settings_add(accepted ? changes : refused, text);
         if (!accepted)
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? "," : "", setting->option);
     }
