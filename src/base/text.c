@@ -205,6 +205,12 @@ static const unsigned char *find_unprintable(const char *text, bool lines)
     return NULL;
 }
 
+bool text_ends_in(const char *text, const char *ending)
+{
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length >= tail && strcmp(text + length - tail, ending) == 0;
+}
+
 bool text_is_printable(const char *text, bool lines)
 {
     return !find_unprintable(text, lines);

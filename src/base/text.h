@@ -47,6 +47,9 @@ char *text_printable_name(char *text);
  * are allowed. */
 bool text_is_printable(const char *text, bool lines);
 
+/** Whether the last characters of `text` are those of `ending`. */
+bool text_ends_in(const char *text, const char *ending);
+
 #define TEXT_CODE_BYTES 16
 
 /**

@@ -13,13 +13,6 @@
 #define INTEGER_RANGE_MOST 1024 /* ranges of integers are shown up to this */
 #define BOUND_CHARACTERS   4    /* "0.99", "1024" */
 
-/* The option as messages name it. */
-static const char *option_title(const char *command, const struct cli_option *option, char *buffer, size_t size)
-{
-    snprintf(buffer, size, "%s: --%s", command, option->name);
-    return buffer;
-}
-
 static weft_status set_choice(const struct cli_option *option, const char *what, const char *text, struct error *error)
 {
     char list[512];
@@ -42,7 +35,7 @@ static weft_status set_value(const char *command, const struct cli_option *optio
                              struct error *error)
 {
     char what[WHAT_BYTES];
-    option_title(command, option, what, sizeof what);
+    snprintf(what, sizeof what, "%s: --%s", command, option->name);
     switch (option->kind) {
     case CLI_KIND_FLAG:
         *option->destination.flag = true;

@@ -31,12 +31,6 @@ static const struct cli_option options[] = {
     CLI_FLAG("node", 0, &chosen.node, "internal: the part that runs on every host", .advanced = true),
 };
 
-static void doctor_print_json(const struct doctor_finding *finding, FILE *out)
-{
-    json_print_fields(out, NULL, JSON_FIELD("host", finding->host), JSON_FIELD("check", finding->check),
-                      JSON_FIELD("level", doctor_level_name(finding->level)), JSON_FIELD("text", finding->text));
-}
-
 static void doctor_print(const struct doctor_report *report, FILE *out)
 {
     int host_width = 4;
@@ -48,7 +42,9 @@ static void doctor_print(const struct doctor_report *report, FILE *out)
         if (chosen.quiet && finding->level == DOCTOR_OK)
             continue;
         if (chosen.json)
-            doctor_print_json(finding, out);
+            json_print_fields(out, NULL, JSON_FIELD("host", finding->host), JSON_FIELD("check", finding->check),
+                              JSON_FIELD("level", doctor_level_name(finding->level)),
+                              JSON_FIELD("text", finding->text));
         else
             fprintf(out, "%-8s %-*s  %-16s %s\n", doctor_level_name(finding->level), host_width, finding->host,
                     finding->check, finding->text);

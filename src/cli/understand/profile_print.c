@@ -20,11 +20,6 @@ static double row_seconds(const struct row *row)
     return row->turns[MODEL_FORWARD].seconds + row->turns[MODEL_BACKWARD].seconds;
 }
 
-static double row_flops(const struct row *row)
-{
-    return row->turns[MODEL_FORWARD].flops + row->turns[MODEL_BACKWARD].flops;
-}
-
 static double layers_seconds(const struct profile_print *print)
 {
     double sum = 0;
@@ -132,7 +127,7 @@ static void print_layers(const struct profile_print *print, FILE *output)
         print_milliseconds(output, row.turns[MODEL_FORWARD].seconds);
         print_milliseconds(output, row.turns[MODEL_BACKWARD].seconds);
         print_share(output, print, row_seconds(&row));
-        print_rate(output, print, row_flops(&row), row_seconds(&row));
+        print_rate(output, print, row.turns[MODEL_FORWARD].flops + row.turns[MODEL_BACKWARD].flops, row_seconds(&row));
         fputc('\n', output);
     }
     fprintf(output, "outside of layers:\n");

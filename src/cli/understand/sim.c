@@ -83,12 +83,6 @@ static weft_status read_share(const char *text, double *share, struct error *err
     return WEFT_OK;
 }
 
-static weft_status read_assumptions(struct assumptions *assumptions, struct error *error)
-{
-    assumptions->limits = (enum assumed_limits)cli_choice_index(chosen.limits, assumed_limits_names);
-    return read_share(chosen.preemptible, &assumptions->preemptible, error);
-}
-
 /* Whether both names are of one existing regular file. */
 static bool same_file(const char *one, const char *other)
 {
@@ -129,7 +123,8 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
         return error_set(error, WEFT_ERROR_ARGUMENT, "give the trace: --trace FILE");
     weft_status status = pod_shape_parse(chosen.pods, &shape, error);
     if (status == WEFT_OK)
-        status = read_assumptions(&assumptions, error);
+        status = read_share(chosen.preemptible, &assumptions.preemptible, error);
+    assumptions.limits = (enum assumed_limits)cli_choice_index(chosen.limits, assumed_limits_names);
     if (status == WEFT_OK)
         status = trace_read(chosen.trace, &trace, error);
     if (status != WEFT_OK)

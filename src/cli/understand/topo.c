@@ -52,12 +52,6 @@ static weft_status view_open(struct topo_view *view, struct error *error)
     return status;
 }
 
-static void view_close(struct topo_view *view)
-{
-    machine_free(view->machine);
-    free(view->providers);
-}
-
 /* ---- pieces of text ---- */
 
 /* "10 Gbit/s"; "" if unknown. */
@@ -314,7 +308,8 @@ static weft_status topo_run(struct command_call *call, struct error *error)
         print_brief(call->output, &view);
     else if (status == WEFT_OK)
         print_full(call->output, &view);
-    view_close(&view);
+    machine_free(view.machine);
+    free(view.providers);
     return status;
 }
 

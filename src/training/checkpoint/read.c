@@ -171,11 +171,6 @@ static void tensor_hash_describe(struct sha256 *hash, const struct named_tensor 
         tensor_hash_put_number(hash, tensor->shape[i]);
 }
 
-static void tensor_hash_elements(struct sha256 *hash, const struct named_tensor *tensor)
-{
-    sha256_update(hash, tensor->data, named_tensor_held(tensor) * weft_type_size(tensor->type));
-}
-
 weft_status checkpoint_hash(const struct checkpoint *checkpoint, uint8_t digest[SHA256_BYTES], struct error *error)
 {
     struct sha256 hash;
@@ -184,8 +179,10 @@ weft_status checkpoint_hash(const struct checkpoint *checkpoint, uint8_t digest[
         return status;
     for (size_t i = 0; i < checkpoint->tensor_count; i++) {
         tensor_hash_describe(&hash, &checkpoint->tensors[i]);
-        for (size_t p = checkpoint->first_pieces[i]; p < checkpoint->first_pieces[i + 1]; p++)
-            tensor_hash_elements(&hash, checkpoint->pieces[p]);
+        for (size_t p = checkpoint->first_pieces[i]; p < checkpoint->first_pieces[i + 1]; p++) {
+            const struct named_tensor *piece = checkpoint->pieces[p];
+            sha256_update(&hash, piece->data, named_tensor_held(piece) * weft_type_size(piece->type));
+        }
     }
     return sha256_end(&hash, digest, error);
 }

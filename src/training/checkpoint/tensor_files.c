@@ -3,6 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/format/json.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,18 +21,12 @@ struct tensor_files {
     size_t tensor_count;
 };
 
-static bool tensor_files_ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text), of_ending = strlen(ending);
-    return length >= of_ending && strcmp(text + length - of_ending, ending) == 0;
-}
-
 /* ---- the index ---- */
 
 /* A plain file name: no index reaches out of its directory. */
 static bool is_good_name(const char *name)
 {
-    if (*name == '.' || strchr(name, '/') || strlen(name) > NAME_MAX || !tensor_files_ends_with(name, FILE_ENDING))
+    if (*name == '.' || strchr(name, '/') || strlen(name) > NAME_MAX || !text_ends_in(name, FILE_ENDING))
         return false;
     for (const char *letter = name; *letter; letter++)
         if ((unsigned char)*letter < ' ' || *letter == 0x7f)
@@ -250,9 +245,9 @@ weft_status tensor_files_open(const char *path, struct tensor_files **result, st
     struct tensor_files *files = calloc(1, sizeof *files);
     if (!files)
         return error_memory(error, sizeof *files, "a list of files");
-    weft_status status = file_is_directory(path)                 ? tensor_files_open_directory(files, path, error)
-                         : tensor_files_ends_with(path, ".json") ? open_index(files, path, error)
-                                                                 : tensor_files_open_file(files, path, error);
+    weft_status status = file_is_directory(path)       ? tensor_files_open_directory(files, path, error)
+                         : text_ends_in(path, ".json") ? open_index(files, path, error)
+                                                       : tensor_files_open_file(files, path, error);
     if (status == WEFT_OK)
         status = tensor_files_join(files, path, error);
     if (status != WEFT_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/data/files.h"
 #include "base/file/file.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -38,19 +39,13 @@ static weft_status add_sibling(struct string_list *files, const char *path, stru
     return string_list_add(files, sibling, error);
 }
 
-static bool files_ends_in(const char *name, const char *ending)
-{
-    size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && strcmp(name + length - tail, ending) == 0;
-}
-
 /* Add the entries of a directory's sorted list that end in `ending`. */
 static weft_status files_add_entries(struct string_list *files, const char *directory, struct dirent *const *entries,
                                      int count, const char *ending, struct error *error)
 {
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        if (name[0] == '.' || !files_ends_in(name, ending))
+        if (name[0] == '.' || !text_ends_in(name, ending))
             continue;
         char path[FILE_PATH_BYTES];
         weft_status status = file_join(path, directory, name, error);

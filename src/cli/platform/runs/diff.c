@@ -25,13 +25,6 @@ struct side {
     struct run_compared compared;
 };
 
-/* Get something that not every run or server has; NULL if it is not there. */
-static cJSON *get_if_there(struct platform *platform, const struct platform_path *path)
-{
-    cJSON *reply = NULL;
-    return platform_get(platform, path, &reply, NULL) == WEFT_OK ? reply : NULL;
-}
-
 static weft_status read_side(struct platform *platform, const char *word, struct side *side, struct error *error)
 {
     struct platform_path path;
@@ -44,7 +37,7 @@ static weft_status read_side(struct platform *platform, const char *word, struct
         platform_path_part(&path, field_text(side->object, "project"));
         platform_path_part(&path, "snapshots");
         platform_path_part(&path, snapshot);
-        side->snapshot = get_if_there(platform, &path);
+        (void)platform_get(platform, &path, &side->snapshot, NULL); /* not every run or server has it */
     }
     platform_path_run(&path, side->run, "metrics");
     platform_list_get(platform, &path, &platform_list_metrics, 0, &side->metrics, NULL);
@@ -67,20 +60,18 @@ static void print_title(FILE *output, const char *sign, const struct side *side)
     fprintf(output, "%s run %" PRId64 "%s%s\n", sign, side->run, *name ? "  " : "", text_printable(name));
 }
 
-static void diff_print_json(const struct run_difference *difference, FILE *output)
-{
-    json_print_fields(output, NULL, JSON_FIELD("section", difference->section), JSON_FIELD("what", difference->what),
-                      JSON_FIELD("left", difference->left), JSON_FIELD("right", difference->right));
-}
-
 static weft_status diff_compare(const struct side *left, const struct side *right, FILE *output, struct error *error)
 {
     struct run_differences differences;
     weft_status status = run_differences_find(&left->compared, &right->compared, &differences, error);
     if (status != WEFT_OK)
         return status;
-    for (size_t i = 0; chosen.json && i < differences.count; i++)
-        diff_print_json(&differences.list[i], output);
+    for (size_t i = 0; chosen.json && i < differences.count; i++) {
+        const struct run_difference *difference = &differences.list[i];
+        json_print_fields(output, NULL, JSON_FIELD("section", difference->section),
+                          JSON_FIELD("what", difference->what), JSON_FIELD("left", difference->left),
+                          JSON_FIELD("right", difference->right));
+    }
     if (!chosen.json && differences.count == 0)
         fprintf(output, "runs %" PRId64 " and %" PRId64 " do not differ\n", left->run, right->run);
     if (!chosen.json && differences.count > 0) {

@@ -254,13 +254,6 @@ static weft_status show_runs(struct platform *platform, char *const *words, size
     return WEFT_OK;
 }
 
-/* Nothing but runs is wanted. */
-static bool wants_runs(const struct command_call *call)
-{
-    return call->word_count > 0 || chosen.project || chosen.owner || chosen.state || chosen.search || chosen.most ||
-           chosen.csv;
-}
-
 /* Jobs, after the runs if there is a server. */
 static weft_status list_both(struct command_call *call, struct platform *platform, struct error *error)
 {
@@ -286,7 +279,8 @@ static weft_status ps_run(struct command_call *call, struct error *error)
     struct platform platform;
     struct error absent = {0};
     const char *named = getenv("WEFT_SERVER");
-    bool runs = wants_runs(call);
+    const bool runs = call->word_count > 0 || chosen.project || chosen.owner || chosen.state || chosen.search ||
+                      chosen.most || chosen.csv; /* and nothing else */
     if (chosen.csv && (chosen.json || chosen.local))
         return command_misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
                                                "%s: --csv is a table of runs; give it without --%s", call->name,

@@ -84,12 +84,6 @@ struct queue {
     cJSON *pages;                   /**< NULL: there is one page */
 };
 
-static void free_queue(struct queue *queue)
-{
-    cJSON_Delete(queue->first);
-    cJSON_Delete(queue->pages);
-}
-
 static weft_status queue_ask(struct platform *platform, int64_t most, const char *after, cJSON **reply,
                              struct error *error)
 {
@@ -248,7 +242,8 @@ static weft_status queue_run(struct command_call *call, struct error *error)
         platform_print_paused(queue.first);
         status = queue_print(&queue, call->output, error);
     }
-    free_queue(&queue);
+    cJSON_Delete(queue.first);
+    cJSON_Delete(queue.pages);
     platform_close(&platform);
     return status;
 }

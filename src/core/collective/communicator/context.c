@@ -100,12 +100,6 @@ static bool same_fields(const struct endpoint_info *a, const struct endpoint_inf
     return length == fields_length(b->machine, fields) && strncmp(a->machine, b->machine, length) == 0;
 }
 
-/* One kernel and one network of its own. */
-static bool context_same_network(const struct endpoint_info *a, const struct endpoint_info *b)
-{
-    return same_fields(a, b, 2);
-}
-
 bool context_same_kernel(const struct endpoint_info *a, const struct endpoint_info *b)
 {
     return same_fields(a, b, 1);
@@ -243,7 +237,7 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
     for (uint32_t r = 0; r < context->ranks; r++) {
         asked |= extra_of(&endpoints[r]).fabric;
         far |= strcmp(endpoints[r].machine, endpoints[0].machine) != 0;
-        loopback &= context_same_network(&endpoints[r], &endpoints[0]);
+        loopback &= same_fields(&endpoints[r], &endpoints[0], 2); /* one kernel and one network of its own */
     }
     if (!far && (!asked || context->ranks == 1))
         return WEFT_OK;

@@ -269,15 +269,6 @@ static void caller_sleep(weft_context *context)
     wake_up(context);
 }
 
-/*
- * Whether this rank's core is shared with another rank of the job or any other thread; one that was seen is remembered
- * for a while.
- */
-static bool is_crowded(const struct progress *progress)
-{
-    return progress->crowded || progress->shared;
-}
-
 static void yield(struct progress *progress)
 {
     uint64_t begin = clock_now();
@@ -298,7 +289,7 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
         return;
     }
     idle->rounds++;
-    bool crowded = is_crowded(progress);
+    const bool crowded = progress->crowded || progress->shared; /* other threads want this core too */
     if (!crowded && idle->rounds <= (context->transfers[CONTEXT_FABRIC] ? FABRIC_ROUNDS : SPIN_ROUNDS)) {
         clock_pause();
         return;

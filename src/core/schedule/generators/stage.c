@@ -23,11 +23,6 @@ uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece)
     return pieces->first + (pieces->index ? pieces->index[piece] : piece);
 }
 
-static uint32_t stage_rank_of(const struct stage *stage, uint32_t rank)
-{
-    return stage->members ? stage->members[rank] : rank;
-}
-
 uint32_t stage_part(const struct stage *stage, const struct pieces *pieces, uint32_t piece)
 {
     return (pieces->part + piece) % stage->builder->schedule->parts;
@@ -49,11 +44,11 @@ static struct step message(const struct stage *stage, enum step_kind kind, uint3
                          .chunks = (uint16_t)chunks,
                          .value = stage_part(stage, pieces, piece),
                          .channel = stage->channel,
-                         .peer = stage_rank_of(stage, peer)};
+                         .peer = stage->members ? stage->members[peer] : peer};
 }
 
-struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *from,
-                         uint32_t piece, uint32_t chunks)
+struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer,
+                             const struct pieces *from, uint32_t piece, uint32_t chunks)
 {
     struct step step = message(stage, STEP_SEND, peer, from, piece, chunks);
     step.source = from->buffer;
@@ -61,8 +56,8 @@ struct dependency stage_send(const struct stage *stage, struct dependency after,
     return builder_add_after(stage->builder, stage->send_lane, after, step);
 }
 
-struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *into,
-                            uint32_t piece, uint32_t chunks)
+struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer,
+                                const struct pieces *into, uint32_t piece, uint32_t chunks)
 {
     struct step step = message(stage, STEP_RECEIVE, peer, into, piece, chunks);
     step.target = into->buffer;
@@ -71,8 +66,8 @@ struct dependency stage_receive(const struct stage *stage, struct dependency aft
 }
 
 struct dependency stage_receive_reduce(const struct stage *stage, struct dependency after, uint32_t peer,
-                                   const struct pieces *from, const struct pieces *into, uint32_t piece,
-                                   uint32_t chunks, unsigned flags)
+                                       const struct pieces *from, const struct pieces *into, uint32_t piece,
+                                       uint32_t chunks, unsigned flags)
 {
     struct step step = message(stage, STEP_RECEIVE_REDUCE, peer, into, piece, chunks);
     step.flags = (uint8_t)flags;
@@ -83,8 +78,9 @@ struct dependency stage_receive_reduce(const struct stage *stage, struct depende
     return builder_add_after(stage->builder, stage->receive_lane, after, step);
 }
 
-struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after, const struct pieces *from,
-                         uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks)
+struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after,
+                             const struct pieces *from, uint32_t from_piece, const struct pieces *into,
+                             uint32_t into_piece, uint32_t chunks)
 {
     return builder_add_after(stage->builder, lane, after,
                              (struct step){.kind = STEP_COPY,

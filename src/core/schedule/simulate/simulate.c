@@ -177,12 +177,6 @@ static double simulate_work(struct simulate_simulation *simulation, uint32_t ran
     return simulation->busy[rank] = begin + seconds;
 }
 
-/* When a rank that waited sees what has happened `now`: at once, or when it has a core. */
-static double wake(struct simulate_simulation *simulation, uint32_t rank, double now)
-{
-    return simulation->cores ? simulate_work(simulation, rank, now, 0) : now;
-}
-
 /* Seconds to read and write `streams` times `bytes` (a copy is two streams). */
 static double moving(const struct simulate_simulation *simulation, uint64_t bytes, uint32_t streams)
 {
@@ -335,7 +329,9 @@ static void simulate_begin(struct simulate_simulation *simulation, double now, u
         begin_exchange(simulation, now, index, step);
         break;
     case STEP_AWAIT:
-        simulate_push(simulation, waited ? wake(simulation, runner->rank, now) : now, EVENT_DONE, index);
+        if (waited && simulation->cores) /* it sees what has happened when it has a core */
+            now = simulate_work(simulation, runner->rank, now, 0);
+        simulate_push(simulation, now, EVENT_DONE, index);
         break;
     case STEP_SIGNAL: { /* a message without data */
         double told = simulate_work(simulation, runner->rank, now, simulation->cluster->near.overhead);

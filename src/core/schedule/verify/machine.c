@@ -9,11 +9,6 @@
 
 /* ---- the end ---- */
 
-static bool has_input(const struct schedule_shape *shape, uint32_t rank)
-{
-    return shape->collective != COLLECTIVE_BROADCAST || rank == shape->root;
-}
-
 /*
  * The expected content of block `block` of a rank's output: a leaf, or (of a sum) a leaf in whose column all ranks'
  * leaves must be summed.
@@ -270,7 +265,9 @@ static void machine_lay_out(struct verify_machine *machine)
 void verify_fill_input(struct verify_machine *machine, uint32_t rank)
 {
     const struct schedule *schedule = machine->schedules[rank];
-    for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
+    if (machine->shape->collective == COLLECTIVE_BROADCAST && rank != machine->shape->root)
+        return;
+    for (uint32_t iteration = 0; iteration < machine->iterations; iteration++)
         for (uint32_t chunk = 0; chunk < schedule->input_blocks * machine->parts; chunk++)
             verify_store(machine, verify_cell_at(machine, rank, REGION_INPUT, iteration, chunk),
                          verify_size_name(machine, rank, REGION_INPUT, chunk),

@@ -212,13 +212,6 @@ static void refuse_receive(struct fabric *fabric, struct fabric_channel *channel
     channel_mismatch(fabric, transfer, header->tag, header->bytes);
 }
 
-/** Tell the sender now and then how far its eager messages have been taken. */
-static void consumed(struct fabric *fabric, struct fabric_channel *channel, uint32_t sequence)
-{
-    if (sequence % FABRIC_PROOF == FABRIC_PROOF - 1)
-        message_control(fabric, channel, MESSAGE_CONSUMED, sequence, 0, 0, NULL);
-}
-
 static void deliver_eager(struct fabric *fabric, struct fabric_channel *channel, struct transfer *transfer,
                           const struct slot *slot)
 {
@@ -229,7 +222,8 @@ static void deliver_eager(struct fabric *fabric, struct fabric_channel *channel,
     if (transfer->bytes)
         memcpy(transfer->data, slot->payload, transfer->bytes);
     transfer_end(fabric, transfer, TRANSFER_COMPLETE);
-    consumed(fabric, channel, slot->header.sequence);
+    if (slot->header.sequence % FABRIC_PROOF == FABRIC_PROOF - 1) /* tell the sender now and then how far it got */
+        message_control(fabric, channel, MESSAGE_CONSUMED, slot->header.sequence, 0, 0, NULL);
 }
 
 /** A large send has begun and been announced to; keeps or frees the announcement's slot. */

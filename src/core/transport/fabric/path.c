@@ -57,12 +57,6 @@ static uint8_t pair_rails(const struct fabric_endpoint *low, const struct fabric
     return count;
 }
 
-static double nominal_rate(const struct fabric_rail_endpoint *a, const struct fabric_rail_endpoint *b)
-{
-    uint64_t rate = a->bytes_per_second < b->bytes_per_second ? a->bytes_per_second : b->bytes_per_second;
-    return rate ? (double)rate : UNKNOWN_RATE;
-}
-
 weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_endpoint *endpoint,
                        struct error *error)
 {
@@ -89,7 +83,9 @@ weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric
         path->state = count == 1 ? PATH_VERIFIED : PATH_NEW; /* without a choice there is nothing to prove */
         const struct fabric_rail_endpoint *theirs = &endpoint->rail[path->peer_rail];
         struct rail *rail = &fabric->rails[path->rail];
-        path->rate = nominal_rate(theirs, &fabric->endpoint.rail[path->rail]);
+        const uint64_t here = fabric->endpoint.rail[path->rail].bytes_per_second, there = theirs->bytes_per_second;
+        const uint64_t rate = here < there ? here : there;
+        path->rate = rate ? (double)rate : UNKNOWN_RATE;
         snprintf(path->peer_interface, sizeof path->peer_interface, "%.*s", (int)sizeof path->peer_interface - 1,
                  theirs->interface);
         if (fi_av_insert(rail->addresses, theirs->address, 1, &path->address, 0, NULL) != 1 ||

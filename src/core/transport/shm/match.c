@@ -18,11 +18,6 @@ static uint32_t channel_bucket(const struct shm_channel_table *table, uint32_t c
     return (key ^ key >> 15) & (table->size - 1);
 }
 
-static bool channel_is_idle(const struct shm_channel *channel)
-{
-    return !channel->first_receive && !channel->first_early;
-}
-
 /* Forget idle channels (of communicators long gone, perhaps); what is left goes into a table with room. */
 static bool channel_table_rebuild(struct shm_channel_table *table)
 {
@@ -31,7 +26,7 @@ static bool channel_table_rebuild(struct shm_channel_table *table)
     for (uint32_t i = 0; i < table->size; i++)
         for (struct shm_channel *channel = table->buckets[i], *next; channel; channel = next) {
             next = channel->next;
-            if (channel_is_idle(channel)) {
+            if (!channel->first_receive && !channel->first_early) {
                 free(channel);
                 continue;
             }

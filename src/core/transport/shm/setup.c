@@ -95,13 +95,6 @@ static bool socket_same_user(int socket)
     return socket_credentials(socket, &peer) && peer.uid == geteuid();
 }
 
-/* The number of the process at the other end; 0 when it cannot be known here. */
-static int socket_peer_process(int socket)
-{
-    struct ucred peer;
-    return socket_credentials(socket, &peer) ? peer.pid : 0;
-}
-
 /* ---- the packet ---- */
 
 static bool hello_send(const struct shm *shm, const struct shm_peer *peer, int socket)
@@ -161,7 +154,8 @@ static enum hello_result hello_receive(const struct shm *shm, int socket, struct
                 count == HELLO_DESCRIPTORS && hello->magic == HELLO_MAGIC && hello->version == HELLO_VERSION &&
                 hello->secret_hash == shm->secret_hash && hello->wanted == shm->rank;
     if (well) {
-        hello->process = socket_peer_process(socket);
+        struct ucred peer;
+        hello->process = socket_credentials(socket, &peer) ? peer.pid : 0; /* 0: cannot be known here */
         return HELLO_VALID;
     }
     while (count > 0)

@@ -184,15 +184,9 @@ weft_status model_file_parse(const char *text, size_t size, const char *where, s
     return status;
 }
 
-static bool model_file_ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), of_end = strlen(end);
-    return length >= of_end && strcmp(name + length - of_end, end) == 0;
-}
-
 bool model_file_is_named(const char *name)
 {
-    return strchr(name, '/') || model_file_ends_in(name, ".yaml") || model_file_ends_in(name, ".yml");
+    return strchr(name, '/') || text_ends_in(name, ".yaml") || text_ends_in(name, ".yml");
 }
 
 weft_status model_shape_load(const char *name, struct model_shape *shape, struct error *error)

@@ -124,21 +124,19 @@ static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, 
 static void cpu_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, rows, 1, device->threads) {
+    FOR_EACH_PART(part, rows, 1, device->threads)
         cpu->kernels->swiglu_forward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
                                      activation_at(cpu, out, part.first * width));
-    }
 }
 
 static void cpu_swiglu_backward(struct device *device, size_t rows, size_t width, const void *gate_up,
                                 const void *gradient_out, void *gradient_gate_up)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, rows, 1, device->threads) {
+    FOR_EACH_PART(part, rows, 1, device->threads)
         cpu->kernels->swiglu_backward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
                                       activation_at(cpu, gradient_out, part.first * width),
                                       activation_at(cpu, gradient_gate_up, part.first * 2 * width));
-    }
 }
 
 /* The table of turns for `positions` positions; NULL, with the failure noted, if memory is out. */
@@ -254,10 +252,9 @@ static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes
                               double smoothing, double scale, void *logits, double *losses)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, rows, 1, device->threads) {
+    FOR_EACH_PART(part, rows, 1, device->threads)
         cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)smoothing, (float)scale,
                                     activation_at(cpu, logits, part.first * stride), losses + part.first);
-    }
 }
 
 void cpu_layers_put(struct device *device)

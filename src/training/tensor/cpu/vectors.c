@@ -8,35 +8,31 @@
 static void cpu_fill(struct device *device, size_t count, double value, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->fill(part.count, (float)value, (float *)x + part.first);
-    }
 }
 
 static void cpu_add(struct device *device, size_t count, const void *a, const void *b, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->add(part.count, (const float *)a + part.first, (const float *)b + part.first,
                           (float *)out + part.first);
-    }
 }
 
 static void cpu_add_branch(struct device *device, size_t count, const void *x, const void *branch, void *y)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->add_branch(part.count, (const float *)x + part.first, activation_at(cpu, branch, part.first),
                                  (float *)y + part.first);
-    }
 }
 
 static void cpu_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, rows, 1, device->threads) {
+    FOR_EACH_PART(part, rows, 1, device->threads)
         cpu->kernels->dropout(dropout, part.first, part.count, width, (float *)x + part.first * width);
-    }
 }
 
 static void cpu_dropout_to_activations(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
@@ -64,33 +60,29 @@ static void cpu_dropout_add_branch(struct device *device, const struct dropout *
 static void cpu_to_activations(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->to_activations(part.count, (const float *)x + part.first, activation_at(cpu, out, part.first));
-    }
 }
 
 static void cpu_from_activations(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->from_activations(part.count, activation_at(cpu, x, part.first), (float *)out + part.first);
-    }
 }
 
 static void cpu_scale(struct device *device, size_t count, double factor, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->scale(part.count, (float)factor, (float *)x + part.first);
-    }
 }
 
 static void cpu_gelu_forward(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->gelu_forward(part.count, activation_at(cpu, x, part.first), activation_at(cpu, out, part.first));
-    }
 }
 
 static void cpu_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
@@ -114,31 +106,28 @@ static void cpu_adamw_direction(struct device *device, const struct adamw *step,
                                 void *gradients, void *first_moments, void *second_moments)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->adamw_direction(step, part.count, (const float *)parameters + part.first,
                                       (float *)gradients + part.first, (float *)first_moments + part.first,
                                       (float *)second_moments + part.first);
-    }
 }
 
 static void cpu_sgd(struct device *device, const struct sgd *step, size_t count, void *parameters,
                     const void *gradients, void *moments)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->sgd(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
                           (float *)moments + part.first);
-    }
 }
 
 static void cpu_combine(struct device *device, size_t count, double a, const void *x, double b, const void *y,
                         void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, count, GRAIN, device->threads) {
+    FOR_EACH_PART(part, count, GRAIN, device->threads)
         cpu->kernels->combine(part.count, (float)a, (const float *)x + part.first, (float)b,
                               (const float *)y + part.first, (float *)out + part.first);
-    }
 }
 
 /* ---- sums ---- */
@@ -158,9 +147,8 @@ static void cpu_sum_of_squares(struct device *device, size_t count, const void *
 static void cpu_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-    FOR_EACH_PART(part, width, 64, device->threads) {
+    FOR_EACH_PART(part, width, 64, device->threads)
         cpu->kernels->column_sums(rows, width, part.first, part.first + part.count, x, out);
-    }
 }
 
 void cpu_vectors_put(struct device *device)

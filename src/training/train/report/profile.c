@@ -99,11 +99,6 @@ void profile_watch(void *context, const struct model_turn *turn)
     }
 }
 
-static bool is_wanted(const struct profile *profile)
-{
-    return profile->seen > profile->warm && profile->count < profile->room;
-}
-
 void profile_step_done(struct profile *profile, double seconds, double wait_seconds)
 {
     struct profiled_count now[PROFILED_KERNELS];
@@ -120,7 +115,7 @@ void profile_step_done(struct profile *profile, double seconds, double wait_seco
     }
     memcpy(profile->last, now, sizeof profile->last);
     memset(profile->inside, 0, sizeof profile->inside);
-    if (is_wanted(profile))
+    if (profile->seen > profile->warm && profile->count < profile->room)
         profile->count++; /* what follows goes to the next place */
     memset(profile->steps[profile->count].layers, 0, profile->layer_count * sizeof *profile->layers);
 }

@@ -277,18 +277,14 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
 
 /* ---- beginning a checkpoint ---- */
 
-/* Whether this rank writes gathered copies of moments, which do not change. */
-static bool has_own_moments(const struct checkpoint_writer *writer)
-{
-    return writer->gathered.memory != NULL;
-}
-
 /* Add what this rank writes and the next update would change to the snapshot. */
 static void add_to_snapshot(struct checkpoint_writer *writer)
 {
     for (int kind = 0; kind < PART_KINDS; kind++) {
         const struct tensor_list *list = &writer->parts.mine[kind];
-        for (size_t i = 0; i < list->count && !(kind == PART_OPTIMIZER && has_own_moments(writer)); i++)
+        if (kind == PART_OPTIMIZER && writer->gathered.memory)
+            continue; /* gathered copies of moments do not change */
+        for (size_t i = 0; i < list->count; i++)
             array_snapshot_add(writer->snapshot, list->tensors[i].data,
                                named_tensor_held(&list->tensors[i]) * sizeof(float));
     }

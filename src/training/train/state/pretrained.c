@@ -197,19 +197,6 @@ static const struct named_tensor *find_parameter(const struct tensor_files *file
     return tensor_files_find(files, prefixed);
 }
 
-static bool pretrained_ends_with(const char *name, const char *ending)
-{
-    size_t length = strlen(name), of_ending = strlen(ending);
-    return length >= of_ending && strcmp(name + length - of_ending, ending) == 0;
-}
-
-/* What public files keep besides weights. */
-static bool is_no_weight(const char *name)
-{
-    return pretrained_ends_with(name, ".attn.bias") || pretrained_ends_with(name, ".attn.masked_bias") ||
-           pretrained_ends_with(name, ".rotary_emb.inv_freq");
-}
-
 /* Why a file's weights are not this model's: the first of what is wanted that is not there. */
 static weft_status check_all_there(const struct pretrained *pretrained, const struct model_description *description,
                                    struct error *error)
@@ -270,7 +257,8 @@ static weft_status pretrained_check_others(const struct pretrained *pretrained,
         if (parameter && find_parameter(pretrained->files, name) != tensor)
             return error_set(error, WEFT_ERROR_DATA, "'%s' has tensor '%s' twice, with and without '" PREFIX "'",
                              pretrained->path, name);
-        if (parameter || is_no_weight(name))
+        if (parameter || text_ends_in(name, ".attn.bias") || text_ends_in(name, ".attn.masked_bias") ||
+            text_ends_in(name, ".rotary_emb.inv_freq")) /* what public files keep besides weights */
             continue;
         if (strcmp(name, "lm_head.weight") != 0)
             return error_set(error, WEFT_ERROR_DATA,

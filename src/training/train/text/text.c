@@ -222,12 +222,6 @@ static const char *text_describe(const struct text *text, char buffer[64])
     return buffer;
 }
 
-/* Vocabularies of models are rounded up, to multiples of 64 or 128 mostly. */
-static bool may_belong(uint64_t tokens, uint64_t vocabulary)
-{
-    return tokens <= vocabulary && vocabulary - tokens < 1024;
-}
-
 /* Tokens that were encoded before. */
 static weft_status match_tokens(const struct text_sources *sources, const struct text *text, const struct text *data,
                                 struct error *error)
@@ -239,7 +233,8 @@ static weft_status match_tokens(const struct text_sources *sources, const struct
                          "the tokens in '%s' are those of another tokenizer (%s) than those of '%s' (%s); encode the "
                          "text with that one: weft data pack TEXT --tokenizer DIR",
                          sources->data, text_describe(data, one), model, text_describe(text, other));
-    if (sources->from && !*text->identity && data->vocabulary && !may_belong(data->vocabulary, sources->vocabulary))
+    const bool may_belong = data->vocabulary <= sources->vocabulary && sources->vocabulary - data->vocabulary < 1024;
+    if (sources->from && !*text->identity && data->vocabulary && !may_belong)
         return error_set(error, WEFT_ERROR_DATA,
                          "the tokens in '%s' are those of a tokenizer of %" PRIu64 " tokens, but the weights in '%s' "
                          "have a vocabulary of %zu; encode the text with the tokenizer of the weights: weft data pack "
