@@ -140,15 +140,6 @@ static weft_status explain(FILE *output, const struct simulated_cluster *cluster
     return WEFT_OK;
 }
 
-/* The shape of the world that a launcher made. */
-static void shape_of_world(const struct weft_comm *world, struct schedule_shape *shape)
-{
-    shape->ranks = world->size;
-    shape->nodes = world->nodes;
-    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
-        shape->above[level] = world->above[level];
-}
-
 /* Explain for the placement of the options or of the world, on measured links or those of a cluster file. */
 static weft_status explain_here(weft_context *context, enum collective collective, uint64_t bytes, FILE *output,
                                 struct error *error)
@@ -163,7 +154,10 @@ static weft_status explain_here(weft_context *context, enum collective collectiv
     snprintf(source, sizeof source, "%s", context->tuner.source);
     weft_status status = WEFT_OK;
     if (context->ranks > 1 && !chosen.on.cluster) {
-        shape_of_world(context->world, &shape);
+        shape.ranks = context->world->size; /* the world that a launcher made */
+        shape.nodes = context->world->nodes;
+        for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+            shape.above[level] = context->world->above[level];
     } else {
         status = placement_open(&placement, &chosen.on, error);
         placement_apply(&placement, &shape);

@@ -36,14 +36,6 @@ static double kernels_seconds(const struct profiled_count counts[PROFILED_KERNEL
     return sum;
 }
 
-static void add_layer(const struct profile_print *print, size_t i, struct row *row)
-{
-    for (int turn = 0; turn < 2; turn++) {
-        row->turns[turn].seconds += print->step->layers[i].turns[turn].seconds;
-        row->turns[turn].flops += print->step->layers[i].turns[turn].flops;
-    }
-}
-
 /* "h.3" of "h.3.attn": its place in the network. */
 static int place_length(const char *name)
 {
@@ -60,7 +52,10 @@ static void make_row(const struct profile_print *print, size_t first, struct row
     *row = (struct row){0};
     for (size_t i = first; i < description->layer_count; i++)
         if (i == first || (!print->all && strcmp(model_layer_kind(description, i), kind) == 0)) {
-            add_layer(print, i, row);
+            for (int turn = 0; turn < 2; turn++) {
+                row->turns[turn].seconds += print->step->layers[i].turns[turn].seconds;
+                row->turns[turn].flops += print->step->layers[i].turns[turn].flops;
+            }
             last = model_layer_name(description, i);
             number++;
         }

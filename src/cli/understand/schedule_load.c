@@ -52,14 +52,6 @@ static struct simulated_cluster described_cluster(const struct schedule_shape *s
     return cluster;
 }
 
-static void print_schedules(struct schedule *const *schedules, const struct schedule_shape *shape, FILE *output)
-{
-    schedule_print_frame(schedules[0], shape, output);
-    for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        if (load.show || load.rank == rank)
-            schedule_print(schedules[rank], output);
-}
-
 /* Print its time and that of Weft's best algorithm for each size. */
 static weft_status print_times(struct schedule *const *schedules, struct schedule_shape shape,
                                const struct cluster_file *file, FILE *output, struct error *error)
@@ -100,7 +92,10 @@ static weft_status prove_and_tell(const struct schedule_text *written, const str
         for (uint32_t i = 0; i < schedules[rank]->step_count; i++, steps++)
             sends += schedules[rank]->steps[i].kind == STEP_SEND;
     if (load.show || load.rank >= 0) {
-        print_schedules(schedules, shape, output);
+        schedule_print_frame(schedules[0], shape, output);
+        for (uint32_t rank = 0; rank < shape->ranks; rank++)
+            if (load.show || load.rank == rank)
+                schedule_print(schedules[rank], output);
     } else {
         fprintf(output,
                 "%s by %s over %u rank%s on %" PRId64 " node%s is proved: %" PRIu64 " steps, %" PRIu64

@@ -74,14 +74,6 @@ static void print_near(FILE *output, const struct machine *machine)
     links_free(&links);
 }
 
-static bool topo_links_has_host(const struct cluster_file *cluster, const char *name)
-{
-    for (uint32_t i = 0; i < cluster->host_count; i++)
-        if (strcmp(cluster->hosts[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 void topo_print_links(FILE *output, const struct machine *machine)
 {
     char path[FILE_PATH_BYTES], directory[FILE_PATH_BYTES];
@@ -96,7 +88,7 @@ void topo_print_links(FILE *output, const struct machine *machine)
         if (entry->d_name[0] == '.' || file_join(path, directory, entry->d_name, NULL) != WEFT_OK ||
             cluster_file_load(path, &cluster, NULL) != WEFT_OK)
             continue;
-        if (topo_links_has_host(&cluster, machine->host)) {
+        if (cluster_file_find_host(&cluster, machine->host)) {
             fprintf(output, "Cluster ");
             topo_print_cluster(output, &cluster);
             fprintf(output, "  %-10s  %s\n", "kept in", path);

@@ -223,7 +223,7 @@ uint64_t cluster_file_ranks(const struct cluster_file *cluster)
     return ranks;
 }
 
-static const struct cluster_host *cluster_file_find_host(const struct cluster_file *cluster, const char *name)
+const struct cluster_host *cluster_file_find_host(const struct cluster_file *cluster, const char *name)
 {
     for (uint32_t i = 0; i < cluster->host_count; i++)
         if (strcmp(cluster->hosts[i].name, name) == 0)

@@ -63,6 +63,9 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
 
 void cluster_file_free(struct cluster_file *cluster);
 
+/** The host that the file lists as `name`; NULL if it lists none. */
+const struct cluster_host *cluster_file_find_host(const struct cluster_file *cluster, const char *name);
+
 /** The number of levels above nodes: 0, 1 (leaves) or 2 (pods, too). */
 uint32_t cluster_file_maps(const struct cluster_file *cluster);
 

@@ -154,14 +154,6 @@ static void tensor_hash_put_text(struct sha256 *hash, const char *text)
     sha256_update(hash, text, strlen(text));
 }
 
-static weft_status tensor_hash_begin(struct sha256 *hash, struct error *error)
-{
-    weft_status status = sha256_begin(hash, error);
-    if (status == WEFT_OK)
-        sha256_update(hash, HASH_HEADING, strlen(HASH_HEADING));
-    return status;
-}
-
 static void tensor_hash_describe(struct sha256 *hash, const struct named_tensor *tensor)
 {
     tensor_hash_put_text(hash, tensor->name);
@@ -174,9 +166,10 @@ static void tensor_hash_describe(struct sha256 *hash, const struct named_tensor 
 weft_status checkpoint_hash(const struct checkpoint *checkpoint, uint8_t digest[SHA256_BYTES], struct error *error)
 {
     struct sha256 hash;
-    weft_status status = tensor_hash_begin(&hash, error);
+    weft_status status = sha256_begin(&hash, error);
     if (status != WEFT_OK)
         return status;
+    sha256_update(&hash, HASH_HEADING, strlen(HASH_HEADING));
     for (size_t i = 0; i < checkpoint->tensor_count; i++) {
         tensor_hash_describe(&hash, &checkpoint->tensors[i]);
         for (size_t p = checkpoint->first_pieces[i]; p < checkpoint->first_pieces[i + 1]; p++) {

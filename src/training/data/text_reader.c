@@ -116,21 +116,16 @@ weft_status text_reader_open(struct text_reader *reader, const char *path, uint6
     return file_open(path, &reader->descriptor, &now, error);
 }
 
-static weft_status read_window(struct text_reader *reader, uint64_t bytes, struct error *error)
-{
-    weft_status status = ARRAY_RESERVE(reader->window, reader->room, bytes, "a piece of text", error);
-    if (status != WEFT_OK)
-        return status;
-    return file_read_at(reader->descriptor, reader->path, reader->size, reader->at, reader->window, bytes, error);
-}
-
 weft_status text_reader_next(struct text_reader *reader, struct text_piece *piece, bool *more, struct error *error)
 {
     const uint64_t left = reader->end - reader->at;
     *more = left > 0;
     for (uint64_t bytes = WINDOW_LEAST; left > 0; bytes *= 2) {
         const uint64_t size = bytes < left ? bytes : left;
-        weft_status status = read_window(reader, size, error);
+        weft_status status = ARRAY_RESERVE(reader->window, reader->room, size, "a piece of text", error);
+        if (status == WEFT_OK)
+            status =
+                file_read_at(reader->descriptor, reader->path, reader->size, reader->at, reader->window, size, error);
         if (status != WEFT_OK)
             return status;
         struct text_pieces pieces = {.text = reader->window, .size = size};

@@ -73,15 +73,6 @@ static int strategy_compare(const void *first, const void *second)
     return (a->ranks > b->ranks) - (a->ranks < b->ranks);
 }
 
-static weft_status strategy_append(struct strategy **list, size_t *count, size_t *room, const struct strategy *strategy,
-                                   struct error *error)
-{
-    weft_status status = ARRAY_RESERVE(*list, *room, *count + 1, "the strategies", error);
-    if (status == WEFT_OK)
-        (*list)[(*count)++] = *strategy;
-    return status;
-}
-
 /* All strategies on `ranks` ranks with micro-batches of `sequences`. */
 static weft_status add_strategies(const struct strategy_problem *problem, uint32_t ranks, uint32_t sequences,
                                   struct strategy **list, size_t *count, size_t *room, struct error *error)
@@ -102,9 +93,10 @@ static weft_status add_strategies(const struct strategy_problem *problem, uint32
         strategy.bucket_bytes = bucket_sizes[i];
         weft_status status = price(problem, &strategy, error);
         if (status == WEFT_OK)
-            status = strategy_append(list, count, room, &strategy, error);
+            status = ARRAY_RESERVE(*list, *room, *count + 1, "the strategies", error);
         if (status != WEFT_OK)
             return status;
+        (*list)[(*count)++] = strategy;
     }
     return WEFT_OK;
 }

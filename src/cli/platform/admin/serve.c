@@ -103,13 +103,6 @@ static weft_status serve_choose_hosts(struct hosts *hosts, struct error *error)
     return WEFT_OK;
 }
 
-static void free_hosts(struct hosts *hosts)
-{
-    free(hosts->list);
-    free(hosts->names);
-    free(hosts->pods);
-}
-
 /* ---- the policy ---- */
 
 /* With several users, a tenth of the machines is for everybody's small runs, unless a file says otherwise. */
@@ -263,7 +256,9 @@ static weft_status serve_run(struct command_call *call, struct error *error)
     cgroup_prepare("");
     if (status == WEFT_OK)
         status = serve_serve(&config, &hosts, call->output, error);
-    free_hosts(&hosts);
+    free(hosts.list);
+    free(hosts.names);
+    free(hosts.pods);
     return status;
 }
 

@@ -56,9 +56,7 @@ static void metrics_query(struct platform_path *path, const char *name, int64_t 
 /* The path of a question about a metric: /api/v1/runs/12/metrics/curve?name=train%2Floss. */
 static void metric_path(struct platform_path *path, int64_t run, const char *what, const char *name)
 {
-    platform_path_begin(path, "runs");
-    platform_path_number(path, run);
-    platform_path_part(path, "metrics");
+    platform_path_run(path, run, "metrics");
     platform_path_part(path, what);
     platform_path_query(path, "name", name);
     if (chosen.rank >= 0)
@@ -173,9 +171,7 @@ static weft_status ask_names(struct platform *platform, int64_t run, const char 
                              struct error *error)
 {
     struct platform_path path;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "metrics");
+    platform_path_run(&path, run, "metrics");
     platform_path_query(&path, "most", "1000");
     platform_path_query(&path, "search", chosen.search);
     platform_path_query(&path, "after", after);

@@ -96,13 +96,6 @@ static weft_status ps_find(struct platform *platform, struct ps_found *found, st
     return status;
 }
 
-static void free_found(struct ps_found *found)
-{
-    platform_listed_free(&found->lists[0]);
-    platform_listed_free(&found->lists[1]);
-    free(found->runs);
-}
-
 /* Count the runs in `wanted`: a state, "live", "over", or NULL for all. */
 static int64_t total_of(const struct platform_listed *listed, const char *wanted)
 {
@@ -211,7 +204,9 @@ static weft_status ps_list_runs(struct platform *platform, bool heading, FILE *o
             fprintf(output, "no %sruns%s\n", chosen.project || chosen.state || chosen.search ? "such " : "",
                     chosen.all || chosen.owner ? "" : " of yours; 'weft ps --all' shows everybody's");
     }
-    free_found(&found);
+    platform_listed_free(&found.lists[0]);
+    platform_listed_free(&found.lists[1]);
+    free(found.runs);
     return status;
 }
 

@@ -212,8 +212,7 @@ static void print_lines(const cJSON *list, FILE *output)
 static weft_status queue_resume(struct platform *platform, FILE *output, struct error *error)
 {
     struct platform_path path;
-    platform_path_begin(&path, "queue");
-    platform_path_part(&path, "resume");
+    platform_path_begin(&path, "queue/resume");
     weft_status status = platform_send(platform, "POST", &path, NULL, NULL, NULL, error);
     if (status == WEFT_OK)
         fprintf(output, "scheduling resumed\n");

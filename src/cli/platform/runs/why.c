@@ -31,9 +31,7 @@ static weft_status why_print_events(struct platform *platform, int64_t run, FILE
     static const struct platform_list events = {"events", "after", "event", 1000, 1};
     struct platform_path path;
     struct platform_listed listed = {0};
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "events");
+    platform_path_run(&path, run, "events");
     if (chosen.json)
         return platform_list_print(platform, &path, &events, 0, output, error);
     weft_status status = platform_list_get(platform, &path, &events, 0, &listed, error);
@@ -74,9 +72,7 @@ static weft_status why_tell(struct platform *platform, const char *word, FILE *o
     weft_status status = run_reference_find(platform, word, &run, error);
     if (status != WEFT_OK)
         return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "why");
+    platform_path_run(&path, run, "why");
     status = platform_get(platform, &path, &reply, error);
     if (status == WEFT_OK && chosen.json)
         platform_print_json(reply, output);

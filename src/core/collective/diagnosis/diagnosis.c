@@ -89,15 +89,6 @@ static void end_with_departure(weft_context *context, const struct diagnosis_ope
     end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
-/* Two ranks make different subsets of one communicator that both include the other. */
-static void end_with_lists(weft_context *context, const struct diagnosis_operation *mine,
-                           const struct diagnosis_operation *theirs)
-{
-    struct diagnosis_operation other = *theirs;
-    snprintf(other.text, sizeof other.text, "%s() with another list of ranks", call_name(COLLECTIVES + CALL_SUBSET));
-    end_with_mismatch(context, mine, &other);
-}
-
 static void end_with_cycle(weft_context *context, uint32_t first)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
@@ -469,9 +460,12 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
             cycle = hash_number(a->sequence, hash_number((uint64_t)a->communicator << 32 | a->rank, cycle));
         }
         crosses |= other_list != NULL;
-        if (crosses && cycle == diagnosis->seen && other_list)
-            end_with_lists(context, first, other_list);
-        else if (crosses && cycle == diagnosis->seen)
+        if (crosses && cycle == diagnosis->seen && other_list) {
+            struct diagnosis_operation other = *other_list;
+            snprintf(other.text, sizeof other.text, "%s() with another list of ranks",
+                     call_name(COLLECTIVES + CALL_SUBSET));
+            end_with_mismatch(context, first, &other);
+        } else if (crosses && cycle == diagnosis->seen)
             end_with_cycle(context, i);
         else if (crosses)
             give_up_for_now(diagnosis);

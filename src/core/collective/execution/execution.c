@@ -408,14 +408,6 @@ void execution_cancel(struct weft_request *request, weft_status status)
 
 /* ---- advancing ---- */
 
-static bool advance_in_turn(struct weft_request *request, uint64_t *budget)
-{
-    bool moved = false;
-    for (uint32_t i = 0; i < request->schedule->lane_count; i++)
-        moved |= execution_advance_lane(request, i, budget);
-    return moved;
-}
-
 bool execution_advance(struct weft_request *request)
 {
     if (request->state == EXECUTION_QUEUED) {
@@ -431,7 +423,9 @@ bool execution_advance(struct weft_request *request)
     bool moved = false, again = true;
     uint64_t budget = ADVANCE_BYTES;
     while (again && budget && request->lanes_left) {
-        again = advance_in_turn(request, &budget);
+        again = false;
+        for (uint32_t i = 0; i < request->schedule->lane_count; i++)
+            again |= execution_advance_lane(request, i, &budget);
         moved |= again;
         if (request->schedule->lane_count == 1)
             break;

@@ -29,16 +29,6 @@ static bool same_network(const struct fabric_rail_endpoint *a, const struct fabr
     return memcmp(a->network, nothing, sizeof nothing) != 0 && memcmp(a->network, b->network, sizeof a->network) == 0;
 }
 
-/** Add the pair (l, h) to those there are. */
-static void pair_put(uint8_t pairs[FABRIC_RAILS][2], uint8_t *count, uint32_t *low_taken, uint32_t *high_taken,
-                     uint32_t l, uint32_t h)
-{
-    *low_taken |= 1u << l;
-    *high_taken |= 1u << h;
-    pairs[*count][0] = (uint8_t)l;
-    pairs[(*count)++][1] = (uint8_t)h;
-}
-
 /**
  * Pair the rails of two ranks: those on the same network first, the rest in order. The result depends on both
  * endpoints, not on which side computes it: `low` is the lower rank's.
@@ -52,8 +42,12 @@ static uint8_t pair_rails(const struct fabric_endpoint *low, const struct fabric
         for (uint32_t l = 0; l < low->rails; l++)
             for (uint32_t h = 0; h < high->rails && !(low_taken & 1u << l); h++)
                 if (!(high_taken & 1u << h) && low->rail[l].address_bytes == high->rail[h].address_bytes &&
-                    (any || same_network(&low->rail[l], &high->rail[h])))
-                    pair_put(pairs, &count, &low_taken, &high_taken, l, h);
+                    (any || same_network(&low->rail[l], &high->rail[h]))) {
+                    low_taken |= 1u << l;
+                    high_taken |= 1u << h;
+                    pairs[count][0] = (uint8_t)l;
+                    pairs[count++][1] = (uint8_t)h;
+                }
     return count;
 }
 

@@ -172,13 +172,6 @@ static weft_status evaluator_prepare(struct evaluator *evaluator, struct error *
     return WEFT_OK;
 }
 
-static weft_status give_weights(struct evaluator *evaluator, struct error *error)
-{
-    weft_status status =
-        weft_broadcast(evaluator->parameters, evaluator->description->elements, WEFT_F32, 0, evaluator->comm);
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(evaluator->context));
-}
-
 /* Whole micro-batches, then the remainder, weighted by their sequences. */
 static weft_status evaluator_evaluate(const struct evaluator *evaluator, double *loss, struct error *error)
 {
@@ -230,7 +223,9 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
         status = pretrained_read(config->pretrained, evaluator.description, evaluator.parameters, error);
     if ((status = agreement_reach(context, comm, status, error, speaks)) != WEFT_OK)
         goto close;
-    status = give_weights(&evaluator, error);
+    status = weft_broadcast(evaluator.parameters, evaluator.description->elements, WEFT_F32, 0, comm);
+    if (status != WEFT_OK)
+        error_set(error, status, "%s", weft_message(context));
     found.load_seconds = (double)(clock_now() - begin) * 1e-9;
     begin = clock_now();
     if (status == WEFT_OK)

@@ -13,14 +13,6 @@
 /* model_open() refuses larger micro-batches. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
-static struct model_options training_options(const struct train_config *config)
-{
-    return (struct model_options){.batch = (size_t)config->micro_batch,
-                                  .sequence = (size_t)config->sequence,
-                                  .training = true,
-                                  .recompute = config->recompute};
-}
-
 /* Levels of partial sums: see training/parallel/internal/gradient_sum.h. */
 static uint64_t memory_levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
 {
@@ -71,7 +63,10 @@ struct memory_estimate memory_estimate_of(const struct train_config *config,
     const uint64_t arrays = optimizer_has_second_moments(config->optimizer.kind) ? 2 : 1;
     const bool sharded = config->zero > 0 && ranks > 1;
     const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
-    const struct model_options options = training_options(config);
+    const struct model_options options = {.batch = (size_t)config->micro_batch,
+                                          .sequence = (size_t)config->sequence,
+                                          .training = true,
+                                          .recompute = config->recompute};
     const uint64_t bf16_copy = config->mixed ? elements * weft_type_size(activations) : 0;
     const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
     struct memory_estimate estimate = {

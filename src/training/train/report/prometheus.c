@@ -81,14 +81,6 @@ static void escape_label(const char *text, char escaped[LABEL_BYTES])
     escaped[length] = 0;
 }
 
-static void make_labels(struct prometheus_file *prometheus, const struct report_run *run)
-{
-    char name[LABEL_BYTES], model[LABEL_BYTES];
-    escape_label(run->name, name);
-    escape_label(run->model, model);
-    snprintf(prometheus->labels, sizeof prometheus->labels, "{run=\"%s\",model=\"%s\"}", name, model);
-}
-
 struct prometheus_metric {
     const char *name, *type, *help;
     double value;
@@ -194,7 +186,10 @@ static weft_status prometheus_begin(void *state, const struct report_run *run, d
     prometheus->run = *run;
     prometheus->running = true;
     prometheus->began = time;
-    make_labels(prometheus, run);
+    char name[LABEL_BYTES], model[LABEL_BYTES];
+    escape_label(run->name, name);
+    escape_label(run->model, model);
+    snprintf(prometheus->labels, sizeof prometheus->labels, "{run=\"%s\",model=\"%s\"}", name, model);
     return rewrite(prometheus, error);
 }
 

@@ -212,20 +212,14 @@ static weft_status checkpoint_writer_agree(struct checkpoint_writer *writer, wef
     return agreement_reach(writer->setup.context, writer->setup.comm, status, error, speaks);
 }
 
-/* All ranks: agree on the status of the threads. */
-static weft_status agree_on_work(struct checkpoint_writer *writer, bool *speaks, struct error *error)
-{
-    if (writer->status != WEFT_OK)
-        error_set(error, writer->status, "%s", writer->error.text);
-    return checkpoint_writer_agree(writer, writer->status, speaks, error);
-}
-
 /* All ranks' threads have ended: go on to the next stage, or end. */
 static weft_status checkpoint_writer_advance(struct checkpoint_writer *writer, bool forgive, bool *speaks,
                                              struct error *error)
 {
     join_thread(writer);
-    weft_status status = agree_on_work(writer, speaks, error);
+    if (writer->status != WEFT_OK)
+        error_set(error, writer->status, "%s", writer->error.text);
+    weft_status status = checkpoint_writer_agree(writer, writer->status, speaks, error);
     if (status != WEFT_OK || writer->stage == STAGE_COMMIT)
         return checkpoint_writer_settle(writer, status, forgive, speaks, error);
     status = weft_allgather(writer->mine, writer->records, sizeof writer->mine, WEFT_U8, writer->setup.comm);

@@ -144,16 +144,6 @@ static weft_status generation_draw(const struct generation *generation, uint64_t
                              : status;
 }
 
-/* Print a token, and let the next one follow it. */
-static weft_status generation_take(const struct generation *generation, int32_t token, struct text_stream *stream,
-                                   struct error *error)
-{
-    size_t size;
-    const uint8_t *bytes = text_decode(generation->text, token, &size);
-    weft_status status = text_stream_put(stream, bytes, size, error);
-    return status == WEFT_OK ? decoder_append(generation->decoder, &token, 1, error) : status;
-}
-
 weft_status generation_write(struct generation *generation, uint64_t sample, FILE *output, bool is_terminal,
                              struct generation_result *result, struct error *error)
 {
@@ -174,8 +164,12 @@ weft_status generation_write(struct generation *generation, uint64_t sample, FIL
             made.end = GENERATION_END_OF_TEXT;
             break;
         }
+        size_t size = 0;
+        const uint8_t *bytes = status == WEFT_OK ? text_decode(generation->text, token, &size) : NULL;
         if (status == WEFT_OK)
-            status = generation_take(generation, token, &stream, error);
+            status = text_stream_put(&stream, bytes, size, error);
+        if (status == WEFT_OK) /* the next one follows it */
+            status = decoder_append(generation->decoder, &token, 1, error);
         made.tokens++;
     }
     weft_status end = text_stream_end(&stream, status == WEFT_OK ? error : NULL);

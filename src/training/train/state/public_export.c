@@ -19,13 +19,6 @@ struct weights {
     float *memory;
 };
 
-static void weights_close(struct weights *weights)
-{
-    model_description_free(weights->description);
-    free(weights->tensors);
-    free(weights->memory);
-}
-
 static weft_status weights_read(struct weights *weights, const struct checkpoint *checkpoint, struct error *error)
 {
     char where[FILE_PATH_BYTES + 64];
@@ -150,6 +143,8 @@ weft_status public_export(const struct checkpoint *checkpoint, const char *direc
         status = public_export_publish(partial, target, error);
     if (status != WEFT_OK)
         file_remove_tree(partial, NULL);
-    weights_close(&weights);
+    model_description_free(weights.description);
+    free(weights.tensors);
+    free(weights.memory);
     return status;
 }
