@@ -24,17 +24,8 @@ void table_put(struct table *table, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (table->used == table->room) {
-        size_t room = table->room ? 2 * table->room : 256;
-        char **grown = realloc(table->cells, room * sizeof *grown);
-        if (!grown) {
-            table->failed = true;
-            return;
-        }
-        table->cells = grown;
-        table->room = room;
-    }
-    char *cell = strdup(text_printable(text));
+    const weft_status status = ARRAY_RESERVE(table->cells, table->room, table->used + 1, "a table", NULL);
+    char *cell = status == WEFT_OK ? strdup(text_printable(text)) : NULL;
     if (cell)
         table->cells[table->used++] = cell;
     else

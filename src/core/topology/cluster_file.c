@@ -173,12 +173,11 @@ static weft_status cluster_file_read_root(const cJSON *root, const char *path, s
     return status;
 }
 
-weft_status cluster_file_parse(const char *text, size_t size, const char *where, struct cluster_file *cluster,
-                               struct error *error)
+/* `status` is that of reading `root`, which is freed. */
+static weft_status cluster_file_take_root(cJSON *root, const char *where, weft_status status,
+                                          struct cluster_file *cluster, struct error *error)
 {
-    cJSON *root = NULL;
     *cluster = (struct cluster_file){0};
-    weft_status status = json_parse(text, size, where, &root, error);
     if (status == WEFT_OK)
         status = cluster_file_read_root(root, where, cluster, error);
     cJSON_Delete(root);
@@ -187,17 +186,19 @@ weft_status cluster_file_parse(const char *text, size_t size, const char *where,
     return status;
 }
 
+weft_status cluster_file_parse(const char *text, size_t size, const char *where, struct cluster_file *cluster,
+                               struct error *error)
+{
+    cJSON *root = NULL;
+    weft_status status = json_parse(text, size, where, &root, error);
+    return cluster_file_take_root(root, where, status, cluster, error);
+}
+
 weft_status cluster_file_load(const char *path, struct cluster_file *cluster, struct error *error)
 {
     cJSON *root = NULL;
-    *cluster = (struct cluster_file){0};
     weft_status status = json_read(path, &root, error);
-    if (status == WEFT_OK)
-        status = cluster_file_read_root(root, path, cluster, error);
-    cJSON_Delete(root);
-    if (status != WEFT_OK)
-        cluster_file_free(cluster);
-    return status;
+    return cluster_file_take_root(root, path, status, cluster, error);
 }
 
 void cluster_file_free(struct cluster_file *cluster)

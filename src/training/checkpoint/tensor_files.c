@@ -119,11 +119,6 @@ static int by_tensor_name(const void *left, const void *right)
                   (*(const struct named_tensor *const *)right)->name);
 }
 
-static int find_by_name(const void *name, const void *entry)
-{
-    return strcmp(name, *(const char *const *)entry);
-}
-
 /* What the opened files hold, as one sorted list. */
 static weft_status tensor_files_join(struct tensor_files *files, const char *path, struct error *error)
 {
@@ -167,7 +162,7 @@ static weft_status check_against_index(const struct tensor_files *files, const s
         qsort((void *)names, count, sizeof *names, by_first_name);
         for (size_t i = 0; i < index->count; i++) {
             if (strcmp(index->entries[i].file, index->files[f]) != 0 ||
-                bsearch(index->entries[i].tensor, names, count, sizeof *names, find_by_name))
+                bsearch(&index->entries[i].tensor, names, count, sizeof *names, by_first_name))
                 continue;
             free((void *)names);
             return error_set(error, WEFT_ERROR_DATA, "%s says that '%s' has tensor '%.200s', but it has not", where,

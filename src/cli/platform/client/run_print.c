@@ -188,17 +188,9 @@ static void print_shares(const cJSON *asked, FILE *output)
     print_value(output, "with", text);
 }
 
-/* Only names: the server hands out no values. */
-static void print_secrets(const cJSON *secrets, FILE *output)
-{
-    const cJSON *name;
-    cJSON_ArrayForEach(name, secrets)
-        print_value(output, name == secrets->child ? "secrets" : "", cJSON_GetStringValue(name));
-}
-
 static void print_asked(const cJSON *run, FILE *output)
 {
-    const cJSON *asked = field(run, "specification");
+    const cJSON *asked = field(run, "specification"), *secrets = field(asked, "secrets"), *secret;
     char size[48], text[256], span[MOMENT_BYTES], slice[MOMENT_BYTES];
     run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size);
     snprintf(
@@ -215,7 +207,8 @@ static void print_asked(const cJSON *run, FILE *output)
     print_command(field(asked, "command"), output);
     print_value(output, "started as", launch_text(field_text(asked, "launch")));
     run_print_environment(field(asked, "environment"), output);
-    print_secrets(field(asked, "secrets"), output);
+    cJSON_ArrayForEach(secret, secrets) /* only names: the server hands out no values */
+        print_value(output, secret == secrets->child ? "secrets" : "", cJSON_GetStringValue(secret));
     print_value(output, "checkpoint", field_text(asked, "checkpoint"));
     if (field_number(asked, "parent") > 0) {
         snprintf(text, sizeof text, "run %" PRId64, field_integer(asked, "parent"));

@@ -27,15 +27,9 @@ static void difference_note(struct run_differences *differences, const char *sec
 {
     if ((!left && !right) || (left && right && strcmp(left, right) == 0))
         return;
-    if (differences->count == differences->room) {
-        size_t room = differences->room ? 2 * differences->room : 64;
-        struct run_difference *grown = realloc(differences->list, room * sizeof *grown);
-        if (!grown) {
-            differences->failed = true;
-            return;
-        }
-        differences->list = grown;
-        differences->room = room;
+    if (ARRAY_RESERVE(differences->list, differences->room, differences->count + 1, "differences", NULL) != WEFT_OK) {
+        differences->failed = true;
+        return;
     }
     differences->list[differences->count++] = (struct run_difference){.section = section,
                                                                       .what = difference_copy(differences, what),

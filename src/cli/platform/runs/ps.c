@@ -46,7 +46,7 @@ static const struct cli_option options[] = {
 struct ps_found {
     struct platform_listed lists[2];
     const cJSON **runs;
-    size_t count;
+    size_t count, room;
 };
 
 /* Ask for the newest `most` runs in `state`; 0: for all. */
@@ -67,14 +67,11 @@ static weft_status ps_ask(struct platform *platform, const char *state, int64_t 
 static weft_status ps_add(struct ps_found *found, const struct platform_listed *listed, struct error *error)
 {
     const cJSON *run;
-    size_t room = found->count + (size_t)cJSON_GetArraySize(listed->items) + 1;
-    const cJSON **grown = realloc(found->runs, room * sizeof *grown);
-    if (!grown)
-        return error_memory(error, room * sizeof *grown, "a list of runs");
-    found->runs = grown;
-    cJSON_ArrayForEach(run, listed->items)
+    const size_t more = (size_t)cJSON_GetArraySize(listed->items);
+    weft_status status = ARRAY_RESERVE(found->runs, found->room, found->count + more, "a list of runs", error);
+    for (run = listed->items ? listed->items->child : NULL; run && status == WEFT_OK; run = run->next)
         found->runs[found->count++] = run;
-    return WEFT_OK;
+    return status;
 }
 
 static bool is_filtered(void)
