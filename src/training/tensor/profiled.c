@@ -101,6 +101,18 @@ static void profiled_release(struct device *device, void *memory)
     inner->release(inner, memory);
 }
 
+/* The wrapper of a member with these parameters after the device: pass the arguments on, and count. */
+#define UNPACKED(...) __VA_ARGS__
+#define PROFILE(constant, member, parameters, arguments, flops, bytes)                                                 \
+    static void profiled_##member(struct device *device, UNPACKED parameters)                                          \
+    {                                                                                                                  \
+        const struct profiled_call call = profiled_begin(device, PROFILED_##constant);                                 \
+        call.inner->member(call.inner, UNPACKED arguments);                                                            \
+        profiled_end(&call, flops, bytes);                                                                             \
+    }
+#define PROFILE_MOVE(constant, member, parameters, arguments, bytes)                                                   \
+    PROFILE(constant, member, parameters, arguments, 0, bytes)
+
 /* ---- kernels that are limited by arithmetic ---- */
 
 static void profiled_matmul(struct device *device, const struct matmul *arguments)
@@ -121,147 +133,111 @@ static double attention_pairs(const struct attention *shape)
     return (double)(shape->batch * shape->heads * shape->head_width) * pairs;
 }
 
-static size_t attention_rows(const struct attention *shape)
+/* Elements of queries, keys, values and outputs. */
+static size_t attention_elements(const struct attention *shape)
 {
-    return shape->batch * (shape->sequence - shape->first);
+    const size_t rows = shape->batch * (shape->sequence - shape->first);
+    return rows * (attention_row(shape) + shape->heads * shape->head_width);
 }
 
 /* Two products: scores and their sums of values. */
-static void profiled_attention_forward(struct device *device, const struct attention *shape, const void *qkv, void *out,
-                                       void *logsums)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ATTENTION_FORWARD);
-    call.inner->attention_forward(call.inner, shape, qkv, out, logsums);
-    profiled_end(
-        &call, 4 * attention_pairs(shape),
-        activations(device, attention_rows(shape) * (attention_row(shape) + shape->heads * shape->head_width)));
-}
+PROFILE(ATTENTION_FORWARD, attention_forward,
+        (const struct attention *shape, const void *qkv, void *out, void *logsums), (shape, qkv, out, logsums),
+        4 * attention_pairs(shape), activations(device, attention_elements(shape)))
 
 /* Five: scores again, and the gradients of values, scores, queries and keys. */
-static void profiled_attention_backward(struct device *device, const struct attention *shape, const void *qkv,
-                                        const void *out, const void *logsums, const void *gradient_out,
-                                        void *gradient_qkv)
-{
-    const struct profiled_call call = profiled_begin(device, PROFILED_ATTENTION_BACKWARD);
-    call.inner->attention_backward(call.inner, shape, qkv, out, logsums, gradient_out, gradient_qkv);
-    profiled_end(
-        &call, 10 * attention_pairs(shape),
-        2 * activations(device, attention_rows(shape) * (attention_row(shape) + shape->heads * shape->head_width)));
-}
+PROFILE(ATTENTION_BACKWARD, attention_backward,
+        (const struct attention *shape, const void *qkv, const void *out, const void *logsums, const void *gradient_out,
+         void *gradient_qkv),
+        (shape, qkv, out, logsums, gradient_out, gradient_qkv), 10 * attention_pairs(shape),
+        2 * activations(device, attention_elements(shape)))
 
 /* ---- kernels that are limited by memory ---- */
 
-/* The wrapper of a member with these parameters: pass the arguments on, and count the bytes. */
-#define PROFILE_MOVE(constant, member, parameters, arguments, bytes)                                                   \
-    static void profiled_##member parameters                                                                           \
-    {                                                                                                                  \
-        const struct profiled_call call = profiled_begin(device, PROFILED_##constant);                                 \
-        call.inner->member arguments;                                                                                  \
-        profiled_end(&call, 0, bytes);                                                                                 \
-    }
-
-PROFILE_MOVE(WRITE, write, (struct device * device, void *to, const void *from_host, size_t bytes),
-             (call.inner, to, from_host, bytes), 2 * (double)bytes)
-PROFILE_MOVE(READ, read, (struct device * device, void *to_host, const void *from, size_t bytes),
-             (call.inner, to_host, from, bytes), 2 * (double)bytes)
-PROFILE_MOVE(COPY, copy, (struct device * device, void *to, const void *from, size_t bytes),
-             (call.inner, to, from, bytes), 2 * (double)bytes)
-PROFILE_MOVE(FILL, fill, (struct device * device, size_t count, double value, void *x), (call.inner, count, value, x),
-             elements(device, count))
-PROFILE_MOVE(ADD, add, (struct device * device, size_t count, const void *a, const void *b, void *out),
-             (call.inner, count, a, b, out), 3 * elements(device, count))
-PROFILE_MOVE(ADD_BRANCH, add_branch, (struct device * device, size_t count, const void *x, const void *branch, void *y),
-             (call.inner, count, x, branch, y), 2 * elements(device, count) + activations(device, count))
-PROFILE_MOVE(TO_ACTIVATIONS, to_activations, (struct device * device, size_t count, const void *x, void *out),
-             (call.inner, count, x, out), elements(device, count) + activations(device, count))
-PROFILE_MOVE(DROPOUT, dropout,
-             (struct device * device, const struct dropout *dropout, size_t rows, size_t width, void *x),
-             (call.inner, dropout, rows, width, x), 2 * elements(device, rows *width))
+PROFILE_MOVE(WRITE, write, (void *to, const void *from_host, size_t bytes), (to, from_host, bytes), 2 * (double)bytes)
+PROFILE_MOVE(READ, read, (void *to_host, const void *from, size_t bytes), (to_host, from, bytes), 2 * (double)bytes)
+PROFILE_MOVE(COPY, copy, (void *to, const void *from, size_t bytes), (to, from, bytes), 2 * (double)bytes)
+PROFILE_MOVE(FILL, fill, (size_t count, double value, void *x), (count, value, x), elements(device, count))
+PROFILE_MOVE(ADD, add, (size_t count, const void *a, const void *b, void *out), (count, a, b, out),
+             3 * elements(device, count))
+PROFILE_MOVE(ADD_BRANCH, add_branch, (size_t count, const void *x, const void *branch, void *y), (count, x, branch, y),
+             2 * elements(device, count) + activations(device, count))
+PROFILE_MOVE(TO_ACTIVATIONS, to_activations, (size_t count, const void *x, void *out), (count, x, out),
+             elements(device, count) + activations(device, count))
+PROFILE_MOVE(DROPOUT, dropout, (const struct dropout *dropout, size_t rows, size_t width, void *x),
+             (dropout, rows, width, x), 2 * elements(device, rows *width))
 PROFILE_MOVE(DROPOUT_TO_ACTIVATIONS, dropout_to_activations,
-             (struct device * device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
-              void *out),
-             (call.inner, dropout, rows, width, x, out),
-             elements(device, rows *width) + activations(device, rows *width))
+             (const struct dropout *dropout, size_t rows, size_t width, const void *x, void *out),
+             (dropout, rows, width, x, out), elements(device, rows *width) + activations(device, rows *width))
 PROFILE_MOVE(DROPOUT_ADD_BRANCH, dropout_add_branch,
-             (struct device * device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
-              const void *branch, void *y),
-             (call.inner, dropout, rows, width, x, branch, y),
-             2 * elements(device, rows *width) + activations(device, rows *width))
-PROFILE_MOVE(FROM_ACTIVATIONS, from_activations, (struct device * device, size_t count, const void *x, void *out),
-             (call.inner, count, x, out), elements(device, count) + activations(device, count))
-PROFILE_MOVE(SCALE, scale, (struct device * device, size_t count, double factor, void *x),
-             (call.inner, count, factor, x), 2 * elements(device, count))
-PROFILE_MOVE(GELU_FORWARD, gelu_forward, (struct device * device, size_t count, const void *x, void *out),
-             (call.inner, count, x, out), 2 * activations(device, count))
+             (const struct dropout *dropout, size_t rows, size_t width, const void *x, const void *branch, void *y),
+             (dropout, rows, width, x, branch, y), 2 * elements(device, rows *width) + activations(device, rows *width))
+PROFILE_MOVE(FROM_ACTIVATIONS, from_activations, (size_t count, const void *x, void *out), (count, x, out),
+             elements(device, count) + activations(device, count))
+PROFILE_MOVE(SCALE, scale, (size_t count, double factor, void *x), (count, factor, x), 2 * elements(device, count))
+PROFILE_MOVE(GELU_FORWARD, gelu_forward, (size_t count, const void *x, void *out), (count, x, out),
+             2 * activations(device, count))
 PROFILE_MOVE(ADAMW, adamw,
-             (struct device * device, const struct adamw *step, size_t count, void *parameters, const void *gradients,
-              void *first_moments, void *second_moments, void *as_activations),
-             (call.inner, step, count, parameters, gradients, first_moments, second_moments, as_activations),
+             (const struct adamw *step, size_t count, void *parameters, const void *gradients, void *first_moments,
+              void *second_moments, void *as_activations),
+             (step, count, parameters, gradients, first_moments, second_moments, as_activations),
              7 * elements(device, count) + (as_activations ? activations(device, count) : 0))
 PROFILE_MOVE(ADAMW_DIRECTION, adamw_direction,
-             (struct device * device, const struct adamw *step, size_t count, const void *parameters, void *gradients,
-              void *first_moments, void *second_moments),
-             (call.inner, step, count, parameters, gradients, first_moments, second_moments),
-             7 * elements(device, count))
-PROFILE_MOVE(SGD, sgd,
-             (struct device * device, const struct sgd *step, size_t count, void *parameters, const void *gradients,
-              void *moments),
-             (call.inner, step, count, parameters, gradients, moments), 5 * elements(device, count))
-PROFILE_MOVE(COMBINE, combine,
-             (struct device * device, size_t count, double a, const void *x, double b, const void *y, void *out),
-             (call.inner, count, a, x, b, y, out), 3 * elements(device, count))
-PROFILE_MOVE(SUM_OF_SQUARES, sum_of_squares, (struct device * device, size_t count, const void *x, double *sums),
-             (call.inner, count, x, sums), elements(device, count))
-PROFILE_MOVE(COLUMN_SUMS, column_sums, (struct device * device, size_t rows, size_t width, const void *x, void *out),
-             (call.inner, rows, width, x, out), activations(device, rows *width))
+             (const struct adamw *step, size_t count, const void *parameters, void *gradients, void *first_moments,
+              void *second_moments),
+             (step, count, parameters, gradients, first_moments, second_moments), 7 * elements(device, count))
+PROFILE_MOVE(SGD, sgd, (const struct sgd *step, size_t count, void *parameters, const void *gradients, void *moments),
+             (step, count, parameters, gradients, moments), 5 * elements(device, count))
+PROFILE_MOVE(COMBINE, combine, (size_t count, double a, const void *x, double b, const void *y, void *out),
+             (count, a, x, b, y, out), 3 * elements(device, count))
+PROFILE_MOVE(SUM_OF_SQUARES, sum_of_squares, (size_t count, const void *x, double *sums), (count, x, sums),
+             elements(device, count))
+PROFILE_MOVE(COLUMN_SUMS, column_sums, (size_t rows, size_t width, const void *x, void *out), (rows, width, x, out),
+             activations(device, rows *width))
 PROFILE_MOVE(LAYER_NORM_FORWARD, layer_norm_forward,
-             (struct device * device, size_t rows, size_t width, double epsilon, const void *x, const void *gain,
-              const void *bias, void *out, void *means, void *reciprocals),
-             (call.inner, rows, width, epsilon, x, gain, bias, out, means, reciprocals),
+             (size_t rows, size_t width, double epsilon, const void *x, const void *gain, const void *bias, void *out,
+              void *means, void *reciprocals),
+             (rows, width, epsilon, x, gain, bias, out, means, reciprocals),
              elements(device, rows *width) + activations(device, rows *width))
 PROFILE_MOVE(LAYER_NORM_BACKWARD, layer_norm_backward,
-             (struct device * device, size_t rows, size_t width, const void *gradient_out, const void *x,
-              const void *gain, const void *means, const void *reciprocals, bool accumulate, void *gradient_x,
-              void *gradient_gain, void *gradient_bias),
-             (call.inner, rows, width, gradient_out, x, gain, means, reciprocals, accumulate, gradient_x, gradient_gain,
+             (size_t rows, size_t width, const void *gradient_out, const void *x, const void *gain, const void *means,
+              const void *reciprocals, bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias),
+             (rows, width, gradient_out, x, gain, means, reciprocals, accumulate, gradient_x, gradient_gain,
               gradient_bias),
              (accumulate ? 3 : 2) * elements(device, rows *width) + activations(device, rows *width))
 PROFILE_MOVE(RMS_NORM_FORWARD, rms_norm_forward,
-             (struct device * device, size_t rows, size_t width, double epsilon, const void *x, const void *gain,
-              void *out, void *reciprocals),
-             (call.inner, rows, width, epsilon, x, gain, out, reciprocals),
+             (size_t rows, size_t width, double epsilon, const void *x, const void *gain, void *out, void *reciprocals),
+             (rows, width, epsilon, x, gain, out, reciprocals),
              elements(device, rows *width) + activations(device, rows *width))
 PROFILE_MOVE(RMS_NORM_BACKWARD, rms_norm_backward,
-             (struct device * device, size_t rows, size_t width, const void *gradient_out, const void *x,
-              const void *gain, const void *reciprocals, bool accumulate, void *gradient_x, void *gradient_gain),
-             (call.inner, rows, width, gradient_out, x, gain, reciprocals, accumulate, gradient_x, gradient_gain),
+             (size_t rows, size_t width, const void *gradient_out, const void *x, const void *gain,
+              const void *reciprocals, bool accumulate, void *gradient_x, void *gradient_gain),
+             (rows, width, gradient_out, x, gain, reciprocals, accumulate, gradient_x, gradient_gain),
              (accumulate ? 3 : 2) * elements(device, rows *width) + activations(device, rows *width))
 PROFILE_MOVE(GELU_BACKWARD, gelu_backward,
-             (struct device * device, size_t rows, size_t width, const void *x, void *gradient, void *gradient_bias),
-             (call.inner, rows, width, x, gradient, gradient_bias), 3 * activations(device, rows *width))
-PROFILE_MOVE(SWIGLU_FORWARD, swiglu_forward,
-             (struct device * device, size_t rows, size_t width, const void *gate_up, void *out),
-             (call.inner, rows, width, gate_up, out), 3 * activations(device, rows *width))
+             (size_t rows, size_t width, const void *x, void *gradient, void *gradient_bias),
+             (rows, width, x, gradient, gradient_bias), 3 * activations(device, rows *width))
+PROFILE_MOVE(SWIGLU_FORWARD, swiglu_forward, (size_t rows, size_t width, const void *gate_up, void *out),
+             (rows, width, gate_up, out), 3 * activations(device, rows *width))
 PROFILE_MOVE(SWIGLU_BACKWARD, swiglu_backward,
-             (struct device * device, size_t rows, size_t width, const void *gate_up, const void *gradient_out,
-              void *gradient_gate_up),
-             (call.inner, rows, width, gate_up, gradient_out, gradient_gate_up), 5 * activations(device, rows *width))
-PROFILE_MOVE(ROTARY, rotary, (struct device * device, const struct rotary *shape, void *x), (call.inner, shape, x),
+             (size_t rows, size_t width, const void *gate_up, const void *gradient_out, void *gradient_gate_up),
+             (rows, width, gate_up, gradient_out, gradient_gate_up), 5 * activations(device, rows *width))
+PROFILE_MOVE(ROTARY, rotary, (const struct rotary *shape, void *x), (shape, x),
              2 * activations(device, shape->batch * shape->sequence * shape->heads * shape->head_width))
 PROFILE_MOVE(EMBEDDING_FORWARD, embedding_forward,
-             (struct device * device, size_t batch, size_t sequence, size_t width, size_t first_position,
-              const int32_t *tokens, const void *table, const void *positions, void *out),
-             (call.inner, batch, sequence, width, first_position, tokens, table, positions, out),
+             (size_t batch, size_t sequence, size_t width, size_t first_position, const int32_t *tokens,
+              const void *table, const void *positions, void *out),
+             (batch, sequence, width, first_position, tokens, table, positions, out),
              (positions ? 3 : 2) * elements(device, batch *sequence *width))
 PROFILE_MOVE(EMBEDDING_BACKWARD, embedding_backward,
-             (struct device * device, size_t batch, size_t sequence, size_t width, const int32_t *tokens,
-              const void *gradient_out, void *gradient_table, void *gradient_positions),
-             (call.inner, batch, sequence, width, tokens, gradient_out, gradient_table, gradient_positions),
+             (size_t batch, size_t sequence, size_t width, const int32_t *tokens, const void *gradient_out,
+              void *gradient_table, void *gradient_positions),
+             (batch, sequence, width, tokens, gradient_out, gradient_table, gradient_positions),
              (gradient_positions ? 4 : 3) * elements(device, batch *sequence *width))
 PROFILE_MOVE(CROSS_ENTROPY, cross_entropy,
-             (struct device * device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
-              double smoothing, double scale, void *logits, double *losses),
-             (call.inner, rows, classes, stride, targets, smoothing, scale, logits, losses),
+             (size_t rows, size_t classes, size_t stride, const int32_t *targets, double smoothing, double scale,
+              void *logits, double *losses),
+             (rows, classes, stride, targets, smoothing, scale, logits, losses),
              (scale != 0 ? 2 : 1) * activations(device, rows *classes))
 
 /* ---- opening ---- */
