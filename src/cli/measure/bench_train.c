@@ -10,7 +10,6 @@
 #include "training/model/file/model_file.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -98,56 +97,38 @@ static weft_status gather_figures(weft_context *context, struct figures *figures
     return command_check(context, status, error);
 }
 
-static weft_status bench_train_measure(const struct train_config *config, struct bench_train_times *times,
-                                       weft_context *context, FILE *output, bool *speaks, struct error *error)
+static weft_status bench_train_report(struct trainer *trainer, const struct train_config *config, weft_context *context,
+                                      double peak, FILE *output, struct error *error)
 {
-    struct trainer *trainer = NULL;
-    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
-    if (status != WEFT_OK)
-        return status;
-    struct device *device = trainer_device(trainer);
-    struct figures figures = {.ranks = weft_comm_size(weft_world(context)), .kernels = device->kernels};
-    const double peak_before = device->peak(device);
-    status = trainer_run(trainer, speaks, error);
-    if (status == WEFT_OK) {
-        struct rusage usage;
-        getrusage(RUSAGE_SELF, &usage);
-        figures.peak_flops = fmax(peak_before, device->peak(device)); /* something else may have had a core */
-        figures.step_seconds = bench_median(times->seconds, times->count);
-        figures.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
-        figures.predicted_memory_bytes = trainer_predicted_memory(trainer);
-        status = gather_figures(context, &figures, error);
-        figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
-        figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;
-        if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
-            status = print_figures(output, &figures, error);
-    }
-    trainer_close(trainer);
+    const struct bench_train_times *times = config->observer;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    struct figures figures = {.ranks = weft_comm_size(weft_world(context)),
+                              .kernels = trainer_device(trainer)->kernels,
+                              .peak_flops = peak,
+                              .step_seconds = bench_median(times->seconds, times->count),
+                              .peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024,
+                              .predicted_memory_bytes = trainer_predicted_memory(trainer)};
+    weft_status status = gather_figures(context, &figures, error);
+    figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
+    figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;
+    if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
+        status = print_figures(output, &figures, error);
     return status;
 }
 
 static weft_status bench_train_run(struct command_call *call, struct error *error)
 {
-    weft_context *context;
-    training_prepare_process();
-    weft_status status = weft_init(NULL, &context);
-    if (status != WEFT_OK)
-        return error_set(error, status, "%s", weft_message(NULL));
     struct bench_train_times times = {.seconds = calloc((size_t)chosen.measure.steps, sizeof *times.seconds),
                                       .warm = (size_t)chosen.measure.warm,
                                       .room = (size_t)chosen.measure.steps};
-    struct train_config config;
-    bool speaks = true;
-    status = times.seconds
-                 ? training_measure_config(&chosen.measure, weft_comm_size(weft_world(context)), &config, error)
-                 : error_memory(error, times.room * sizeof *times.seconds, "a list of times");
-    if (status == WEFT_OK) {
-        config.observe = bench_train_note_step;
-        config.observer = &times;
-        status = bench_train_measure(&config, &times, context, call->output, &speaks, error);
-    }
+    if (!times.seconds)
+        return error_memory(error, times.room * sizeof *times.seconds, "a list of times");
+    chosen.measure.observe = bench_train_note_step;
+    chosen.measure.observer = &times;
+    weft_status status = training_measure_run(call, &chosen.measure, bench_train_report, error);
     free(times.seconds);
-    return training_leave(call, context, status, speaks, error);
+    return status;
 }
 
 const struct command command_bench_train = {

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <malloc.h>
+#include <math.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -18,8 +19,8 @@ bool training_is_mixed(const char *precision)
     return strcmp(precision, "bf16") == 0;
 }
 
-weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
-                                    struct error *error)
+static weft_status training_measure_config(const struct training_measure *measure, int ranks,
+                                           struct train_config *config, struct error *error)
 {
     *config = (struct train_config){
         .model = measure->model,
@@ -45,11 +46,49 @@ weft_status training_measure_config(const struct training_measure *measure, int 
         .mixed = training_is_mixed(measure->precision),
         .gradients = WEFT_F32,
         .dropout = measure->dropout,
+        .recompute =
+            (enum model_recompute)(measure->recompute ? cli_choice_index(measure->recompute, training_recomputes) : 0),
+        .profile = measure->profile,
+        .observe = measure->observe,
+        .observer = measure->observer,
     };
     if (measure->batch % ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
                          measure->batch, ranks);
     return model_shape_load(measure->model, &config->shape, error);
+}
+
+static weft_status training_measure_steps(const struct train_config *config, weft_context *context,
+                                          training_measure_report *report, FILE *output, bool *speaks,
+                                          struct error *error)
+{
+    struct trainer *trainer = NULL;
+    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    struct device *device = trainer_device(trainer);
+    const double peak = device->peak(device);
+    status = trainer_run(trainer, speaks, error);
+    if (status == WEFT_OK) /* something else may have had a core while one of the peaks was measured */
+        status = report(trainer, config, context, fmax(peak, device->peak(device)), output, error);
+    trainer_close(trainer);
+    return status;
+}
+
+weft_status training_measure_run(struct command_call *call, const struct training_measure *measure,
+                                 training_measure_report *report, struct error *error)
+{
+    weft_context *context;
+    struct train_config config;
+    bool speaks = true;
+    training_prepare_process();
+    weft_status status = command_check(NULL, weft_init(NULL, &context), error);
+    if (status != WEFT_OK)
+        return status;
+    status = training_measure_config(measure, weft_comm_size(weft_world(context)), &config, error);
+    if (status == WEFT_OK)
+        status = training_measure_steps(&config, context, report, call->output, &speaks, error);
+    return training_leave(call, context, status, speaks, error);
 }
 
 weft_status training_shape_of(const char *from, const char *name, const struct model_shape *known,

@@ -4,6 +4,7 @@
 #define WEFT_CLI_TRAIN_TRAINING_H
 
 #include "cli/frame/command.h"
+#include "training/train/loop/trainer.h"
 #include "training/train/state/config.h"
 
 /** "f32", "bf16": choices of --precision. */
@@ -24,6 +25,12 @@ struct training_measure {
     int64_t micro_batch;   /**< 0: a rank's share of the batch */
     uint64_t bucket_bytes; /**< 0: 4 MiB */
     double dropout;
+    const char *recompute; /**< of training_recomputes; NULL: nothing */
+
+    /** Set by the command: see struct train_config. */
+    struct profile *profile;
+    void (*observe)(void *observer, const struct report_step *step);
+    void *observer;
 };
 
 /** Options of all commands that measure such steps, into a static struct training_measure. */
@@ -38,9 +45,16 @@ struct training_measure {
         CLI_CHOICE("precision", 0, "TYPE", &(measure).precision, "f32", training_precisions,                           \
                    "type of products and activations; weights and sums are always f32")
 
-/** Make the configuration of such a run over `ranks` ranks, which steps with AdamW and evaluates nothing. */
-weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
-                                    struct error *error);
+/**
+ * Report such steps: `trainer` has taken them, and one rank's device reached `peak` floating-point operations per second.
+ * All ranks call it.
+ */
+typedef weft_status training_measure_report(struct trainer *trainer, const struct train_config *config,
+                                            weft_context *context, double peak, FILE *output, struct error *error);
+
+/** Join the job, train with AdamW on random tokens, evaluate nothing, let `report` report the steps, leave the job. */
+weft_status training_measure_run(struct command_call *call, const struct training_measure *measure,
+                                 training_measure_report *report, struct error *error);
 
 /**
  * The shape of the weights in `from`: that of the model called `name`, if given, else `known`, which comes from the

@@ -6,17 +6,15 @@
 #include "training/train/loop/trainer.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 static struct {
     struct training_measure measure;
-    const char *recompute;
     bool all, json;
 } chosen;
 
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.measure.recompute, "nothing", training_recomputes,
                "what the backward pass computes again instead of keeping"),
     CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 10000, "measured steps; the median one is shown"),
     CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
@@ -29,69 +27,43 @@ static void profile_note_step(void *profile, const struct report_step *step)
     profile_step_done(profile, step->seconds, step->wait_seconds);
 }
 
-static weft_status make_config(int ranks, struct profile *profile, struct train_config *config, struct error *error)
+static weft_status profile_print_steps(struct trainer *trainer, const struct train_config *config,
+                                       weft_context *context, double peak, FILE *output, struct error *error)
 {
-    const weft_status status = training_measure_config(&chosen.measure, ranks, config, error);
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
-    config->profile = profile;
-    config->observe = profile_note_step;
-    config->observer = profile;
-    return status;
-}
-
-static weft_status profile_measure_steps(const struct train_config *config, weft_context *context, FILE *output,
-                                         bool *speaks, struct error *error)
-{
-    struct trainer *trainer = NULL;
-    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
-    if (status != WEFT_OK)
-        return status;
-    struct device *device = trainer_device(trainer);
-    const double peak = device->peak(device);
-    status = trainer_run(trainer, speaks, error);
-    if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0) {
-        const struct profile_print print = {
-            .model = chosen.measure.model,
-            .precision = chosen.measure.precision,
-            .kernels = device->kernels,
-            .ranks = weft_comm_size(weft_world(context)),
-            .threads = chosen.measure.threads,
-            .batch = chosen.measure.batch,
-            .micro_batch = config->micro_batch,
-            .sequence = chosen.measure.sequence,
-            .steps = chosen.measure.steps,
-            .peak = fmax(peak, device->peak(device)), /* something else may have had a core */
-            .model_flops = trainer_step_flops(trainer) / weft_comm_size(weft_world(context)),
-            .all = chosen.all,
-            .description = trainer_description(trainer),
-            .step = profile_median(config->profile),
-        };
-        status = chosen.json ? profile_print_json(&print, output, error) : profile_print_tables(&print, output, error);
-    }
-    trainer_close(trainer);
-    return status;
+    const int ranks = weft_comm_size(weft_world(context));
+    const struct profile_print print = {
+        .model = chosen.measure.model,
+        .precision = chosen.measure.precision,
+        .kernels = trainer_device(trainer)->kernels,
+        .ranks = ranks,
+        .threads = chosen.measure.threads,
+        .batch = chosen.measure.batch,
+        .micro_batch = config->micro_batch,
+        .sequence = chosen.measure.sequence,
+        .steps = chosen.measure.steps,
+        .peak = peak,
+        .model_flops = trainer_step_flops(trainer) / ranks,
+        .all = chosen.all,
+        .description = trainer_description(trainer),
+        .step = profile_median(config->profile),
+    };
+    if (weft_comm_rank(weft_world(context)) != 0)
+        return WEFT_OK;
+    return chosen.json ? profile_print_json(&print, output, error) : profile_print_tables(&print, output, error);
 }
 
 static weft_status profile_run(struct command_call *call, struct error *error)
 {
-    weft_context *context;
     struct profile *profile;
     weft_status status = profile_open((size_t)chosen.measure.warm, (size_t)chosen.measure.steps, &profile, error);
     if (status != WEFT_OK)
         return status;
-    training_prepare_process();
-    status = weft_init(NULL, &context);
-    if (status != WEFT_OK) {
-        profile_close(profile);
-        return error_set(error, status, "%s", weft_message(NULL));
-    }
-    struct train_config config;
-    bool speaks = true;
-    status = make_config(weft_comm_size(weft_world(context)), profile, &config, error);
-    if (status == WEFT_OK)
-        status = profile_measure_steps(&config, context, call->output, &speaks, error);
+    chosen.measure.profile = profile;
+    chosen.measure.observe = profile_note_step;
+    chosen.measure.observer = profile;
+    status = training_measure_run(call, &chosen.measure, profile_print_steps, error);
     profile_close(profile);
-    return training_leave(call, context, status, speaks, error);
+    return status;
 }
 
 const struct command command_profile = {
