@@ -87,7 +87,7 @@ const struct configuration_variable *configuration_variables(size_t *count)
     return variables;
 }
 
-static const char *variable_value(const char *name)
+static const char *configuration_read_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
@@ -95,24 +95,24 @@ static const char *variable_value(const char *name)
 
 const char *configuration_run(void)
 {
-    return variable_value("WEFT_RUN");
+    return configuration_read_variable("WEFT_RUN");
 }
 
 bool configuration_verbose(void)
 {
-    return variable_value("WEFT_VERBOSE") != NULL;
+    return configuration_read_variable("WEFT_VERBOSE") != NULL;
 }
 
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error)
 {
-    const char *text = variable_value("WEFT_TRACE_EVENTS");
+    const char *text = configuration_read_variable("WEFT_TRACE_EVENTS");
     int64_t count = TRACE_EVENTS;
     weft_status status = WEFT_OK;
     if (text)
         status = text_parse_integer(text, "WEFT_TRACE_EVENTS", TRACE_EVENTS_LEAST, TRACE_EVENTS_MOST, &count, error);
     if (status != WEFT_OK)
         return status;
-    *path = variable_value("WEFT_TRACE");
+    *path = configuration_read_variable("WEFT_TRACE");
     *events = (uint64_t)count;
     return WEFT_OK;
 }
@@ -130,7 +130,7 @@ static weft_status check_limit(const char *what, double seconds, struct error *e
 static weft_status complete_limit(const char *field, const char *name, double standard, double *seconds,
                                   struct error *error)
 {
-    const char *text = variable_value(name);
+    const char *text = configuration_read_variable(name);
     if (*seconds == 0 && !text)
         *seconds = standard;
     if (*seconds == 0)
@@ -159,14 +159,14 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
     if (status != WEFT_OK)
         return status;
     if (!made.fabric)
-        made.fabric = variable_value("WEFT_FABRIC");
+        made.fabric = configuration_read_variable("WEFT_FABRIC");
     if (!made.interface)
-        made.interface = variable_value("WEFT_INTERFACE");
+        made.interface = configuration_read_variable("WEFT_INTERFACE");
     if (!made.node)
-        made.node = variable_value("WEFT_NODE");
+        made.node = configuration_read_variable("WEFT_NODE");
     if (!made.topology)
-        made.topology = variable_value("WEFT_TOPOLOGY");
-    if (!made.heap_bytes && (text = variable_value("WEFT_HEAP")))
+        made.topology = configuration_read_variable("WEFT_TOPOLOGY");
+    if (!made.heap_bytes && (text = configuration_read_variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
     if (status == WEFT_OK)
         status = complete_limit("time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit, error);
