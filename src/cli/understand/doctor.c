@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft doctor`: check for anything that would keep a job from running well. */
 #include "observe/doctor/doctor.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "cli/frame/command.h"
 
 #include <inttypes.h>
@@ -33,8 +33,8 @@ static const struct cli_option options[] = {
 
 static void understand_doctor_print_json(const struct doctor_finding *finding, FILE *out)
 {
-    json_print_fields(out, NULL, JSON_FIELD("host", finding->host), JSON_FIELD("check", finding->check),
-                      JSON_FIELD("level", doctor_level_name(finding->level)), JSON_FIELD("text", finding->text));
+    JSON_PRINT(out, NULL, "host", finding->host, "check", finding->check, "level", doctor_level_name(finding->level),
+               "text", finding->text);
 }
 
 static void understand_doctor_print(const struct doctor_report *report, FILE *out)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft diff`: what differs between two runs. */
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/platform/client/list.h"
@@ -69,8 +70,8 @@ static void print_title(FILE *output, const char *sign, const struct side *side)
 
 static void diff_print_json(const struct run_difference *difference, FILE *output)
 {
-    json_print_fields(output, NULL, JSON_FIELD("section", difference->section), JSON_FIELD("what", difference->what),
-                      JSON_FIELD("left", difference->left), JSON_FIELD("right", difference->right));
+    JSON_PRINT(output, NULL, "section", difference->section, "what", difference->what, "left", difference->left,
+               "right", difference->right);
 }
 
 static weft_status diff_compare(const struct side *left, const struct side *right, FILE *output, struct error *error)

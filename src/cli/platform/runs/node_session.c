@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/platform/runs/node_session.h"
 
+#include "base/format/json_put.h"
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_reference.h"
 #include "cli/platform/runs/raw_terminal.h"
@@ -199,7 +200,7 @@ static void put_order(struct json_writer *body, const struct node_session_order 
     json_put_bool(body, "terminal", order->terminal);
     if (order->terminal) {
         raw_terminal_size(&rows, &columns);
-        json_put_fields(body, JSON_FIELD("rows", rows), JSON_FIELD("columns", columns));
+        JSON_PUT(body, "rows", rows, "columns", columns);
         json_open_object(body, "environment");
         json_put_text(body, "TERM", term && *term ? term : "dumb");
         json_close(body);
