@@ -7,7 +7,7 @@
  *     #define ALL(...) MACRO_REPEAT(EACH(__VA_ARGS__))
  *
  * The preprocessor does not expand a macro inside itself. EACH_MORE hides the name until MACRO_REPEAT() scans the text
- * again, once for each argument: at most 40 of them.
+ * again, once for each argument, up to 50 of them.
  */
 #ifndef WEFT_BASE_MACRO_H
 #define WEFT_BASE_MACRO_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a checkpoint: begin, parts, commit. */
+#include "base/format/json_put.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/directory.h"
 #include "training/checkpoint/manifest.h"
@@ -67,9 +68,7 @@ static weft_status format_index(struct json_writer *text, const struct checkpoin
                                 unsigned parts, uint64_t bytes, struct error *error)
 {
     json_open_object(text, NULL);
-    json_open_object(text, "metadata");
-    json_put_unsigned(text, "total_size", bytes);
-    json_close(text);
+    JSON_PUT_OBJECT(text, "metadata", "total_size", bytes);
     json_open_object(text, "weight_map");
     for (size_t i = 0; i < count; i++) {
         char name[CHECKPOINT_FILE_NAME_BYTES];

@@ -201,9 +201,7 @@ static void put_order(struct json_writer *body, const struct node_session_order 
     if (order->terminal) {
         raw_terminal_size(&rows, &columns);
         JSON_PUT(body, "rows", rows, "columns", columns);
-        json_open_object(body, "environment");
-        json_put_text(body, "TERM", term && *term ? term : "dumb");
-        json_close(body);
+        JSON_PUT_OBJECT(body, "environment", "TERM", term && *term ? term : "dumb");
     }
     json_close(body);
 }

@@ -187,13 +187,11 @@ static void list_node_events(struct route_call *call)
     }
     json_begin(&writer, JSON_LINE);
     json_open_list(&writer, "events");
-    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
-        json_open_object(&writer, NULL);
-        JSON_PUT(&writer, "event", events[i].event, "time", json_time(events[i].time), "what", events[i].what, "from",
-                 registry_host_state_name(events[i].from), "to", registry_host_state_name(events[i].to), "actor",
-                 events[i].actor, "detail", detail_of(call, &events[i]));
-        json_close(&writer);
-    }
+    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++)
+        JSON_PUT_OBJECT(&writer, NULL, "event", events[i].event, "time", json_time(events[i].time), "what",
+                        events[i].what, "from", registry_host_state_name(events[i].from), "to",
+                        registry_host_state_name(events[i].to), "actor", events[i].actor, "detail",
+                        detail_of(call, &events[i]));
     json_close_page(&writer, count > most);
     free(events);
     route_answer(call, status, &writer, &error);

@@ -88,13 +88,10 @@ static weft_status put_members(struct json_writer *writer, struct database *read
     if (status == WEFT_OK)
         status = ledger_balances(reader, project, &balances, &balance_count, error);
     json_open_array(writer, "members");
-    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
-        json_open_object(writer, NULL);
-        JSON_PUT(writer, "user", members[i].user, "role", role_name(members[i].role), "since",
-                 json_time(members[i].since), "balance",
-                 budget_json_amount(routes_project_balance_of(balances, balance_count, members[i].user)));
-        json_close(writer);
-    }
+    for (size_t i = 0; status == WEFT_OK && i < count; i++)
+        JSON_PUT_OBJECT(writer, NULL, "user", members[i].user, "role", role_name(members[i].role), "since",
+                        json_time(members[i].since), "balance",
+                        budget_json_amount(routes_project_balance_of(balances, balance_count, members[i].user)));
     json_close(writer);
     free(members);
     free(balances);

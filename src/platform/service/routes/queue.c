@@ -40,10 +40,8 @@ static weft_status tell_why(struct route_call *call, struct json_writer *answer,
         snprintf(why, sizeof why, "runs idle: %s", idle);
     else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
         snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
-    json_open_object(answer, NULL);
-    JSON_PUT(answer, "run", number, "state", run_state_name(run.state), "why", *why ? why : run_json_reason(&run),
-             "expected_start", json_time(expected));
-    json_close(answer);
+    JSON_PUT_OBJECT(answer, NULL, "run", number, "state", run_state_name(run.state), "why",
+                    *why ? why : run_json_reason(&run), "expected_start", json_time(expected));
     return WEFT_OK;
 }
 

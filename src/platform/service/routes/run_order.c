@@ -241,9 +241,7 @@ static weft_status run_order_stop(struct route_call *call, struct json_writer *a
         status = registry_run_get(service_registry(call), number, &run, error);
     if (status != WEFT_OK)
         return status;
-    json_open_object(answer, NULL);
-    JSON_PUT(answer, "run", number, "state", run_state_name(run.state));
-    json_close(answer);
+    JSON_PUT_OBJECT(answer, NULL, "run", number, "state", run_state_name(run.state));
     return WEFT_OK;
 }
 
@@ -281,9 +279,7 @@ static void discarded(struct route_call *call, weft_status status, const struct 
     if (!service_run(call, &run))
         return;
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    JSON_PUT(&writer, "run", run.run, "discarded", json_time(run.discarded));
-    json_close(&writer);
+    JSON_PUT_OBJECT(&writer, NULL, "run", run.run, "discarded", json_time(run.discarded));
     route_reply(call, &writer);
 }
 
