@@ -2,7 +2,7 @@
 /* Listening, the thread and its loop, and what the application watches in it. */
 #include "platform/http/internal/server_state.h"
 
-#include "base/clock.h"
+#include "base/thread.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -292,11 +292,7 @@ weft_status http_open(const struct http_config *config, struct http_server **res
 weft_status http_start(struct http_server *server, struct error *error)
 {
     /* Signals are for the other threads; SIGPIPE would come from a connection that the client has ended. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&server->thread, NULL, http_server_serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = thread_start(&server->thread, http_server_serve, server);
     server->running = code == 0;
     return code == 0 ? WEFT_OK
                      : error_set(error, WEFT_ERROR_SYSTEM, "cannot start the HTTP server's thread: %s", strerror(code));
