@@ -105,7 +105,7 @@ bool http_request_peer_user(const struct http_request *request, uid_t *user)
     return connection->peer_known;
 }
 
-bool http_request_is_head(const struct http_request *request)
+static bool http_request_is_head(const struct http_request *request)
 {
     return strcmp(request->message.method, "HEAD") == 0;
 }

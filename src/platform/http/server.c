@@ -222,6 +222,28 @@ static struct event_base *new_loop(void)
     return base;
 }
 
+static void http_server_free(struct http_server *server)
+{
+    end_all(server);
+    if (server->listener)
+        evconnlistener_free(server->listener);
+    else if (server->listening >= 0)
+        close(server->listening);
+    if (server->wake_event)
+        event_free(server->wake_event);
+    if (server->sweep_event)
+        event_free(server->sweep_event);
+    if (server->resume_event)
+        event_free(server->resume_event);
+    if (server->base)
+        event_base_free(server->base);
+    if (server->wake >= 0)
+        close(server->wake);
+    tls_free(server->tls);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
 weft_status http_server_prepare(const struct http_config *config, struct http_server **result, struct error *error)
 {
     const char *host = config->host ? config->host : HTTP_HOST;
@@ -296,28 +318,6 @@ weft_status http_start(struct http_server *server, struct error *error)
     server->running = code == 0;
     return code == 0 ? WEFT_OK
                      : error_set(error, WEFT_ERROR_SYSTEM, "cannot start the HTTP server's thread: %s", strerror(code));
-}
-
-void http_server_free(struct http_server *server)
-{
-    end_all(server);
-    if (server->listener)
-        evconnlistener_free(server->listener);
-    else if (server->listening >= 0)
-        close(server->listening);
-    if (server->wake_event)
-        event_free(server->wake_event);
-    if (server->sweep_event)
-        event_free(server->sweep_event);
-    if (server->resume_event)
-        event_free(server->resume_event);
-    if (server->base)
-        event_base_free(server->base);
-    if (server->wake >= 0)
-        close(server->wake);
-    tls_free(server->tls);
-    pthread_mutex_destroy(&server->lock);
-    free(server);
 }
 
 void http_stop(struct http_server *server)

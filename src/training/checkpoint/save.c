@@ -24,8 +24,8 @@ weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error
     return status;
 }
 
-weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts, char name[CHECKPOINT_FILE_NAME_BYTES],
-                                 struct error *error)
+static weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts,
+                                        char name[CHECKPOINT_FILE_NAME_BYTES], struct error *error)
 {
     if (part >= parts)
         return error_set(error, WEFT_ERROR_ARGUMENT, "part %u of %u of a checkpoint does not exist", part, parts);
