@@ -50,8 +50,7 @@ static weft_status print_json_line(FILE *output, const struct bench_case *what, 
 {
     const struct bench_result *result = &row->results[in_place];
     struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     JSON_PUT(&writer, "collective", what->collective->name, "ranks", weft_comm_size(what->comm), "nodes",
              weft_comm_nodes(what->comm), "buffers", buffers_name(what), "in_place", in_place, "bytes", result->bytes,
              "count", result->count, "type", row->type, "op", row->op, "algorithm", row->algorithm, "time_us",
@@ -63,9 +62,7 @@ static weft_status print_json_line(FILE *output, const struct bench_case *what, 
                  result->network.wire_least);
     }
     JSON_PUT(&writer, "calls", result->calls, "errors", result->errors);
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
+    weft_status status = json_complete(&writer, output, error);
     fflush(output);
     return status;
 }

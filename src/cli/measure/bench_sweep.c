@@ -110,8 +110,7 @@ static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_
                                           struct error *error)
 {
     struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     JSON_PUT(&writer, "collective", sweep->what->collective->name, "ranks", sweep->figures.place.ranks, "nodes",
              sweep->figures.place.nodes, "buffers", sweep->what->registered ? "registered" : "ordinary", "in_place",
              sweep->in_place, "bytes", bytes, "algorithm", candidate->name, "chosen", chosen, "predicted_us",
@@ -122,10 +121,7 @@ static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_
     json_close(&writer);
     if (chosen)
         json_put_number(&writer, "spread", spread);
-    json_close(&writer);
-    weft_status status = json_print(&writer, sweep->output, error);
-    json_end(&writer);
-    return status;
+    return json_complete(&writer, sweep->output, error);
 }
 
 /* Figures of all candidates from their rounds (which are sorted by this); returns the spread of the choice. */

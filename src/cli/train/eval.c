@@ -61,18 +61,14 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     const double each_second = (double)result->tokens / result->seconds;
     if (chosen.json) {
         struct json_writer writer;
-        json_begin(&writer, JSON_LINE);
-        json_open_object(&writer, NULL);
+        json_begin_line(&writer);
         JSON_PUT(&writer, "loss", result->loss, "perplexity", exp(result->loss));
         if (has_bytes)
             json_put_number(&writer, "bits_per_byte", bits);
         JSON_PUT(&writer, "sequences", result->sequences, "tokens", result->tokens, "step", pretrained_step(weights),
                  "parameters", result->weights, "ranks", ranks, "kernels", result->kernels, "load_seconds",
                  result->load_seconds, "seconds", result->seconds);
-        json_close(&writer);
-        weft_status status = json_print(&writer, output, error);
-        json_end(&writer);
-        return status;
+        return json_complete(&writer, output, error);
     }
     char load[32], seconds[32];
     fprintf(output, "data   %s\n", result->data);

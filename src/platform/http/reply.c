@@ -285,8 +285,7 @@ void http_fail_parameter(struct http_request *request, unsigned status, const ch
     struct json_writer writer;
     char printable[ERROR_TEXT_BYTES];
     snprintf(printable, sizeof printable, "%s", message);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     json_open_object(&writer, "error");
     JSON_PUT(&writer, "status", status, "message", text_printable(printable));
     if (parameter)

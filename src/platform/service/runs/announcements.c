@@ -27,8 +27,7 @@ static void announce_run(struct announcements *announcements, int64_t number)
     struct json_writer line;
     if (registry_run_get(announcements->registry, number, &run, NULL) != WEFT_OK)
         return;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     run_json_put(&line, &run);
     json_close(&line);
     if (json_text(&line))

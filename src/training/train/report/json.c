@@ -75,8 +75,7 @@ static void report_json_put_time(struct json_writer *writer, double time)
 
 static void report_json_begin_event(struct json_writer *writer, const char *event)
 {
-    json_begin(writer, JSON_LINE);
-    json_open_object(writer, NULL);
+    json_begin_line(writer);
     json_put_text(writer, "event", event);
 }
 
