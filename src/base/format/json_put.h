@@ -30,29 +30,36 @@
         json_complete(&json_line, output, error);                                                                      \
     })
 
-/** A time in milliseconds since 1970 as a value; 0 (not yet) becomes null. */
-struct json_time {
-    int64_t milliseconds;
+/** An integer that may be unknown: then the member is null. */
+struct json_optional {
+    bool known;
+    int64_t value;
 };
 
-static inline struct json_time json_time(int64_t milliseconds)
+static inline struct json_optional json_known(bool known, int64_t value)
 {
-    return (struct json_time){milliseconds};
+    return (struct json_optional){known, value};
 }
 
-static inline void json_put_json_time(struct json_writer *writer, const char *key, struct json_time time)
+/** A time in milliseconds since 1970; 0 (not yet) becomes null. */
+static inline struct json_optional json_time(int64_t milliseconds)
 {
-    if (time.milliseconds)
-        json_put_integer(writer, key, time.milliseconds);
+    return json_known(milliseconds != 0, milliseconds);
+}
+
+static inline void json_put_optional(struct json_writer *writer, const char *key, struct json_optional optional)
+{
+    if (optional.known)
+        json_put_integer(writer, key, optional.value);
     else
-        json_put_tree(writer, key, NULL);
+        json_put_text(writer, key, NULL);
 }
 
 /* ---- what the macros expand to ---- */
 
 /* clang-format off */
 #define JSON_PUT_PAIR(w, k, v) _Generic((v), char *: json_put_text, const char *: json_put_text, bool: json_put_bool, \
-    double: json_put_number, float: json_put_number, uint64_t: json_put_unsigned, struct json_time: json_put_json_time, \
+    double: json_put_number, float: json_put_number, uint64_t: json_put_unsigned, struct json_optional: json_put_optional, \
     default: json_put_integer)(w, k, v)
 #define JSON_PUT_PAIRS(w, k, v, ...) JSON_PUT_PAIR(w, k, v) __VA_OPT__(, JSON_PUT_MORE MACRO_PARENTHESES (w, __VA_ARGS__))
 #define JSON_PUT_MORE() JSON_PUT_PAIRS

@@ -23,8 +23,8 @@ static void routes_project_put_disk(struct json_writer *writer, const struct ser
 {
     const struct disk_watch *disk = writer_disk(service->writer);
     const uint64_t quota = disk_use_project_quota(disk->use);
-    json_put_unsigned(writer, "disk_bytes", disk_use_project(disk->use, project));
-    json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
+    JSON_PUT(writer, "disk_bytes", disk_use_project(disk->use, project), "disk_quota",
+             json_known(quota != 0, (int64_t)quota));
 }
 
 /* How many runs it has, how many of them have not ended, and its budget. */

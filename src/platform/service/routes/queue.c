@@ -59,8 +59,8 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
 {
     bool seen = sight_has(sight, planned->project);
     json_open_object(writer, NULL);
-    json_put_known(writer, "run", seen, planned->run);
-    JSON_PUT(writer, "project", seen ? planned->project : NULL, "owner", seen ? planned->owner : NULL);
+    JSON_PUT(writer, "run", json_known(seen, planned->run), "project", seen ? planned->project : NULL, "owner",
+             seen ? planned->owner : NULL);
     routes_queue_put_name(writer, sight, planned->run, seen);
     JSON_PUT(writer, "nodes", planned->nodes, "slots", planned->slots, "size", (int64_t)planned->nodes * planned->slots,
              "since", json_time(planned->since));

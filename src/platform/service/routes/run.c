@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs: the list, one run, its events. */
+#include "base/format/json_put.h"
 #include "platform/registry/run/list.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
@@ -12,8 +13,8 @@ static void routes_run_put_disk(struct json_writer *writer, const struct route_c
 {
     uint64_t bytes, quota;
     const bool measured = disk_use_run(writer_disk(service_of(call)->writer)->use, run, &bytes, &quota);
-    json_put_known(writer, "disk_bytes", measured, (int64_t)bytes);
-    json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
+    JSON_PUT(writer, "disk_bytes", json_known(measured, (int64_t)bytes), "disk_quota",
+             json_known(quota != 0, (int64_t)quota));
 }
 
 /* ---- the list ---- */

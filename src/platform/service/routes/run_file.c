@@ -20,13 +20,9 @@ static weft_status read_checkpoints(struct route_call *call, struct json_writer 
     if (status != WEFT_OK)
         return status;
     json_open_list(answer, "checkpoints");
-    for (size_t i = 0; i < count; i++) {
-        json_open_object(answer, NULL);
-        JSON_PUT(answer, "name", list[i].name, "time", json_time(list[i].time), "bytes", list[i].bytes);
-        json_put_known(answer, "step", list[i].step >= 0, list[i].step);
-        json_put_bool(answer, "best", list[i].best);
-        json_close(answer);
-    }
+    for (size_t i = 0; i < count; i++)
+        JSON_PUT_OBJECT(answer, NULL, "name", list[i].name, "time", json_time(list[i].time), "bytes", list[i].bytes,
+                        "step", json_known(list[i].step >= 0, list[i].step), "best", list[i].best);
     json_close_list(answer);
     free(list);
     return WEFT_OK;

@@ -3,6 +3,7 @@
 
 #include "base/format/json_put.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 const char *run_json_reason(const struct registry_run *run)
@@ -18,14 +19,8 @@ void run_json_put_progress(struct json_writer *writer, const char *key, const st
         json_put_tree(writer, key, NULL);
         return;
     }
-    json_open_object(writer, key);
-    JSON_PUT(writer, "done", progress->done, "total", progress->total);
-    if (progress->left >= 0)
-        json_put_number(writer, "seconds_left", progress->left);
-    else
-        json_put_tree(writer, "seconds_left", NULL);
-    JSON_PUT(writer, "reported_at", json_time(progress->reported));
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, key, "done", progress->done, "total", progress->total, "seconds_left",
+                    progress->left >= 0 ? progress->left : NAN, "reported_at", json_time(progress->reported));
 }
 
 void run_json_put(struct json_writer *writer, const struct registry_run *run)
