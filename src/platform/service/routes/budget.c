@@ -158,7 +158,6 @@ static void show_ledger(struct route_call *call)
 
 #define PROJECT ROUTE_NAMED("project", "The name of the project.")
 static const struct route_parameter project_parameters[] = {PROJECT, {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter ledger_parameters[] = {
     PROJECT,
     ROUTE_BEFORE("Only postings of smaller numbers: the last of the page before."),
@@ -203,8 +202,7 @@ static const struct route routes[] = {
      .summary = "Give back what the ended attempts of a run were charged, once: the platform has failed it, as was "
                 "found out later.",
      .permission = ROUTE_ADMINISTRATOR,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .request = "Refund",
      .response = "Refunded",
      .handler = service_change,

@@ -179,7 +179,6 @@ static const struct route_parameter queue_parameters[] = {
         "after", 0, 1e15, NULL,
         "Only runs of larger numbers, page by page in the order of numbers: begin with 0, go on with `next`."),
     {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
@@ -204,8 +203,7 @@ static const struct route routes[] = {
      .operation = "explainRun",
      .summary = "Why a run is in its state: what it waits for, and when it is expected to start.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Why",
      .handler = service_write,
      .work = tell_why},

@@ -136,7 +136,6 @@ static const struct route_parameter list_parameters[] = {
     ROUTE_NUMBERED("most", 1, REGISTRY_PAGE_MOST, "100", "How many at most."),
     TABLE_ANSWER_PARAMETER,
     {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter event_parameters[] = {SERVICE_RUN_PARAMETER,
                                                           ROUTE_AFTER("Only events of larger numbers."),
                                                           ROUTE_NUMBERED("most", 1, 1000, "200", "How many at most."),
@@ -157,8 +156,7 @@ static const struct route routes[] = {
      .operation = "showRun",
      .summary = "A run: what was asked for, and its attempts.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Run",
      .handler = service_read,
      .work = show_run},

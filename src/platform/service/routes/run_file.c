@@ -35,16 +35,13 @@ static void list_checkpoints(struct route_call *call)
         background_do(service_of(call)->reading, call, read_checkpoints, NULL);
 }
 
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
-
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/checkpoints",
      .operation = "listCheckpoints",
      .summary = "The checkpoints that a run has written, newest first.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Checkpoints",
      .handler = list_checkpoints},
 };

@@ -293,7 +293,8 @@ static void run_order_discard_run(struct route_call *call)
 /* ---- tables ---- */
 
 static const struct route_parameter submit_parameters[] = {ROUTE_NAMED("project", "The project of the run."), {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
+#define SUBMITS .response = "Submitted", .status = 201, .body_most = (size_t)4 << 20, .idempotent_key = true
 
 static const struct route routes[] = {
     {.method = "POST",
@@ -304,10 +305,7 @@ static const struct route routes[] = {
      .project_may_be_new = true,
      .parameters = submit_parameters,
      .request = "RunRequest",
-     .response = "Submitted",
-     .status = 201,
-     .body_most = (size_t)4 << 20,
-     .idempotent_key = true,
+     SUBMITS,
      .handler = submit_run,
      .work = run_order_submit},
     {.method = "POST",
@@ -315,8 +313,7 @@ static const struct route routes[] = {
      .operation = "stopRun",
      .summary = "End a run for good: SIGTERM, its grace period, SIGKILL.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Stopped",
      .handler = run_order_stop_run,
      .work = run_order_stop},
@@ -327,8 +324,7 @@ static const struct route routes[] = {
          "Throw away what an ended run has left on disk: its directory, checkpoints and output. Its metrics and events "
          "stay.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Discarded",
      .handler = run_order_discard_run},
     {.method = "POST",
@@ -336,13 +332,9 @@ static const struct route routes[] = {
      .operation = "forkRun",
      .summary = "Queue a new run with the code and the settings of this one, but for what the body says.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .request = "RunChange",
-     .response = "Submitted",
-     .status = 201,
-     .body_most = (size_t)4 << 20,
-     .idempotent_key = true,
+     SUBMITS,
      .handler = fork_run,
      .work = fork_it},
     {.method = "POST",
@@ -352,13 +344,9 @@ static const struct route routes[] = {
          "Queue a planned run with the code, as it is in the directory now, and the settings of this interactive "
          "one.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .request = "RunChange",
-     .response = "Submitted",
-     .status = 201,
-     .body_most = (size_t)4 << 20,
-     .idempotent_key = true,
+     SUBMITS,
      .handler = promote_run,
      .work = promote_it},
 };
