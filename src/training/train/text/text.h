@@ -58,7 +58,8 @@ weft_status text_open_together(const struct text_sources *sources, weft_context 
 /**
  * Compare `text`, of a run's model, with the run's data, and complete it: this is what the data's tokens stand for. A
  * text is to be encoded with text->tokenizer; where that is NULL its bytes are tokens. Errors: DATA for a text where
- * nothing says how it becomes tokens of the weights, and for tokens of another tokenizer; those of tokenizer_open() and packed_read().
+ * nothing says how it becomes tokens of the weights, and for tokens of another tokenizer; those of tokenizer_open()
+ * and packed_read().
  */
 weft_status text_match_data(const struct text_sources *sources, struct text *text, struct error *error);
 
