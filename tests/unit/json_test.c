@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON written reads back bit for bit; what is wrong in JSON that was read is named by key and file. */
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "temporary.h"
 
 #include <math.h>
@@ -287,15 +287,14 @@ static void fields_are_written_by_their_type(void **state)
     struct json_writer line;
     const char *nothing = NULL;
     json_begin(&line, JSON_LINE);
-    json_put_object(&line, NULL, JSON_FIELD("text", "a"), JSON_FIELD("none", nothing), JSON_FIELD("flag", (bool)true),
-                    JSON_FIELD("below", -3), JSON_FIELD("large", (uint64_t)JSON_EXACT + 1), JSON_FIELD("share", 0.5));
+    JSON_PUT_OBJECT(&line, NULL, "text", "a", "none", nothing, "flag", (bool)true, "below", -3, "large",
+                    (uint64_t)JSON_EXACT + 1, "share", 0.5);
     assert_string_equal(json_text(&line), "{\"text\":\"a\",\"none\":null,\"flag\":true,\"below\":-3,"
                                           "\"large\":\"9007199254740993\",\"share\":0.5}");
     json_end(&line);
     FILE *output = tmpfile();
     char read[64] = "";
-    assert_int_equal(json_print_fields(output, NULL, JSON_FIELD("step", (size_t)12), JSON_FIELD("loss", 3.25F)),
-                     WEFT_OK);
+    assert_int_equal(JSON_PRINT(output, NULL, "step", (size_t)12, "loss", 3.25F), WEFT_OK);
     rewind(output);
     assert_non_null(fgets(read, sizeof read, output));
     assert_string_equal(read, "{\"step\":12,\"loss\":3.25}\n");

@@ -389,41 +389,6 @@ void json_put_unsigned(struct json_writer *writer, const char *key, uint64_t val
     json_put_raw(writer, key, digits);
 }
 
-void json_put_field_list(struct json_writer *writer, const struct json_field *fields, size_t count)
-{
-    for (const struct json_field *field = fields; field < fields + count; field++) {
-        switch (field->kind) {
-        case JSON_FIELD_TEXT:
-            json_put_text(writer, field->key, field->text);
-            break;
-        case JSON_FIELD_BOOL:
-            json_put_bool(writer, field->key, field->flag);
-            break;
-        case JSON_FIELD_INTEGER:
-            json_put_integer(writer, field->key, field->integer);
-            break;
-        case JSON_FIELD_UNSIGNED:
-            json_put_unsigned(writer, field->key, field->natural);
-            break;
-        case JSON_FIELD_NUMBER:
-            json_put_number(writer, field->key, field->number);
-            break;
-        }
-    }
-}
-
-weft_status json_print_field_list(FILE *output, struct error *error, const struct json_field *fields, size_t count)
-{
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_field_list(&line, fields, count);
-    json_close(&line);
-    weft_status status = json_print(&line, output, error);
-    json_end(&line);
-    return status;
-}
-
 void json_put_tree(struct json_writer *writer, const char *key, const cJSON *tree)
 {
     char digits[TEXT_NUMBER_BYTES];

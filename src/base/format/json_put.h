@@ -12,53 +12,57 @@
 #define WEFT_BASE_FORMAT_JSON_PUT_H
 
 #include "base/format/json.h"
+#include "base/macro.h"
 
-/** Put 1 to 16 pairs of a key and a value, in their order. */
-#define JSON_PUT(writer, ...) JSON_PUT_CHOOSE(__VA_ARGS__)(writer, __VA_ARGS__)
+/** Put pairs of a key and a value, in their order. */
+#define JSON_PUT(writer, ...) (MACRO_REPEAT(JSON_PUT_PAIRS(writer, __VA_ARGS__)))
 
-/** A time in milliseconds since 1970 as a value; 0 (not yet) becomes null. */
-struct json_time {
-    int64_t milliseconds;
+/** Put them as an object under `key`. */
+#define JSON_PUT_OBJECT(writer, key, ...)                                                                              \
+    (json_open_object(writer, key), JSON_PUT(writer, __VA_ARGS__), json_close(writer))
+
+/** Print them as an object on a line of its own. The result is the status of json_print(). */
+#define JSON_PRINT(output, error, ...)                                                                                 \
+    __extension__({                                                                                                    \
+        struct json_writer json_line;                                                                                  \
+        json_begin_line(&json_line);                                                                                   \
+        JSON_PUT(&json_line, __VA_ARGS__);                                                                             \
+        json_complete(&json_line, output, error);                                                                      \
+    })
+
+/** An integer that may be unknown: then the member is null. */
+struct json_optional {
+    bool known;
+    int64_t value;
 };
 
-static inline struct json_time json_time(int64_t milliseconds)
+static inline struct json_optional json_known(bool known, int64_t value)
 {
-    return (struct json_time){milliseconds};
+    return (struct json_optional){known, value};
 }
 
-static inline void json_put_json_time(struct json_writer *writer, const char *key, struct json_time time)
+/** A time in milliseconds since 1970; 0 (not yet) becomes null. */
+static inline struct json_optional json_time(int64_t milliseconds)
 {
-    if (time.milliseconds)
-        json_put_integer(writer, key, time.milliseconds);
-    else
-        json_put_tree(writer, key, NULL);
+    return json_known(milliseconds != 0, milliseconds);
 }
+
+static inline void json_put_optional(struct json_writer *writer, const char *key, struct json_optional optional)
+{
+    if (optional.known)
+        json_put_integer(writer, key, optional.value);
+    else
+        json_put_text(writer, key, NULL);
+}
+
+/* ---- what the macros expand to ---- */
 
 /* clang-format off */
-#define JSON_PUT_1(w, k, v) _Generic((v), char *: json_put_text, const char *: json_put_text, bool: json_put_bool, \
-    double: json_put_number, float: json_put_number, uint64_t: json_put_unsigned, struct json_time: json_put_json_time, \
+#define JSON_PUT_PAIR(w, k, v) _Generic((v), char *: json_put_text, const char *: json_put_text, bool: json_put_bool, \
+    double: json_put_number, float: json_put_number, uint64_t: json_put_unsigned, struct json_optional: json_put_optional, \
     default: json_put_integer)(w, k, v)
-#define JSON_PUT_2(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_1(w, __VA_ARGS__))
-#define JSON_PUT_3(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_2(w, __VA_ARGS__))
-#define JSON_PUT_4(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_3(w, __VA_ARGS__))
-#define JSON_PUT_5(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_4(w, __VA_ARGS__))
-#define JSON_PUT_6(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_5(w, __VA_ARGS__))
-#define JSON_PUT_7(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_6(w, __VA_ARGS__))
-#define JSON_PUT_8(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_7(w, __VA_ARGS__))
-#define JSON_PUT_9(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_8(w, __VA_ARGS__))
-#define JSON_PUT_10(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_9(w, __VA_ARGS__))
-#define JSON_PUT_11(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_10(w, __VA_ARGS__))
-#define JSON_PUT_12(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_11(w, __VA_ARGS__))
-#define JSON_PUT_13(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_12(w, __VA_ARGS__))
-#define JSON_PUT_14(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_13(w, __VA_ARGS__))
-#define JSON_PUT_15(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_14(w, __VA_ARGS__))
-#define JSON_PUT_16(w, k, v, ...) (JSON_PUT_1(w, k, v), JSON_PUT_15(w, __VA_ARGS__))
-#define JSON_PUT_CHOOSE(...) JSON_PUT_CHOOSE_(__VA_ARGS__, \
-    JSON_PUT_16, 0, JSON_PUT_15, 0, JSON_PUT_14, 0, JSON_PUT_13, 0, JSON_PUT_12, 0, JSON_PUT_11, 0, JSON_PUT_10, 0, \
-    JSON_PUT_9, 0, JSON_PUT_8, 0, JSON_PUT_7, 0, JSON_PUT_6, 0, JSON_PUT_5, 0, JSON_PUT_4, 0, JSON_PUT_3, 0, \
-    JSON_PUT_2, 0, JSON_PUT_1, 0)
-#define JSON_PUT_CHOOSE_(a1, b1, a2, b2, a3, b3, a4, b4, a5, b5, a6, b6, a7, b7, a8, b8, a9, b9, a10, b10, a11, b11, \
-                         a12, b12, a13, b13, a14, b14, a15, b15, a16, b16, name, ...) name
+#define JSON_PUT_PAIRS(w, k, v, ...) JSON_PUT_PAIR(w, k, v) __VA_OPT__(, JSON_PUT_MORE MACRO_PARENTHESES (w, __VA_ARGS__))
+#define JSON_PUT_MORE() JSON_PUT_PAIRS
 /* clang-format on */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/measure/bench_print.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "core/collective/communicator/context.h"
 
 static const char *buffers_name(const struct bench_case *what)
@@ -50,25 +50,19 @@ static weft_status print_json_line(FILE *output, const struct bench_case *what, 
 {
     const struct bench_result *result = &row->results[in_place];
     struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_fields(
-        &writer, JSON_FIELD("collective", what->collective->name), JSON_FIELD("ranks", weft_comm_size(what->comm)),
-        JSON_FIELD("nodes", weft_comm_nodes(what->comm)), JSON_FIELD("buffers", buffers_name(what)),
-        JSON_FIELD("in_place", in_place), JSON_FIELD("bytes", result->bytes), JSON_FIELD("count", result->count),
-        JSON_FIELD("type", row->type), JSON_FIELD("op", row->op), JSON_FIELD("algorithm", row->algorithm),
-        JSON_FIELD("time_us", result->seconds * 1e6), JSON_FIELD("algbw_gbps", result->algorithm_bandwidth * 1e-9),
-        JSON_FIELD("busbw_gbps", result->bus_bandwidth * 1e-9), JSON_FIELD("cpu_us", result->cpu_seconds * 1e6));
+    json_begin_line(&writer);
+    JSON_PUT(&writer, "collective", what->collective->name, "ranks", weft_comm_size(what->comm), "nodes",
+             weft_comm_nodes(what->comm), "buffers", buffers_name(what), "in_place", in_place, "bytes", result->bytes,
+             "count", result->count, "type", row->type, "op", row->op, "algorithm", row->algorithm, "time_us",
+             result->seconds * 1e6, "algbw_gbps", result->algorithm_bandwidth * 1e-9, "busbw_gbps",
+             result->bus_bandwidth * 1e-9, "cpu_us", result->cpu_seconds * 1e6);
     if (weft_comm_nodes(what->comm) > 1) {
-        json_put_fields(&writer, JSON_FIELD("network_bytes", result->network.payload_most),
-                        JSON_FIELD("network_bytes_least", result->network.payload_least),
-                        JSON_FIELD("wire_bytes", result->network.wire_most),
-                        JSON_FIELD("wire_bytes_least", result->network.wire_least));
+        JSON_PUT(&writer, "network_bytes", result->network.payload_most, "network_bytes_least",
+                 result->network.payload_least, "wire_bytes", result->network.wire_most, "wire_bytes_least",
+                 result->network.wire_least);
     }
-    json_put_fields(&writer, JSON_FIELD("calls", result->calls), JSON_FIELD("errors", result->errors));
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
+    JSON_PUT(&writer, "calls", result->calls, "errors", result->errors);
+    weft_status status = json_complete(&writer, output, error);
     fflush(output);
     return status;
 }

@@ -2,7 +2,7 @@
 #include "cli/measure/bench_progress.h"
 
 #include "base/clock.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "cli/frame/command.h"
 #include "cli/measure/bench_timing.h"
 
@@ -100,10 +100,8 @@ static weft_status print_overlap(const struct bench_progress *what, size_t bytes
                 median->compute * 1e6, median->total * 1e6, median->wait * 1e6);
         return WEFT_OK;
     }
-    return json_print_fields(what->output, error, JSON_FIELD("bytes", bytes),
-                             JSON_FIELD("blocking_us", median->blocking * 1e6),
-                             JSON_FIELD("compute_us", median->compute * 1e6),
-                             JSON_FIELD("total_us", median->total * 1e6), JSON_FIELD("wait_us", median->wait * 1e6));
+    return JSON_PRINT(what->output, error, "bytes", bytes, "blocking_us", median->blocking * 1e6, "compute_us",
+                      median->compute * 1e6, "total_us", median->total * 1e6, "wait_us", median->wait * 1e6);
 }
 
 static weft_status overlap_size(const struct bench_progress *what, float *input, float *output, size_t bytes,
@@ -192,8 +190,7 @@ static weft_status bench_progress_print_waiting(const struct bench_progress *wha
         fprintf(what->output, "%12s %18.2f %18.2f\n", in, first * 1e3, share * 100);
         return WEFT_OK;
     }
-    return json_print_fields(what->output, error, JSON_FIELD("waits_in", in), JSON_FIELD("first_cpu_ms", first * 1e3),
-                             JSON_FIELD("core_percent", share * 100));
+    return JSON_PRINT(what->output, error, "waits_in", in, "first_cpu_ms", first * 1e3, "core_percent", share * 100);
 }
 
 weft_status bench_waiting(const struct bench_progress *what, struct error *error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/measure/bench_sweep.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "cli/measure/bench_timing.h"
 #include "core/collective/communicator/context.h"
 
@@ -110,25 +110,18 @@ static weft_status bench_sweep_print_json(const struct bench_sweep *sweep, size_
                                           struct error *error)
 {
     struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_fields(&writer, JSON_FIELD("collective", sweep->what->collective->name),
-                    JSON_FIELD("ranks", sweep->figures.place.ranks), JSON_FIELD("nodes", sweep->figures.place.nodes),
-                    JSON_FIELD("buffers", sweep->what->registered ? "registered" : "ordinary"),
-                    JSON_FIELD("in_place", sweep->in_place), JSON_FIELD("bytes", bytes),
-                    JSON_FIELD("algorithm", candidate->name), JSON_FIELD("chosen", chosen),
-                    JSON_FIELD("predicted_us", candidate->predicted * 1e6),
-                    JSON_FIELD("time_us", candidate->figure * 1e6));
+    json_begin_line(&writer);
+    JSON_PUT(&writer, "collective", sweep->what->collective->name, "ranks", sweep->figures.place.ranks, "nodes",
+             sweep->figures.place.nodes, "buffers", sweep->what->registered ? "registered" : "ordinary", "in_place",
+             sweep->in_place, "bytes", bytes, "algorithm", candidate->name, "chosen", chosen, "predicted_us",
+             candidate->predicted * 1e6, "time_us", candidate->figure * 1e6);
     json_open_array(&writer, "rounds_us");
     for (uint32_t round = 0; round < sweep->rounds; round++)
         json_put_number(&writer, NULL, candidate->seconds[round] * 1e6);
     json_close(&writer);
     if (chosen)
         json_put_number(&writer, "spread", spread);
-    json_close(&writer);
-    weft_status status = json_print(&writer, sweep->output, error);
-    json_end(&writer);
-    return status;
+    return json_complete(&writer, sweep->output, error);
 }
 
 /* Figures of all candidates from their rounds (which are sorted by this); returns the spread of the choice. */

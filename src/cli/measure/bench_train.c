@@ -6,7 +6,7 @@
 #include "cli/train/training.h"
 #include "training/train/loop/trainer.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "training/model/file/model_file.h"
 
 #include <inttypes.h>
@@ -55,15 +55,13 @@ struct figures {
 
 static weft_status bench_train_print_json(FILE *output, const struct figures *figures, struct error *error)
 {
-    return json_print_fields(
-        output, error, JSON_FIELD("model", chosen.measure.model), JSON_FIELD("ranks", figures->ranks),
-        JSON_FIELD("threads", chosen.measure.threads), JSON_FIELD("precision", chosen.measure.precision),
-        JSON_FIELD("zero", chosen.measure.zero), JSON_FIELD("batch", chosen.measure.batch),
-        JSON_FIELD("sequence", chosen.measure.sequence), JSON_FIELD("steps", chosen.measure.steps),
-        JSON_FIELD("step_ms", figures->step_seconds * 1e3), JSON_FIELD("tokens_per_s", figures->tokens_per_second),
-        JSON_FIELD("model_flops_utilisation", figures->utilisation), JSON_FIELD("peak_flops", figures->peak_flops),
-        JSON_FIELD("peak_memory_bytes", figures->peak_memory_bytes),
-        JSON_FIELD("predicted_memory_bytes", figures->predicted_memory_bytes), JSON_FIELD("kernels", figures->kernels));
+    return JSON_PRINT(output, error, "model", chosen.measure.model, "ranks", figures->ranks, "threads",
+                      chosen.measure.threads, "precision", chosen.measure.precision, "zero", chosen.measure.zero,
+                      "batch", chosen.measure.batch, "sequence", chosen.measure.sequence, "steps", chosen.measure.steps,
+                      "step_ms", figures->step_seconds * 1e3, "tokens_per_s", figures->tokens_per_second,
+                      "model_flops_utilisation", figures->utilisation, "peak_flops", figures->peak_flops,
+                      "peak_memory_bytes", figures->peak_memory_bytes, "predicted_memory_bytes",
+                      figures->predicted_memory_bytes, "kernels", figures->kernels);
 }
 
 static weft_status print_figures(FILE *output, const struct figures *figures, struct error *error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/measure/sweep_record.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "core/topology/links.h"
 #include "core/topology/machine.h"
 
@@ -130,13 +130,12 @@ void sweep_record_load(struct sweep_record *sweep)
 static void write_sweep_record(const struct sweep_record *sweep, struct json_writer *writer)
 {
     json_open_object(writer, NULL);
-    json_put_fields(writer, JSON_FIELD("collective", sweep->place.collective), JSON_FIELD("ranks", sweep->place.ranks),
-                    JSON_FIELD("nodes", sweep->place.nodes), JSON_FIELD("kind", sweep->place.kind));
+    JSON_PUT(writer, "collective", sweep->place.collective, "ranks", sweep->place.ranks, "nodes", sweep->place.nodes,
+             "kind", sweep->place.kind);
     json_open_array(writer, "figures");
     for (size_t i = 0; i < sweep->count; i++) {
-        json_put_object(writer, NULL, JSON_FIELD("block_bytes", sweep->figures[i].block_bytes),
-                        JSON_FIELD("algorithm", sweep->figures[i].algorithm),
-                        JSON_FIELD("seconds", sweep->figures[i].seconds));
+        JSON_PUT_OBJECT(writer, NULL, "block_bytes", sweep->figures[i].block_bytes, "algorithm",
+                        sweep->figures[i].algorithm, "seconds", sweep->figures[i].seconds);
     }
     json_close(writer);
     json_close(writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft checkpoint`: show, verify, export checkpoints, and compare them by hash. */
 #include "training/checkpoint/checkpoint.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "training/checkpoint/manifest.h"
@@ -111,12 +111,11 @@ static void put_tensors(struct json_writer *writer, const struct checkpoint *che
     size_t count;
     const struct named_tensor *tensors = checkpoint_tensors(checkpoint, &count);
     struct train_checkpoint_totals totals = add_up(tensors, count);
-    json_put_fields(writer, JSON_FIELD("elements", totals.elements), JSON_FIELD("bytes", totals.bytes));
+    JSON_PUT(writer, "elements", totals.elements, "bytes", totals.bytes);
     json_open_array(writer, "tensors");
     for (size_t i = 0; i < count; i++) {
         json_open_object(writer, NULL);
-        json_put_fields(writer, JSON_FIELD("name", tensors[i].name),
-                        JSON_FIELD("type", weft_type_name(tensors[i].type)));
+        JSON_PUT(writer, "name", tensors[i].name, "type", weft_type_name(tensors[i].type));
         json_open_array(writer, "shape");
         for (unsigned d = 0; d < tensors[i].dimensions; d++)
             json_put_unsigned(writer, NULL, tensors[i].shape[d]);
@@ -131,9 +130,8 @@ static void put_checkpoint(struct json_writer *writer, const struct checkpoint *
     size_t file_count;
     const struct checkpoint_record *files = checkpoint_files(checkpoint, &file_count);
     const struct checkpoint_state *state = checkpoint_get_state(checkpoint);
-    json_put_fields(writer, JSON_FIELD("folder", checkpoint_directory(checkpoint)), JSON_FIELD("step", state->step),
-                    JSON_FIELD("position", state->position), JSON_FIELD("seed", state->seed),
-                    JSON_FIELD("library", checkpoint_library(checkpoint)));
+    JSON_PUT(writer, "folder", checkpoint_directory(checkpoint), "step", state->step, "position", state->position,
+             "seed", state->seed, "library", checkpoint_library(checkpoint));
     json_put_tree(writer, "model", state->model);
     json_put_tree(writer, "training", state->training);
     manifest_put_files(writer, files, file_count);

@@ -2,7 +2,7 @@
 /* `weft eval`: the loss of weights on held-out data. */
 #include "cli/train/training.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "training/train/loop/evaluator.h"
 #include "training/train/report/names.h"
@@ -61,19 +61,14 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     const double each_second = (double)result->tokens / result->seconds;
     if (chosen.json) {
         struct json_writer writer;
-        json_begin(&writer, JSON_LINE);
-        json_open_object(&writer, NULL);
-        json_put_fields(&writer, JSON_FIELD("loss", result->loss), JSON_FIELD("perplexity", exp(result->loss)));
+        json_begin_line(&writer);
+        JSON_PUT(&writer, "loss", result->loss, "perplexity", exp(result->loss));
         if (has_bytes)
             json_put_number(&writer, "bits_per_byte", bits);
-        json_put_fields(&writer, JSON_FIELD("sequences", result->sequences), JSON_FIELD("tokens", result->tokens),
-                        JSON_FIELD("step", pretrained_step(weights)), JSON_FIELD("parameters", result->weights),
-                        JSON_FIELD("ranks", ranks), JSON_FIELD("kernels", result->kernels),
-                        JSON_FIELD("load_seconds", result->load_seconds), JSON_FIELD("seconds", result->seconds));
-        json_close(&writer);
-        weft_status status = json_print(&writer, output, error);
-        json_end(&writer);
-        return status;
+        JSON_PUT(&writer, "sequences", result->sequences, "tokens", result->tokens, "step", pretrained_step(weights),
+                 "parameters", result->weights, "ranks", ranks, "kernels", result->kernels, "load_seconds",
+                 result->load_seconds, "seconds", result->seconds);
+        return json_complete(&writer, output, error);
     }
     char load[32], seconds[32];
     fprintf(output, "data   %s\n", result->data);

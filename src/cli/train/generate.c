@@ -3,7 +3,7 @@
 #include "cli/train/training.h"
 
 #include "base/file/file.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "training/train/loop/language_model.h"
 #include "training/train/state/generation.h"
@@ -96,14 +96,11 @@ static void add_to(struct train_generate_totals *totals, const struct generation
 static weft_status generate_print_json(FILE *output, int64_t number, const struct generation *generation,
                                        const struct generation_result *result, const char *text, struct error *error)
 {
-    return json_print_fields(output, error, JSON_FIELD("sample", number), JSON_FIELD("text", text),
-                             JSON_FIELD("end", generation_end_names[result->end]),
-                             JSON_FIELD("prompt_tokens", generation_prompt_tokens(generation)),
-                             JSON_FIELD("tokens", result->tokens), JSON_FIELD("forgotten_tokens", result->forgotten),
-                             JSON_FIELD("prompt_seconds", result->read_seconds),
-                             JSON_FIELD("seconds", result->write_seconds),
-                             JSON_FIELD("tokens_per_second", generation_rate(result->tokens ? result->tokens - 1 : 0,
-                                                                             result->write_seconds)));
+    return JSON_PRINT(output, error, "sample", number, "text", text, "end", generation_end_names[result->end],
+                      "prompt_tokens", generation_prompt_tokens(generation), "tokens", result->tokens,
+                      "forgotten_tokens", result->forgotten, "prompt_seconds", result->read_seconds, "seconds",
+                      result->write_seconds, "tokens_per_second",
+                      generation_rate(result->tokens ? result->tokens - 1 : 0, result->write_seconds));
 }
 
 /* Write a sample as JSON, after collecting its text. */

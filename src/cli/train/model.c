@@ -2,7 +2,7 @@
 /* `weft model`: the named networks, and the layers, parameters and costs of one. */
 #include "cli/train/training.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "training/model/file/model_file.h"
 #include "training/model/shape.h"
@@ -124,10 +124,9 @@ static void put_shape(struct json_writer *writer, const struct model_shape *shap
 static void put_layer(struct json_writer *writer, const struct train_model_view *view, const struct model_layer *layer)
 {
     json_open_object(writer, NULL);
-    json_put_fields(writer, JSON_FIELD("name", layer->name), JSON_FIELD("kind", layer->kind),
-                    JSON_FIELD("width", layer->width), JSON_FIELD("parameters", layer->weights),
-                    JSON_FIELD("forward_flops", layer->flops), JSON_FIELD("backward_flops", 2 * layer->flops),
-                    JSON_FIELD("kept_bytes", layer->kept), JSON_FIELD("scratch_bytes", layer->scratch));
+    JSON_PUT(writer, "name", layer->name, "kind", layer->kind, "width", layer->width, "parameters", layer->weights,
+             "forward_flops", layer->flops, "backward_flops", 2 * layer->flops, "kept_bytes", layer->kept,
+             "scratch_bytes", layer->scratch);
     json_open_array(writer, "tensors");
     for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++) {
         const struct model_parameter *parameter = &view->description->parameters[i];
@@ -137,8 +136,8 @@ static void put_layer(struct json_writer *writer, const struct train_model_view 
         for (size_t d = 0; d < parameter->dimensions; d++)
             json_put_unsigned(writer, NULL, parameter->shape[d]);
         json_close(writer);
-        json_put_fields(writer, JSON_FIELD("initial_mean", parameter->mean),
-                        JSON_FIELD("initial_deviation", parameter->deviation), JSON_FIELD("decay", parameter->decay));
+        JSON_PUT(writer, "initial_mean", parameter->mean, "initial_deviation", parameter->deviation, "decay",
+                 parameter->decay);
         json_close(writer);
     }
     json_close(writer);
@@ -154,12 +153,11 @@ static weft_status model_print_json(const struct train_model_view *view, FILE *o
     json_open_object(&writer, NULL);
     json_put_text(&writer, "model", view->name);
     put_shape(&writer, &description->shape);
-    json_put_fields(&writer, JSON_FIELD("batch", view->options.batch), JSON_FIELD("sequence", view->options.sequence),
-                    JSON_FIELD("precision", chosen.precision), JSON_FIELD("parameters", description->weights),
-                    JSON_FIELD("flops_per_token", model_flops_per_token(description, view->options.sequence)));
-    json_put_object(&writer, "memory_bytes", JSON_FIELD("weights", totals.weights),
-                    JSON_FIELD("gradients", totals.gradients), JSON_FIELD("moments", totals.moments),
-                    JSON_FIELD("activations", totals.activations), JSON_FIELD("total", totals.sum));
+    JSON_PUT(&writer, "batch", view->options.batch, "sequence", view->options.sequence, "precision", chosen.precision,
+             "parameters", description->weights, "flops_per_token",
+             model_flops_per_token(description, view->options.sequence));
+    JSON_PUT_OBJECT(&writer, "memory_bytes", "weights", totals.weights, "gradients", totals.gradients, "moments",
+                    totals.moments, "activations", totals.activations, "total", totals.sum);
     json_open_array(&writer, "layers");
     for (size_t i = 0; i < description->layer_count; i++) {
         struct model_layer layer;
@@ -239,7 +237,7 @@ static weft_status model_run_list(struct command_call *call, struct error *error
             fprintf(call->output, "%-14s %-6s %11zu  %s\n", sizes[i].name, sizes[i].shape.kind, description->weights,
                     sizes[i].about);
         json_open_object(&writer, NULL);
-        json_put_fields(&writer, JSON_FIELD("name", sizes[i].name), JSON_FIELD("parameters", description->weights));
+        JSON_PUT(&writer, "name", sizes[i].name, "parameters", description->weights);
         put_shape(&writer, &description->shape);
         json_put_text(&writer, "about", sizes[i].about);
         json_close(&writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft doctor`: check for anything that would keep a job from running well. */
 #include "observe/doctor/doctor.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "cli/frame/command.h"
 
 #include <inttypes.h>
@@ -42,9 +42,8 @@ static void doctor_print(const struct doctor_report *report, FILE *out)
         if (chosen.quiet && finding->level == DOCTOR_OK)
             continue;
         if (chosen.json)
-            json_print_fields(out, NULL, JSON_FIELD("host", finding->host), JSON_FIELD("check", finding->check),
-                              JSON_FIELD("level", doctor_level_name(finding->level)),
-                              JSON_FIELD("text", finding->text));
+            JSON_PRINT(out, NULL, "host", finding->host, "check", finding->check, "level",
+                       doctor_level_name(finding->level), "text", finding->text);
         else
             fprintf(out, "%-8s %-*s  %-16s %s\n", doctor_level_name(finding->level), host_width, finding->host,
                     finding->check, finding->text);

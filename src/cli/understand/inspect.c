@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft inspect`: what every rank of a running job is doing and which ranks it waits for. */
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "observe/inspect/inspection.h"
@@ -27,13 +27,11 @@ static void inspect_put_operation(struct json_writer *text, const char *key,
 {
     static const char *const phases[] = {"queued", "running", "blocking", "done"};
     json_open_object(text, key);
-    json_put_fields(text, JSON_FIELD("operation", operation->text), JSON_FIELD("communicator", operation->communicator),
-                    JSON_FIELD("message", operation->is_message), JSON_FIELD("sequence", operation->sequence),
-                    JSON_FIELD("bytes", operation->bytes), JSON_FIELD("phase", phases[operation->phase]),
-                    JSON_FIELD("begun_ago", (double)-operation->started * 1e-9));
+    JSON_PUT(text, "operation", operation->text, "communicator", operation->communicator, "message",
+             operation->is_message, "sequence", operation->sequence, "bytes", operation->bytes, "phase",
+             phases[operation->phase], "begun_ago", (double)-operation->started * 1e-9);
     if (operation->awaited != INSPECTION_NOBODY) {
-        json_put_fields(text, JSON_FIELD("awaits", operation->awaited),
-                        JSON_FIELD("waited", (double)-operation->since * 1e-9));
+        JSON_PUT(text, "awaits", operation->awaited, "waited", (double)-operation->since * 1e-9);
     }
     json_close(text);
 }
@@ -42,18 +40,16 @@ static void inspect_put_rank(struct json_writer *text, const struct inspected_ra
 {
     char state[2] = {rank->main_thread, '\0'};
     json_open_object(text, NULL);
-    json_put_fields(text, JSON_FIELD("rank", rank->rank), JSON_FIELD("host", rank->host),
-                    JSON_FIELD("process", rank->process), JSON_FIELD("state", inspected_state_name(rank->state)),
-                    JSON_FIELD("main_thread", *state ? state : NULL),
-                    JSON_FIELD("sleeps_in", *rank->where ? rank->where : NULL),
-                    JSON_FIELD("operations_begun", rank->count), JSON_FIELD("clock_uncertainty", rank->uncertainty));
+    JSON_PUT(text, "rank", rank->rank, "host", rank->host, "process", rank->process, "state",
+             inspected_state_name(rank->state), "main_thread", *state ? state : NULL, "sleeps_in",
+             *rank->where ? rank->where : NULL, "operations_begun", rank->count, "clock_uncertainty",
+             rank->uncertainty);
     if (rank->current)
         inspect_put_operation(text, "current", rank->current);
     if (rank->last)
         inspect_put_operation(text, "last", rank->last);
-    json_put_object(text, "skew", JSON_FIELD("operations", rank->skew.operations),
-                    JSON_FIELD("last_of_all", rank->skew.last), JSON_FIELD("mean", rank->skew.mean),
-                    JSON_FIELD("most", rank->skew.most));
+    JSON_PUT_OBJECT(text, "skew", "operations", rank->skew.operations, "last_of_all", rank->skew.last, "mean",
+                    rank->skew.mean, "most", rank->skew.most);
     json_open_array(text, "operations");
     for (uint32_t i = 0; i < rank->operation_count; i++)
         inspect_put_operation(text, NULL, &rank->operations[i]);
@@ -66,13 +62,11 @@ static weft_status inspect_print_json(const struct inspected_job *job, FILE *out
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
     json_open_object(&text, NULL);
-    json_put_fields(&text, JSON_FIELD("job", job->name), JSON_FIELD("launcher", job->launcher),
-                    JSON_FIELD("user", job->user), JSON_FIELD("command", job->command),
-                    JSON_FIELD("started", job->started), JSON_FIELD("waiting", job->waiting),
-                    JSON_FIELD("waited", job->waited));
+    JSON_PUT(&text, "job", job->name, "launcher", job->launcher, "user", job->user, "command", job->command, "started",
+             job->started, "waiting", job->waiting, "waited", job->waited);
     if (job->straggler != INSPECTION_NOBODY && !job->cycle)
         json_put_integer(&text, "straggler", job->straggler);
-    json_put_fields(&text, JSON_FIELD("cycle", job->cycle), JSON_FIELD("verdict", job->verdict));
+    JSON_PUT(&text, "cycle", job->cycle, "verdict", job->verdict);
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < job->rank_count; r++)
         inspect_put_rank(&text, &job->ranks[r]);

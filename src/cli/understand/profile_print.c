@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/understand/profile_print.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -204,9 +204,8 @@ static void put_kernels(struct json_writer *writer, const char *key, const struc
     for (size_t k = 0; k < PROFILED_KERNELS; k++) {
         if (!counts[k].calls)
             continue;
-        json_put_object(writer, NULL, JSON_FIELD("name", profiled_names[k]), JSON_FIELD("calls", counts[k].calls),
-                        JSON_FIELD("seconds", counts[k].seconds), JSON_FIELD("flops", counts[k].flops),
-                        JSON_FIELD("bytes", counts[k].bytes));
+        JSON_PUT_OBJECT(writer, NULL, "name", profiled_names[k], "calls", counts[k].calls, "seconds", counts[k].seconds,
+                        "flops", counts[k].flops, "bytes", counts[k].bytes);
     }
     json_close(writer);
 }
@@ -216,12 +215,10 @@ static void put_layers(struct json_writer *writer, const struct profile_print *p
     json_open_array(writer, "layers");
     for (size_t i = 0; i < print->description->layer_count; i++) {
         const struct profile_turn *turns = print->step->layers[i].turns;
-        json_put_object(writer, NULL, JSON_FIELD("name", model_layer_name(print->description, i)),
-                        JSON_FIELD("kind", model_layer_kind(print->description, i)),
-                        JSON_FIELD("forward_seconds", turns[MODEL_FORWARD].seconds),
-                        JSON_FIELD("backward_seconds", turns[MODEL_BACKWARD].seconds),
-                        JSON_FIELD("forward_flops", turns[MODEL_FORWARD].flops),
-                        JSON_FIELD("backward_flops", turns[MODEL_BACKWARD].flops));
+        JSON_PUT_OBJECT(writer, NULL, "name", model_layer_name(print->description, i), "kind",
+                        model_layer_kind(print->description, i), "forward_seconds", turns[MODEL_FORWARD].seconds,
+                        "backward_seconds", turns[MODEL_BACKWARD].seconds, "forward_flops", turns[MODEL_FORWARD].flops,
+                        "backward_flops", turns[MODEL_BACKWARD].flops);
     }
     json_close(writer);
 }
@@ -231,13 +228,10 @@ weft_status profile_print_json(const struct profile_print *print, FILE *output, 
     struct json_writer writer;
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
-    json_put_fields(&writer, JSON_FIELD("model", print->model), JSON_FIELD("precision", print->precision),
-                    JSON_FIELD("ranks", print->ranks), JSON_FIELD("threads", print->threads),
-                    JSON_FIELD("batch", print->batch), JSON_FIELD("micro_batch", print->micro_batch),
-                    JSON_FIELD("sequence", print->sequence), JSON_FIELD("steps", print->steps),
-                    JSON_FIELD("kernels_are", print->kernels), JSON_FIELD("peak_flops", print->peak),
-                    JSON_FIELD("model_flops", print->model_flops), JSON_FIELD("step_seconds", print->step->seconds),
-                    JSON_FIELD("wait_seconds", print->step->wait_seconds));
+    JSON_PUT(&writer, "model", print->model, "precision", print->precision, "ranks", print->ranks, "threads",
+             print->threads, "batch", print->batch, "micro_batch", print->micro_batch, "sequence", print->sequence,
+             "steps", print->steps, "kernels_are", print->kernels, "peak_flops", print->peak, "model_flops",
+             print->model_flops, "step_seconds", print->step->seconds, "wait_seconds", print->step->wait_seconds);
     put_layers(&writer, print);
     put_kernels(&writer, "kernels", print->step->kernels);
     put_kernels(&writer, "kernels_outside_layers", print->step->outside);

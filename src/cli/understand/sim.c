@@ -4,7 +4,7 @@
 #include "cli/platform/client/cluster_view.h"
 
 #include "base/file/named_output.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "platform/scheduler/simulation.h"
 
@@ -37,18 +37,15 @@ static const struct cli_option options[] = {
 
 static weft_status sim_print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
 {
-    return json_print_fields(
-        output, error, JSON_FIELD("jobs", summary->jobs), JSON_FIELD("preemptible", summary->preemptible),
-        JSON_FIELD("left_out", summary->left_out), JSON_FIELD("mean_wait_h", summary->mean_wait_h),
-        JSON_FIELD("p99_wait_h", summary->p99_wait_h), JSON_FIELD("max_wait_h", summary->max_wait_h),
-        JSON_FIELD("bounded_slowdown", summary->bounded_slowdown), JSON_FIELD("large_jobs", summary->large_jobs),
-        JSON_FIELD("large_mean_wait_h", summary->large_mean_wait_h),
-        JSON_FIELD("large_max_wait_h", summary->large_max_wait_h),
-        JSON_FIELD("idle_while_queued", summary->idle_while_queued), JSON_FIELD("utilisation", summary->utilisation),
-        JSON_FIELD("preemptions", summary->preemptions), JSON_FIELD("moves", summary->moves),
-        JSON_FIELD("preempted_gpu_h", summary->preempted_gpu_h), JSON_FIELD("passes", summary->passes),
-        JSON_FIELD("decisions", summary->decisions), JSON_FIELD("pass_mean_ms", summary->pass_mean_ms),
-        JSON_FIELD("pass_max_ms", summary->pass_max_ms), JSON_FIELD("end_h", summary->end_h));
+    return JSON_PRINT(output, error, "jobs", summary->jobs, "preemptible", summary->preemptible, "left_out",
+                      summary->left_out, "mean_wait_h", summary->mean_wait_h, "p99_wait_h", summary->p99_wait_h,
+                      "max_wait_h", summary->max_wait_h, "bounded_slowdown", summary->bounded_slowdown, "large_jobs",
+                      summary->large_jobs, "large_mean_wait_h", summary->large_mean_wait_h, "large_max_wait_h",
+                      summary->large_max_wait_h, "idle_while_queued", summary->idle_while_queued, "utilisation",
+                      summary->utilisation, "preemptions", summary->preemptions, "moves", summary->moves,
+                      "preempted_gpu_h", summary->preempted_gpu_h, "passes", summary->passes, "decisions",
+                      summary->decisions, "pass_mean_ms", summary->pass_mean_ms, "pass_max_ms", summary->pass_max_ms,
+                      "end_h", summary->end_h);
 }
 
 static void sim_print(const struct simulation_summary *summary, FILE *output)

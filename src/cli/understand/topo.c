@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft topo`: what this machine has. */
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/understand/topo_links.h"
@@ -275,10 +276,9 @@ static weft_status topo_print_json(FILE *output, const struct topo_view *view, s
         json_open_array(&writer, "providers");
         for (uint32_t i = 0; i < view->provider_count; i++) {
             const struct provider *provider = &view->providers[i];
-            json_put_object(&writer, NULL, JSON_FIELD("name", provider->name), JSON_FIELD("device", provider->device),
-                            JSON_FIELD("network", provider->network),
-                            JSON_FIELD("bytes_per_second", provider->bytes_per_second),
-                            JSON_FIELD("message_most", provider->message_most));
+            JSON_PUT_OBJECT(&writer, NULL, "name", provider->name, "device", provider->device, "network",
+                            provider->network, "bytes_per_second", provider->bytes_per_second, "message_most",
+                            provider->message_most);
         }
         json_close(&writer);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft trace`: summarize timelines. */
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "observe/inspect/timeline.h"
@@ -28,22 +28,18 @@ static weft_status trace_print_json(const struct timeline *timeline, FILE *out, 
     json_open_array(&text, "operations");
     for (uint32_t i = 0; i < timeline->kind_count; i++) {
         const struct timeline_kind *kind = &timeline->kinds[i];
-        json_put_object(&text, NULL, JSON_FIELD("name", kind->name), JSON_FIELD("algorithm", kind->algorithm),
-                        JSON_FIELD("calls", kind->calls), JSON_FIELD("bytes", kind->bytes),
-                        JSON_FIELD("time", kind->time), JSON_FIELD("waited", kind->waited),
-                        JSON_FIELD("inner", kind->inner), JSON_FIELD("outer", kind->outer),
-                        JSON_FIELD("overlapped", kind->overlapped));
+        JSON_PUT_OBJECT(&text, NULL, "name", kind->name, "algorithm", kind->algorithm, "calls", kind->calls, "bytes",
+                        kind->bytes, "time", kind->time, "waited", kind->waited, "inner", kind->inner, "outer",
+                        kind->outer, "overlapped", kind->overlapped);
     }
     json_close(&text);
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         const struct timeline_rank *rank = &timeline->ranks[r];
-        json_put_object(&text, NULL, JSON_FIELD("rank", rank->rank), JSON_FIELD("host", rank->host),
-                        JSON_FIELD("operations", rank->operations), JSON_FIELD("lost", rank->lost),
-                        JSON_FIELD("span", rank->last - rank->first), JSON_FIELD("inside", rank->inside),
-                        JSON_FIELD("waited", rank->waited), JSON_FIELD("late_mean", rank->late_mean),
-                        JSON_FIELD("late_most", rank->late_most), JSON_FIELD("late_last", rank->late_last),
-                        JSON_FIELD("clock_uncertainty", rank->clock_uncertainty));
+        JSON_PUT_OBJECT(&text, NULL, "rank", rank->rank, "host", rank->host, "operations", rank->operations, "lost",
+                        rank->lost, "span", rank->last - rank->first, "inside", rank->inside, "waited", rank->waited,
+                        "late_mean", rank->late_mean, "late_most", rank->late_most, "late_last", rank->late_last,
+                        "clock_uncertainty", rank->clock_uncertainty);
     }
     return json_complete(&text, out, error);
 }

@@ -2,7 +2,7 @@
 /* The control plane's progress, failure and end. */
 #include "core/control/control.h"
 
-#include "base/clock.h"
+#include "base/thread.h"
 #include "core/control/internal/plane.h"
 #include "core/control/wire/address.h"
 #include "core/control/wire/process_state.h"
@@ -92,12 +92,7 @@ weft_status control_open(const struct control_config *config, const char *interf
     if (!(control->config.liveness_limit > 0))
         control->config.liveness_limit = DEFAULT_LIVENESS;
     control->listener = control->epoll = control->wake = -1;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&control->lock, NULL);
-    pthread_cond_init(&control->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&control->lock, &control->changed);
     weft_status status = control_descriptors_open(control, interface, endpoint, error);
     if (status != WEFT_OK) {
         control_free(control);
@@ -228,8 +223,7 @@ weft_status plane_failure(struct control *control, struct error *error)
 
 bool plane_wait(struct control *control, uint64_t deadline)
 {
-    struct timespec end = {(time_t)(deadline / 1000000000u), (long)(deadline % 1000000000u)};
-    return pthread_cond_timedwait(&control->changed, &control->lock, &end) != ETIMEDOUT;
+    return thread_wait_until(&control->changed, &control->lock, deadline);
 }
 
 bool control_failed(const struct control *control)

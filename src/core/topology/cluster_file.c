@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/topology/cluster_file.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -290,8 +290,7 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
     struct json_writer writer;
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
-    json_put_integer(&writer, "weft_cluster", VERSION);
-    json_put_text(&writer, "name", cluster->name);
+    JSON_PUT(&writer, "weft_cluster", VERSION, "name", cluster->name);
     if (cluster->source[0])
         json_put_text(&writer, "source", cluster->source);
     cluster_file_put_known(&writer, "measured", (double)cluster->measured);
@@ -305,9 +304,8 @@ weft_status cluster_file_save(const struct cluster_file *cluster, const char *pa
         json_open_object(&writer, NULL);
         json_put_text(&writer, "name", level->name);
         cluster_file_put_known(&writer, "size", level->size);
-        json_put_number(&writer, "latency", level->cost.latency);
-        json_put_number(&writer, "overhead", level->cost.overhead);
-        json_put_number(&writer, "bytes_per_second", level->cost.bytes_per_second);
+        JSON_PUT(&writer, "latency", level->cost.latency, "overhead", level->cost.overhead, "bytes_per_second",
+                 level->cost.bytes_per_second);
         if (level->source[0])
             json_put_text(&writer, "source", level->source);
         json_close(&writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/topology/links.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,15 +173,9 @@ weft_status links_improve(struct links *links, enum link_level level, const char
 
 static void write_entry(const struct link_entry *entry, struct json_writer *writer)
 {
-    json_open_object(writer, NULL);
-    json_put_text(writer, "level", link_level_name(entry->level));
-    json_put_text(writer, "key", entry->key);
-    json_put_number(writer, "latency", entry->cost.latency);
-    json_put_number(writer, "overhead", entry->cost.overhead);
-    json_put_number(writer, "bytes_per_second", entry->cost.bytes_per_second);
-    json_put_integer(writer, "measured", entry->measured);
-    json_put_integer(writer, "samples", entry->samples);
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, NULL, "level", link_level_name(entry->level), "key", entry->key, "latency",
+                    entry->cost.latency, "overhead", entry->cost.overhead, "bytes_per_second",
+                    entry->cost.bytes_per_second, "measured", entry->measured, "samples", entry->samples);
 }
 
 weft_status links_save(const struct links *links, const char *path, struct error *error)

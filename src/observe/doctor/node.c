@@ -2,7 +2,6 @@
 /* The doctor's far end on a host. */
 #include "observe/doctor/internal/node.h"
 
-#include "base/format/json.h"
 #include "base/format/json_put.h"
 #include "core/control/wire/address.h"
 #include "core/transport/fabric/providers.h"
@@ -31,12 +30,9 @@ static void tell_findings(FILE *output, const struct doctor_report *report, uint
     JSON_PUT(&line, "host", report->host, "version", weft_version(), "libfabric",
              providers_version(version, sizeof version), "addresses", address_list(port, addresses, sizeof addresses));
     json_open_array(&line, "findings");
-    for (uint32_t i = 0; i < report->count; i++) {
-        json_open_object(&line, NULL);
-        JSON_PUT(&line, "level", report->findings[i].level, "check", report->findings[i].check, "text",
-                 report->findings[i].text);
-        json_close(&line);
-    }
+    for (uint32_t i = 0; i < report->count; i++)
+        JSON_PUT_OBJECT(&line, NULL, "level", report->findings[i].level, "check", report->findings[i].check, "text",
+                        report->findings[i].text);
     json_close(&line);
     doctor_node_tell(output, &line);
 }

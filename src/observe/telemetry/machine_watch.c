@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe/telemetry/machine_watch.h"
 
-#include "base/clock.h"
+#include "base/thread.h"
 #include "observe/telemetry/cpu_power.h"
 #include "observe/telemetry/gpu_metrics.h"
 #include "observe/telemetry/machine_metrics.h"
@@ -70,10 +70,9 @@ static void machine_watch_sample(struct machine_watch *watch)
 static bool machine_watch_pause_thread(struct machine_watch *watch)
 {
     const uint64_t until = clock_after(watch->seconds);
-    const struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     pthread_mutex_lock(&watch->mutex);
     while (!watch->stopping && clock_now() < until)
-        pthread_cond_timedwait(&watch->changed, &watch->mutex, &at);
+        thread_wait_until(&watch->changed, &watch->mutex, until);
     const bool go_on = !watch->stopping;
     pthread_mutex_unlock(&watch->mutex);
     return go_on;
@@ -99,16 +98,11 @@ static void *machine_watch_run(void *context)
 weft_status machine_watch_start(double seconds, struct machine_watch **watch, struct error *error)
 {
     struct machine_watch *made = calloc(1, sizeof *made);
-    pthread_condattr_t clock;
     pthread_attr_t attributes;
     if (!made)
         return error_memory(error, sizeof *made, "the watch of this machine");
     made->seconds = seconds;
-    pthread_mutex_init(&made->mutex, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    thread_condition_init(&made->mutex, &made->changed);
     weft_status status = machine_metrics_open("/", &made->machine, error);
     if (status == WEFT_OK)
         status = cpu_power_open("/", &made->power, error);
@@ -132,12 +126,11 @@ void machine_watch_stop(struct machine_watch *watch)
     if (!watch)
         return;
     const uint64_t until = clock_after(STOP_SECONDS);
-    const struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     pthread_mutex_lock(&watch->mutex);
     watch->stopping = true;
     pthread_cond_broadcast(&watch->changed);
     while (!watch->ended && clock_now() < until)
-        pthread_cond_timedwait(&watch->changed, &watch->mutex, &at);
+        thread_wait_until(&watch->changed, &watch->mutex, until);
     const bool ended = watch->ended;
     watch->abandoned = !ended;
     pthread_mutex_unlock(&watch->mutex);

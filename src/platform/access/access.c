@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/access/access.h"
 
+#include "platform/store/query.h"
+
 #include <string.h>
 
 #define APPLICATION 0x57464143 /* "WFAC" */
@@ -43,25 +45,22 @@ weft_status access_open(const char *path, struct database **database, struct err
 /* Whether a user may have one more token. Of their expired and revoked ones, the last are kept. */
 static weft_status access_make_room(struct database *database, const struct token_record *record, struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT count(*) FROM tokens WHERE user = ?1 AND " IN_FORCE);
-    statement_bind_text(select, record->user);
-    statement_bind_integer(select, record->created);
-    const bool full = statement_next(select) && statement_integer(select, 0) >= ACCESS_TOKENS_MOST;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK && full)
+    int64_t count = 0;
+    weft_status status =
+        statement_end_integer(DATABASE_QUERY(database, "SELECT count(*) FROM tokens WHERE user = ?1 AND " IN_FORCE,
+                                             record->user, record->created),
+                              &count, error);
+    if (status == WEFT_OK && count >= ACCESS_TOKENS_MOST)
         status = error_set(error, WEFT_ERROR_STATE,
                            "'%s' has %d tokens that have not ended, the most that a user may have: revoke those that "
                            "are not needed ('weft token list' names them)",
                            record->user, ACCESS_TOKENS_MOST);
     if (status != WEFT_OK)
         return status;
-    struct statement *forget = database_prepare(
-        database, "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE user = ?1 AND NOT " IN_FORCE
-                  " ORDER BY created DESC, id LIMIT -1 OFFSET ?3)");
-    statement_bind_text(forget, record->user);
-    statement_bind_integer(forget, record->created);
-    statement_bind_integer(forget, ACCESS_TOKENS_MOST);
-    return statement_run(forget, error);
+    return DATABASE_RUN(database, error,
+                        "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE user = ?1 AND NOT " IN_FORCE
+                        " ORDER BY created DESC, id LIMIT -1 OFFSET ?3)",
+                        record->user, record->created, ACCESS_TOKENS_MOST);
 }
 
 static weft_status access_insert(void *context, const struct token_record *record, struct error *error)
@@ -73,19 +72,13 @@ static weft_status access_insert(void *context, const struct token_record *recor
     status = access_make_room(database, record, error);
     if (status != WEFT_OK)
         return database_end(database, status, error);
-    struct statement *insert = database_prepare(
-        database, "INSERT INTO tokens (id, hash, user, project, role, administrator, created, ends, revoked, note)"
-                  " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    statement_bind_text(insert, record->id);
+    struct statement *insert =
+        DATABASE_QUERY(database,
+                       "INSERT INTO tokens (id, user, project, role, administrator, created, ends, revoked, note, hash)"
+                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                       record->id, record->user, record->project, role_name(record->most), record->administrator,
+                       record->created, record->ends, record->revoked, record->note);
     statement_bind_blob(insert, record->hash, sizeof record->hash);
-    statement_bind_text(insert, record->user);
-    statement_bind_text(insert, record->project);
-    statement_bind_text(insert, role_name(record->most));
-    statement_bind_integer(insert, record->administrator);
-    statement_bind_integer(insert, record->created);
-    statement_bind_integer(insert, record->ends);
-    statement_bind_integer(insert, record->revoked);
-    statement_bind_text(insert, record->note);
     return database_end(database, statement_run(insert, error), error);
 }
 
@@ -95,16 +88,10 @@ static void access_read_token(struct statement *row, struct token_record *record
 {
     size_t size = 0;
     char role[16];
-    statement_copy_text(row, 0, record->id, sizeof record->id);
-    statement_copy_text(row, 1, record->user, sizeof record->user);
-    statement_copy_text(row, 2, record->project, sizeof record->project);
-    if (!role_find(statement_copy_text(row, 3, role, sizeof role), &record->most))
+    STATEMENT_READ(row, 0, record->id, record->user, record->project, role, &record->administrator, &record->created,
+                   &record->ends, &record->revoked, record->note);
+    if (!role_find(role, &record->most))
         record->most = ROLE_NONE;
-    record->administrator = statement_integer(row, 4) != 0;
-    record->created = statement_integer(row, 5);
-    record->ends = statement_integer(row, 6);
-    record->revoked = statement_integer(row, 7);
-    statement_copy_text(row, 8, record->note, sizeof record->note);
     const void *hash = statement_blob(row, 9, &size);
     if (hash && size == sizeof record->hash)
         memcpy(record->hash, hash, size);
@@ -114,8 +101,7 @@ static void access_read_token(struct statement *row, struct token_record *record
 
 static bool access_find(void *context, const char *id, struct token_record *record)
 {
-    struct statement *select = database_prepare(context, "SELECT " TOKEN_COLUMNS " FROM tokens WHERE id = ?");
-    statement_bind_text(select, id);
+    struct statement *select = DATABASE_QUERY(context, "SELECT " TOKEN_COLUMNS " FROM tokens WHERE id = ?", id);
     bool found = statement_next(select);
     if (found)
         access_read_token(select, record);
@@ -129,11 +115,9 @@ static weft_status end_token(void *context, const char *id, int64_t now, struct 
     if (status != WEFT_OK)
         return status;
     /* Revoking a token again changes nothing. */
-    struct statement *update = database_prepare(
-        database, "UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN ? ELSE revoked END WHERE id = ?");
-    statement_bind_integer(update, now);
-    statement_bind_text(update, id);
-    status = statement_run(update, error);
+    status =
+        DATABASE_RUN(database, error,
+                     "UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN ? ELSE revoked END WHERE id = ?", now, id);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no token '%s'", id);
     return database_end(database, status, error);
@@ -148,10 +132,11 @@ weft_status access_list_tokens(struct database *database, const char *user,
                                bool (*each)(void *context, const struct token_record *record), void *context,
                                struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT " TOKEN_COLUMNS " FROM tokens"
-                                                          " WHERE ?1 IS NULL OR user = ?1 ORDER BY created DESC, id");
+    struct statement *select = DATABASE_QUERY(database,
+                                              "SELECT " TOKEN_COLUMNS " FROM tokens"
+                                              " WHERE ?1 IS NULL OR user = ?1 ORDER BY created DESC, id",
+                                              user);
     bool more = true;
-    statement_bind_text(select, user);
     while (more && statement_next(select)) {
         struct token_record record = {0};
         access_read_token(select, &record);

@@ -2,6 +2,7 @@
 #include "platform/access/access.h"
 
 #include "base/text.h"
+#include "platform/store/query.h"
 
 #include <stdio.h>
 
@@ -18,16 +19,16 @@ weft_status audit_add(struct database *database, const struct audit_entry *entry
     if (status != WEFT_OK)
         return status;
     struct statement *insert =
-        database_prepare(database, "INSERT INTO audit (time_ms, user, token, address, project, what, target, status)"
-                                   " VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-    statement_bind_integer(insert, entry->time_ms);
+        DATABASE_QUERY(database,
+                       "INSERT INTO audit (time_ms, status, user, token, address, project, what, target)"
+                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                       entry->time_ms, entry->status);
     BIND_PRINTABLE(insert, entry->user, sizeof entry->user);
     BIND_PRINTABLE(insert, entry->token, sizeof entry->token);
     BIND_PRINTABLE(insert, entry->address, sizeof entry->address);
     BIND_PRINTABLE(insert, entry->project, sizeof entry->project);
     BIND_PRINTABLE(insert, entry->what, sizeof entry->what);
     BIND_PRINTABLE(insert, entry->target, sizeof entry->target);
-    statement_bind_integer(insert, entry->status);
     return database_end(database, statement_run(insert, error), error);
 }
 
@@ -41,9 +42,8 @@ weft_status audit_list(struct database *database, const struct audit_filter *fil
              "%s%s%s ORDER BY number DESC LIMIT ?",
              filter->user ? " AND user = ?" : "", filter->project ? " AND project = ?" : "",
              filter->since_ms ? " AND time_ms >= ?" : "");
-    struct statement *select = database_prepare(database, sql);
+    struct statement *select = DATABASE_QUERY(database, sql, filter->before > 0 ? filter->before : INT64_MAX);
     bool more = true;
-    statement_bind_integer(select, filter->before > 0 ? filter->before : INT64_MAX);
     if (filter->user)
         statement_bind_text(select, filter->user);
     if (filter->project)
@@ -52,15 +52,9 @@ weft_status audit_list(struct database *database, const struct audit_filter *fil
         statement_bind_integer(select, filter->since_ms);
     statement_bind_integer(select, filter->most ? filter->most : 100);
     while (more && statement_next(select)) {
-        struct audit_entry entry = {.number = statement_integer(select, 0),
-                                    .time_ms = statement_integer(select, 1),
-                                    .status = (unsigned)statement_integer(select, 8)};
-        statement_copy_text(select, 2, entry.user, sizeof entry.user);
-        statement_copy_text(select, 3, entry.token, sizeof entry.token);
-        statement_copy_text(select, 4, entry.address, sizeof entry.address);
-        statement_copy_text(select, 5, entry.project, sizeof entry.project);
-        statement_copy_text(select, 6, entry.what, sizeof entry.what);
-        statement_copy_text(select, 7, entry.target, sizeof entry.target);
+        struct audit_entry entry = {0};
+        STATEMENT_READ(select, 0, &entry.number, &entry.time_ms, entry.user, entry.token, entry.address, entry.project,
+                       entry.what, entry.target, &entry.status);
         more = each(context, &entry);
     }
     return statement_end(select, error);

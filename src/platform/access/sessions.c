@@ -2,6 +2,7 @@
 #include "platform/access/sessions.h"
 
 #include "platform/access/access.h"
+#include "platform/store/query.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -33,25 +34,18 @@ static void draw_secret(char text[SECRET_TEXT])
 /* Remove sessions that have ended, and the oldest of the token if there are too many. */
 static weft_status sessions_forget(struct database *access, const char *token, int64_t now, struct error *error)
 {
-    struct statement *statement = database_prepare(
-        access, "DELETE FROM sessions WHERE ends <= ?2 OR id IN (SELECT id FROM sessions WHERE token = ?1"
-                " ORDER BY ends DESC, id LIMIT -1 OFFSET ?3)");
-    statement_bind_text(statement, token);
-    statement_bind_integer(statement, now);
-    statement_bind_integer(statement, SESSIONS_MOST - 1);
-    return statement_run(statement, error);
+    return DATABASE_RUN(access, error,
+                        "DELETE FROM sessions WHERE ends <= ?2 OR id IN (SELECT id FROM sessions WHERE token = ?1"
+                        " ORDER BY ends DESC, id LIMIT -1 OFFSET ?3)",
+                        token, now, SESSIONS_MOST - 1);
 }
 
 static weft_status insert_session(struct database *access, const char *id, const uint8_t digest[HASH_BYTES],
                                   const char *token, int64_t peer, int64_t ends, struct error *error)
 {
-    struct statement *statement =
-        database_prepare(access, "INSERT INTO sessions (id, hash, token, peer, ends) VALUES (?, ?, ?, ?, ?)");
-    statement_bind_text(statement, id);
+    struct statement *statement = DATABASE_QUERY(
+        access, "INSERT INTO sessions (id, token, peer, ends, hash) VALUES (?, ?, ?, ?, ?)", id, token, peer, ends);
     statement_bind_blob(statement, digest, HASH_BYTES);
-    statement_bind_text(statement, token);
-    statement_bind_integer(statement, peer);
-    statement_bind_integer(statement, ends);
     return statement_run(statement, error);
 }
 
@@ -91,16 +85,13 @@ static bool find_session(struct database *access, const char *id, int64_t now, s
 {
     size_t size = 0;
     struct statement *select =
-        database_prepare(access, "SELECT hash, token, peer FROM sessions WHERE id = ? AND ends > ?");
-    statement_bind_text(select, id);
-    statement_bind_integer(select, now);
+        DATABASE_QUERY(access, "SELECT hash, token, peer FROM sessions WHERE id = ? AND ends > ?", id, now);
     bool found = statement_next(select);
     const void *hash = found ? statement_blob(select, 0, &size) : NULL;
     found = hash && size == sizeof record->hash;
     if (found) {
         memcpy(record->hash, hash, size);
-        statement_copy_text(select, 1, record->token, sizeof record->token);
-        record->peer = statement_integer(select, 2);
+        STATEMENT_READ(select, 1, record->token, &record->peer);
     }
     return statement_end(select, NULL) == WEFT_OK && found;
 }
@@ -146,7 +137,6 @@ weft_status sessions_end(struct database *access, const struct identity *who, st
     weft_status status = database_begin(access, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    struct statement *statement = database_prepare(access, "DELETE FROM sessions WHERE id = ?");
-    statement_bind_text(statement, who->session);
-    return database_end(access, statement_run(statement, error), error);
+    status = DATABASE_RUN(access, error, "DELETE FROM sessions WHERE id = ?", who->session);
+    return database_end(access, status, error);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/agent/internal/sampler.h"
 
-#include "base/clock.h"
+#include "base/thread.h"
 #include "observe/telemetry/cpu_power.h"
 #include "observe/telemetry/energy.h"
 #include "observe/telemetry/gpu_metrics.h"
@@ -335,10 +335,9 @@ static void sampler_release(struct node_sampler *sampler)
 /* False: the thread must end. */
 static bool sampler_pause_thread(struct node_sampler *sampler, uint64_t until)
 {
-    struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     pthread_mutex_lock(&sampler->mutex);
     while (!sampler->stopping && clock_now() < until)
-        pthread_cond_timedwait(&sampler->changed, &sampler->mutex, &at);
+        thread_wait_until(&sampler->changed, &sampler->mutex, until);
     const bool go_on = !sampler->stopping;
     pthread_mutex_unlock(&sampler->mutex);
     return go_on;
@@ -431,15 +430,10 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
                                struct error *error)
 {
     struct node_sampler *made = calloc(1, sizeof *made);
-    pthread_condattr_t attributes;
     if (!made)
         return error_memory(error, sizeof *made, "the sampler of a node");
     made->config = *config;
-    pthread_mutex_init(&made->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&made->mutex, &made->changed);
     made->has_gpus = config->order->gpus;
     read_slots(made);
     const char *root = config->root ? config->root : "/";
@@ -498,11 +492,9 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
     pthread_cond_broadcast(&sampler->changed);
     pthread_mutex_unlock(&sampler->mutex);
     for (const uint64_t until = clock_after(seconds); !ended && clock_now() < until;) {
-        const uint64_t wait = clock_after(WAIT_SECONDS);
-        struct timespec at = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
         pthread_mutex_lock(&sampler->mutex);
         if (!sampler->ended && buffer_size(&sampler->queue) == 0)
-            pthread_cond_timedwait(&sampler->changed, &sampler->mutex, &at);
+            thread_wait_until(&sampler->changed, &sampler->mutex, clock_after(WAIT_SECONDS));
         ended = sampler->ended;
         pthread_mutex_unlock(&sampler->mutex);
         node_sampler_take(sampler, take, context);

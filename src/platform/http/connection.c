@@ -310,7 +310,7 @@ static void on_read(struct bufferevent *bufferevent, void *context)
     pump(connection);
 }
 
-void http_connection_answered(struct http_connection *connection)
+static void http_connection_answered(struct http_connection *connection)
 {
     http_request_free(connection->request);
     connection->request = NULL;

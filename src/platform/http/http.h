@@ -131,7 +131,6 @@ bool http_request_peer_user(const struct http_request *request, uid_t *user); /*
 /** In begin(): whose share of the room for bodies the request has; the client's address, unless this says somebody. */
 void http_request_share(struct http_request *request, const char *name);
 
-bool http_request_is_head(const struct http_request *request);
 bool http_request_is_local(const struct http_request *request); /**< the server listens for this machine alone */
 bool http_request_is_encrypted(const struct http_request *request);
 

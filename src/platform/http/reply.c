@@ -105,7 +105,7 @@ bool http_request_peer_user(const struct http_request *request, uid_t *user)
     return connection->peer_known;
 }
 
-bool http_request_is_head(const struct http_request *request)
+static bool http_request_is_head(const struct http_request *request)
 {
     return strcmp(request->message.method, "HEAD") == 0;
 }
@@ -285,8 +285,7 @@ void http_fail_parameter(struct http_request *request, unsigned status, const ch
     struct json_writer writer;
     char printable[ERROR_TEXT_BYTES];
     snprintf(printable, sizeof printable, "%s", message);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     json_open_object(&writer, "error");
     JSON_PUT(&writer, "status", status, "message", text_printable(printable));
     if (parameter)

@@ -2,7 +2,7 @@
 /* Listening, the thread and its loop, and what the application watches in it. */
 #include "platform/http/internal/server_state.h"
 
-#include "base/clock.h"
+#include "base/thread.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -222,6 +222,28 @@ static struct event_base *new_loop(void)
     return base;
 }
 
+static void http_server_free(struct http_server *server)
+{
+    end_all(server);
+    if (server->listener)
+        evconnlistener_free(server->listener);
+    else if (server->listening >= 0)
+        close(server->listening);
+    if (server->wake_event)
+        event_free(server->wake_event);
+    if (server->sweep_event)
+        event_free(server->sweep_event);
+    if (server->resume_event)
+        event_free(server->resume_event);
+    if (server->base)
+        event_base_free(server->base);
+    if (server->wake >= 0)
+        close(server->wake);
+    tls_free(server->tls);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
 weft_status http_server_prepare(const struct http_config *config, struct http_server **result, struct error *error)
 {
     const char *host = config->host ? config->host : HTTP_HOST;
@@ -292,36 +314,10 @@ weft_status http_open(const struct http_config *config, struct http_server **res
 weft_status http_start(struct http_server *server, struct error *error)
 {
     /* Signals are for the other threads; SIGPIPE would come from a connection that the client has ended. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&server->thread, NULL, http_server_serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = thread_start(&server->thread, http_server_serve, server);
     server->running = code == 0;
     return code == 0 ? WEFT_OK
                      : error_set(error, WEFT_ERROR_SYSTEM, "cannot start the HTTP server's thread: %s", strerror(code));
-}
-
-void http_server_free(struct http_server *server)
-{
-    end_all(server);
-    if (server->listener)
-        evconnlistener_free(server->listener);
-    else if (server->listening >= 0)
-        close(server->listening);
-    if (server->wake_event)
-        event_free(server->wake_event);
-    if (server->sweep_event)
-        event_free(server->sweep_event);
-    if (server->resume_event)
-        event_free(server->resume_event);
-    if (server->base)
-        event_base_free(server->base);
-    if (server->wake >= 0)
-        close(server->wake);
-    tls_free(server->tls);
-    pthread_mutex_destroy(&server->lock);
-    free(server);
 }
 
 void http_stop(struct http_server *server)

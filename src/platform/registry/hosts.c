@@ -228,8 +228,8 @@ static weft_status check_left(struct database *database, const char *host, struc
                        "SELECT min(run) FROM attempts JOIN nodes USING (run, epoch) WHERE attempts.ended = 0 AND "
                        "nodes.ended = 0 AND nodes.host = ?",
                        host);
-    int64_t run = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
+    int64_t run = 0;
+    weft_status status = statement_end_integer(select, &run, error);
     if (status == WEFT_OK && run)
         status =
             error_set(error, WEFT_ERROR_STATE,
@@ -272,8 +272,8 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
         "SELECT count(*) FROM host_events WHERE host = ?1 AND what = 'failure' AND time > ?2 AND event > "
         "ifnull((SELECT max(event) FROM host_events WHERE host = ?1 AND what = 'resumed'), 0)",
         host, now - window);
-    int64_t failures = statement_next(select) ? statement_integer(select, 0) : 0;
-    status = statement_end(select, error);
+    int64_t failures = 0;
+    status = statement_end_integer(select, &failures, error);
     const bool cordon = status == WEFT_OK && failures >= most && use_of(old.state) == REGISTRY_HOST_UP;
     /* Everybody reads it; what the failed runs say is in the events. */
     snprintf(reason, sizeof reason, "failed %" PRId64 " time%s: see `weft nodes events %s`", failures,
@@ -292,7 +292,7 @@ weft_status registry_hosts(struct database *database, struct registry_host **lis
     struct registry_list hosts = {0};
     struct statement *select = database_prepare(
         database, "SELECT " COLUMNS " FROM hosts ORDER BY pod COLLATE natural_order, host COLLATE natural_order");
-    for (struct registry_host *host; statement_next(select) && (host = registry_list_add(&hosts, sizeof *host));)
+    for (struct registry_host *host; (host = registry_list_next(&hosts, select, sizeof *host));)
         read_host(select, host);
     return registry_list_end(&hosts, select, list, count, error);
 }
@@ -306,8 +306,7 @@ weft_status registry_host_events(struct database *database, const char *host, in
                        "SELECT event, time, host, actor, what, from_state, to_state, detail "
                        "FROM host_events WHERE host = ? AND event < ? ORDER BY event DESC LIMIT ?",
                        host, before > 0 ? before : INT64_MAX, (int64_t)most);
-    for (struct registry_host_event *event;
-         statement_next(select) && (event = registry_list_add(&events, sizeof *event));) {
+    for (struct registry_host_event *event; (event = registry_list_next(&events, select, sizeof *event));) {
         STATEMENT_READ(select, 0, &event->event, &event->time, event->host, event->actor, event->what);
         event->from = find_state(statement_text(select, 5));
         event->to = find_state(statement_text(select, 6));

@@ -69,7 +69,7 @@ weft_status registry_users(struct database *database, const char *viewer, const 
         "(SELECT user FROM members WHERE project IN (SELECT project FROM members WHERE user = ?1) AND "
         "(?2 = '' OR project = ?2)) ORDER BY user",
         viewer ? viewer : "", project);
-    for (struct registry_user *user; statement_next(select) && (user = registry_list_add(&users, sizeof *user));)
+    for (struct registry_user *user; (user = registry_list_next(&users, select, sizeof *user));)
         read_user(select, user);
     return registry_list_end(&users, select, list, count, error);
 }
@@ -156,8 +156,7 @@ weft_status registry_projects(struct database *database, const char *viewer, str
         "OR project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ?1 AND disabled = 0) "
         "ORDER BY project",
         viewer);
-    for (struct registry_project *project;
-         statement_next(select) && (project = registry_list_add(&projects, sizeof *project));)
+    for (struct registry_project *project; (project = registry_list_next(&projects, select, sizeof *project));)
         read_project(select, project);
     return registry_list_end(&projects, select, list, count, error);
 }
@@ -169,9 +168,9 @@ static weft_status check_managers(struct database *database, const char *project
 {
     struct statement *select =
         DATABASE_QUERY(database, "SELECT count(*) FROM members WHERE project = ? AND role = ?", project, ROLE_MANAGER);
-    bool some = statement_next(select) && statement_integer(select, 0) > 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK && !some)
+    int64_t managers = 0;
+    weft_status status = statement_end_integer(select, &managers, error);
+    if (status == WEFT_OK && managers == 0)
         status =
             error_set(error, WEFT_ERROR_STATE, "project '%s' would have no manager; name another one first", project);
     return status;
@@ -213,8 +212,8 @@ static weft_status find_role(struct database *database, const char *project, con
                        "SELECT CASE WHEN u.disabled THEN 0 WHEN u.admin AND ? THEN 3 ELSE ifnull(m.role, 0) END "
                        "FROM users u LEFT JOIN members m ON m.user = u.user AND m.project = ? WHERE u.user = ?",
                        administrators, project, user);
-    int64_t found = statement_next(select) ? statement_integer(select, 0) : ROLE_NONE;
-    weft_status status = statement_end(select, error);
+    int64_t found = ROLE_NONE;
+    weft_status status = statement_end_integer(select, &found, error);
     if (status == WEFT_OK)
         *role = (enum role)found;
     return status;
@@ -251,9 +250,7 @@ weft_status registry_members(struct database *database, const char *project, str
     struct registry_list members = {0};
     struct statement *select = DATABASE_QUERY(
         database, "SELECT project, user, role, since FROM members WHERE project = ? ORDER BY user", project);
-    for (struct registry_member *member;
-         statement_next(select) && (member = registry_list_add(&members, sizeof *member));) {
+    for (struct registry_member *member; (member = registry_list_next(&members, select, sizeof *member));)
         STATEMENT_READ(select, 0, member->project, member->user, &member->role, &member->since);
-    }
     return registry_list_end(&members, select, list, count, error);
 }

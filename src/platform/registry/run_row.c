@@ -156,16 +156,13 @@ weft_status registry_runs_to_discard(struct database *database, int64_t before, 
                                      size_t *count, struct error *error)
 {
     struct registry_list list = {0};
-    struct statement *select = DATABASE_QUERY(
-        database,
-        "SELECT run FROM runs WHERE state IN " RUN_STATES_FINAL_SQL " AND ended < ? "
-        "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?",
-        before, (int64_t)most);
-    while (statement_next(select)) {
-        int64_t *run = registry_list_add(&list, sizeof *run);
-        if (run)
-            *run = statement_integer(select, 0);
-    }
+    struct statement *select =
+        DATABASE_QUERY(database,
+                       "SELECT run FROM runs WHERE state IN " RUN_STATES_FINAL_SQL " AND ended < ? "
+                       "AND discarded = 0 AND NOT EXISTS (SELECT 1 " DEPENDENTS("runs.run") ") ORDER BY run LIMIT ?",
+                       before, (int64_t)most);
+    for (int64_t *run; (run = registry_list_next(&list, select, sizeof *run));)
+        *run = statement_integer(select, 0);
     return registry_list_end(&list, select, runs, count, error);
 }
 
@@ -178,10 +175,7 @@ weft_status registry_run_snapshots(struct database *database, const char *projec
                        "SELECT DISTINCT json_extract(specification, '$.snapshot') AS snapshot FROM runs "
                        "JOIN run_specifications USING (run) WHERE project = ? AND snapshot != '' ORDER BY snapshot",
                        project);
-    while (statement_next(select)) {
-        char(*id)[RUN_SNAPSHOT_BYTES] = registry_list_add(&list, sizeof *id);
-        if (id)
-            statement_copy_text(select, 0, *id, sizeof *id);
-    }
+    for (char(*id)[RUN_SNAPSHOT_BYTES]; (id = registry_list_next(&list, select, sizeof *id));)
+        statement_copy_text(select, 0, *id, sizeof *id);
     return registry_list_end(&list, select, ids, count, error);
 }

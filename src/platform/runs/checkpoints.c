@@ -18,7 +18,7 @@
 #define FILES_MOST 10000 /* files counted of one checkpoint */
 #define STEP_MOST  INT64_C(1000000000000000)
 
-bool run_checkpoint_name_is_good(const char *name)
+static bool run_checkpoint_name_is_good(const char *name)
 {
     static const char *const unfinished[] = {".partial", ".old", ".tmp"};
     size_t length = strlen(name);

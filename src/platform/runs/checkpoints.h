@@ -32,9 +32,6 @@ struct run_checkpoint {
 weft_status run_checkpoints_list(const char *directory, struct run_checkpoint **list, size_t *count,
                                  struct error *error);
 
-/** Whether a checkpoint can be called so at all: one part of a path, and a name as above. */
-bool run_checkpoint_name_is_good(const char *name);
-
 /**
  * The checkpoint that `name` means: itself, or the one that it is a link to. Errors: ARGUMENT where there is none, with
  * a message that names the newest there is.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/runs/directory.h"
 
+#include "base/thread.h"
 #include "platform/registry/owner.h"
 #include "platform/registry/run_specification.h"
 #include "platform/runs/checkpoints.h"
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,16 +188,12 @@ static void *runs_directory_work(void *argument)
 /* Start another thread if none is idle and the limit allows it. */
 static weft_status runs_directory_start_thread(struct run_directories *directories, struct error *error)
 {
-    sigset_t all, before;
     unsigned waiting = 0;
     for (const struct runs_directory_job *job = directories->jobs; job; job = job->next)
         waiting += job->state == JOB_WAITS;
     if (directories->idle > waiting || directories->threads == THREADS)
         return WEFT_OK;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&directories->thread[directories->threads], NULL, runs_directory_work, directories);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = thread_start(&directories->thread[directories->threads], runs_directory_work, directories);
     if (code == 0)
         directories->threads++;
     else if (directories->threads == 0)

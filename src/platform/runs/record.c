@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/runs/record.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "core/topology/identity.h"
 
 #include <dirent.h>
@@ -71,22 +71,11 @@ weft_status run_record_save(const struct run_record *record, const char *directo
         return status;
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
-    json_open_object(&text, NULL);
-    json_put_text(&text, "id", record->id);
-    json_put_text(&text, "project", record->project);
-    json_put_text(&text, "user", record->user);
-    json_put_text(&text, "folder", record->directory);
-    json_put_text(&text, "command", record->command);
-    json_put_text(&text, "hosts", record->hosts);
-    json_put_integer(&text, "ranks", record->ranks);
-    json_put_integer(&text, "launcher", record->launcher);
-    json_put_text(&text, "machine", record->machine);
-    json_put_integer(&text, "started", record->started);
-    json_put_integer(&text, "ended", record->ended);
-    json_put_integer(&text, "exit_code", record->exit_code);
-    json_put_text(&text, "reason", record->reason);
-    json_put_text(&text, "state", run_record_state_name(record->state));
-    json_close(&text);
+    JSON_PUT_OBJECT(&text, NULL, "id", record->id, "project", record->project, "user", record->user, "folder",
+                    record->directory, "command", record->command, "hosts", record->hosts, "ranks", record->ranks,
+                    "launcher", record->launcher, "machine", record->machine, "started", record->started, "ended",
+                    record->ended, "exit_code", record->exit_code, "reason", record->reason, "state",
+                    run_record_state_name(record->state));
     status = json_text(&text) ? file_write(path, json_text(&text), json_size(&text), error)
                               : error_memory(error, sizeof *record, "a run record");
     json_end(&text);

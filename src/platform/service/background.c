@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/background.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "base/thread.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,20 +119,16 @@ weft_status background_open(struct http_server *server, unsigned threads, unsign
                             struct background **background, struct error *error)
 {
     struct background *made = calloc(1, sizeof *made);
-    sigset_t all, before;
     if (!made)
         return error_memory(error, sizeof *made, "threads for requests");
     *made = (struct background){.server = server, .waiting_most = waiting_most};
     made->last = &made->first;
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->come, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = 0;
     while (code == 0 && made->threads < threads && made->threads < BACKGROUND_THREADS_MOST)
-        if ((code = pthread_create(&made->thread[made->threads], NULL, background_serve, made)) == 0)
+        if ((code = thread_start(&made->thread[made->threads], background_serve, made)) == 0)
             made->threads++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
         background_close(made);
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot start a thread for requests: %s", strerror(code));

@@ -24,6 +24,8 @@ static const struct route_table *const resources[] = {
 
 /* ---- for resources ---- */
 
+const struct route_parameter service_run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
 bool service_project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES])
 {
     struct registry_run run;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread with its own handle that writes the log back, so that the writer never waits for these syncs. */
+#include "base/thread.h"
 #include "platform/store/internal/state.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,6 @@ static weft_status open_own(struct checkpointer *checkpointer, struct database *
 
 weft_status database_checkpoint_apart(struct database *database, struct error *error)
 {
-    sigset_t all, before;
     if (database->lock < 0 || database->checkpointer)
         return error_set(error, WEFT_ERROR_STATE, "'%s' is not open to be written, or has a checkpoint thread already",
                          database->path);
@@ -92,10 +91,7 @@ weft_status database_checkpoint_apart(struct database *database, struct error *e
     if (status == WEFT_OK) {
         pthread_mutex_init(&made->lock, NULL);
         pthread_cond_init(&made->come, NULL);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        const int code = pthread_create(&made->thread, NULL, store_checkpoint_serve, made);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        const int code = thread_start(&made->thread, store_checkpoint_serve, made);
         if (code != 0) {
             pthread_cond_destroy(&made->come);
             pthread_mutex_destroy(&made->lock);

@@ -104,10 +104,6 @@ weft_status checkpoint_write_part(const char *run, uint64_t step, const char *ki
                                   const struct named_tensor *tensors, size_t count, const struct byte_source *source,
                                   struct checkpoint_record *record, struct error *error);
 
-/** The name of such a file: "model-00002-of-00004.safetensors", or "model.safetensors" where it is the only part. */
-weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts, char name[CHECKPOINT_FILE_NAME_BYTES],
-                                 struct error *error);
-
 /** Where a tensor of the model is, for the index. */
 struct checkpoint_place {
     const char *tensor;

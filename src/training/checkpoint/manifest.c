@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/checkpoint/manifest.h"
 
+#include "base/format/json_put.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +34,9 @@ void manifest_put_files(struct json_writer *writer, const struct checkpoint_reco
 {
     char digest[SHA256_TEXT_BYTES];
     json_open_array(writer, "files");
-    for (size_t i = 0; i < count; i++) {
-        json_open_object(writer, NULL);
-        json_put_text(writer, "name", records[i].name);
-        json_put_unsigned(writer, "bytes", records[i].digest.bytes);
-        json_put_text(writer, "sha256", sha256_text(records[i].digest.sha256, digest));
-        json_close(writer);
-    }
+    for (size_t i = 0; i < count; i++)
+        JSON_PUT_OBJECT(writer, NULL, "name", records[i].name, "bytes", records[i].digest.bytes, "sha256",
+                        sha256_text(records[i].digest.sha256, digest));
     json_close(writer);
 }
 
@@ -47,12 +45,8 @@ static void manifest_put_body(struct json_writer *body, const struct checkpoint_
                               const struct checkpoint_record *records, size_t count)
 {
     json_open_object(body, NULL);
-    json_put_text(body, "format", FORMAT);
-    json_put_integer(body, "version", CHECKPOINT_MANIFEST_VERSION);
-    json_put_text(body, "library", weft_version());
-    json_put_unsigned(body, "step", state->step);
-    json_put_unsigned(body, "position", state->position);
-    json_put_unsigned(body, "seed", state->seed);
+    JSON_PUT(body, "format", FORMAT, "version", CHECKPOINT_MANIFEST_VERSION, "library", weft_version(), "step",
+             state->step, "position", state->position, "seed", state->seed);
     json_put_tree(body, "model", state->model);
     if (state->training)
         json_put_tree(body, "training", state->training);

@@ -102,8 +102,7 @@ static weft_status make_header(const struct named_tensor *const *order, size_t c
                                struct error *error)
 {
     struct json_writer header;
-    json_begin(&header, JSON_LINE);
-    json_open_object(&header, NULL);
+    json_begin_line(&header);
     put_metadata(&header, order, count);
     uint64_t offset = 0;
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a checkpoint: begin, parts, commit. */
+#include "base/format/json_put.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/directory.h"
 #include "training/checkpoint/manifest.h"
@@ -23,8 +24,8 @@ weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error
     return status;
 }
 
-weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts, char name[CHECKPOINT_FILE_NAME_BYTES],
-                                 struct error *error)
+static weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts,
+                                        char name[CHECKPOINT_FILE_NAME_BYTES], struct error *error)
 {
     if (part >= parts)
         return error_set(error, WEFT_ERROR_ARGUMENT, "part %u of %u of a checkpoint does not exist", part, parts);
@@ -67,9 +68,7 @@ static weft_status format_index(struct json_writer *text, const struct checkpoin
                                 unsigned parts, uint64_t bytes, struct error *error)
 {
     json_open_object(text, NULL);
-    json_open_object(text, "metadata");
-    json_put_unsigned(text, "total_size", bytes);
-    json_close(text);
+    JSON_PUT_OBJECT(text, "metadata", "total_size", bytes);
     json_open_object(text, "weight_map");
     for (size_t i = 0; i < count; i++) {
         char name[CHECKPOINT_FILE_NAME_BYTES];

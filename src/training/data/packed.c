@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/data/packed.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "training/data/files.h"
 #include "training/data/shard.h"
 
@@ -99,17 +99,12 @@ weft_status packed_write(const char *directory, const struct packed *packed, str
     struct json_writer json;
     json_begin(&json, JSON_INDENTED);
     json_open_object(&json, NULL);
-    json_put_text(&json, "weft", weft_version());
-    json_put_unsigned(&json, "vocabulary", packed->vocabulary);
+    JSON_PUT(&json, "weft", weft_version(), "vocabulary", packed->vocabulary);
     if (*packed->tokenizer)
         json_put_text(&json, "tokenizer", packed->tokenizer);
-    for (int i = 0; i < 2; i++) {
-        json_open_object(&json, split_names[i]);
-        json_put_unsigned(&json, "tokens", packed->splits[i].tokens);
-        json_put_unsigned(&json, "bytes", packed->splits[i].bytes);
-        json_put_unsigned(&json, "files", packed->splits[i].files);
-        json_close(&json);
-    }
+    for (int i = 0; i < 2; i++)
+        JSON_PUT_OBJECT(&json, split_names[i], "tokens", packed->splits[i].tokens, "bytes", packed->splits[i].bytes,
+                        "files", packed->splits[i].files);
     json_close(&json);
     const char *text = json_text(&json);
     weft_status status = text ? file_join(path, directory, PACKED_DESCRIPTION, error)

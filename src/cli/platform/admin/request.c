@@ -126,8 +126,7 @@ static weft_status request_change(struct command_call *call, const struct admin_
     cJSON *reply = NULL;
     const bool has_body = request->fields || request->write;
     request_path(call, request, &path);
-    json_begin(&body, JSON_LINE);
-    json_open_object(&body, NULL);
+    json_begin_line(&body);
     weft_status status = request_put_fields(call, request, &body, error);
     if (status == WEFT_OK && request->write)
         status = request->write(call, platform, &body, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/platform/launch/local_jobs.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "base/text.h"
 
 #include <pwd.h>
@@ -17,19 +17,9 @@ static double age(const struct inspected_job *job)
 
 static void local_jobs_print_json(const struct inspected_job *job, FILE *out)
 {
-    struct json_writer line;
-    json_begin_line(&line);
-    json_put_text(&line, "job", job->name);
-    json_put_text(&line, "launcher", job->launcher);
-    json_put_text(&line, "user", job->user);
-    json_put_text(&line, "command", job->command);
-    json_put_integer(&line, "ranks", job->rank_count);
-    json_put_integer(&line, "here", job->here);
-    json_put_integer(&line, "started", job->started);
-    json_put_integer(&line, "waiting", job->waiting);
-    json_put_number(&line, "waited", job->waited);
-    json_put_text(&line, "verdict", job->verdict);
-    json_complete(&line, out, NULL);
+    JSON_PRINT(out, NULL, "job", job->name, "launcher", job->launcher, "user", job->user, "command", job->command,
+               "ranks", job->rank_count, "here", job->here, "started", job->started, "waiting", job->waiting, "waited",
+               job->waited, "verdict", job->verdict);
 }
 
 static void local_jobs_print_line(const struct inspected_job *job, FILE *out)

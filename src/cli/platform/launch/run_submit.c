@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/platform/launch/run_submit.h"
 
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/moments.h"
 #include "cli/frame/table.h"
@@ -88,9 +89,7 @@ weft_status run_submit_code(struct platform *platform, const char *project, bool
         tell_code(&shown->omissions, &taken, stderr);
     git_state_read(directory, commit, sizeof commit, &changed);
     /* All of them, since a fork begins with those of its parent. */
-    json_put_text(body, "snapshot", taken.id);
-    json_put_text(body, "commit", commit);
-    json_put_bool(body, "commit_changed", changed);
+    JSON_PUT(body, "snapshot", taken.id, "commit", commit, "commit_changed", changed);
     return WEFT_OK;
 }
 

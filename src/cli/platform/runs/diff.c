@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft diff`: what differs between two runs. */
+#include "base/format/json_put.h"
 #include "base/text.h"
 #include "cli/frame/command.h"
 #include "cli/platform/client/list.h"
@@ -68,9 +69,8 @@ static weft_status diff_compare(const struct side *left, const struct side *righ
         return status;
     for (size_t i = 0; chosen.json && i < differences.count; i++) {
         const struct run_difference *difference = &differences.list[i];
-        json_print_fields(output, NULL, JSON_FIELD("section", difference->section),
-                          JSON_FIELD("what", difference->what), JSON_FIELD("left", difference->left),
-                          JSON_FIELD("right", difference->right));
+        JSON_PRINT(output, NULL, "section", difference->section, "what", difference->what, "left", difference->left,
+                   "right", difference->right);
     }
     if (!chosen.json && differences.count == 0)
         fprintf(output, "runs %" PRId64 " and %" PRId64 " do not differ\n", left->run, right->run);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/platform/runs/node_session.h"
 
+#include "base/format/json_put.h"
+#include "base/thread.h"
 #include "cli/platform/client/client.h"
 #include "cli/platform/client/run_reference.h"
 #include "cli/platform/runs/raw_terminal.h"
@@ -149,16 +151,12 @@ static bool take_output(struct node_session *session, const cJSON *frame)
 
 static void node_session_begin(struct node_session *session, const char *name)
 {
-    sigset_t all, before;
     if (*session->name || !*name || strspn(name, "0123456789abcdef") != strlen(name))
         return;
     snprintf(session->name, sizeof session->name, "%s", name);
     if (session->order->terminal)
         raw_terminal_enter();
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    session->sends = pthread_create(&session->sender, NULL, send_input, session) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    session->sends = thread_start(&session->sender, send_input, session) == 0;
 }
 
 static bool node_session_take_line(void *context, const char *line, size_t size)
@@ -199,10 +197,8 @@ static void put_order(struct json_writer *body, const struct node_session_order 
     json_put_bool(body, "terminal", order->terminal);
     if (order->terminal) {
         raw_terminal_size(&rows, &columns);
-        json_put_fields(body, JSON_FIELD("rows", rows), JSON_FIELD("columns", columns));
-        json_open_object(body, "environment");
-        json_put_text(body, "TERM", term && *term ? term : "dumb");
-        json_close(body);
+        JSON_PUT(body, "rows", rows, "columns", columns);
+        JSON_PUT_OBJECT(body, "environment", "TERM", term && *term ? term : "dumb");
     }
     json_close(body);
 }

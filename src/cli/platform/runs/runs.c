@@ -4,7 +4,7 @@
 #include "cli/frame/moments.h"
 #include "cli/platform/client/list.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "platform/runs/record.h"
 
 #include <inttypes.h>
@@ -29,11 +29,9 @@ static const struct cli_option options[] = {
 
 static void runs_print_json(const struct run_record *record, FILE *out)
 {
-    json_print_fields(out, NULL, JSON_FIELD("id", record->id), JSON_FIELD("project", record->project),
-                      JSON_FIELD("state", run_record_state_name(record->state)), JSON_FIELD("ranks", record->ranks),
-                      JSON_FIELD("hosts", record->hosts), JSON_FIELD("started", record->started),
-                      JSON_FIELD("ended", record->ended), JSON_FIELD("exit_code", record->exit_code),
-                      JSON_FIELD("command", record->command), JSON_FIELD("reason", record->reason));
+    JSON_PRINT(out, NULL, "id", record->id, "project", record->project, "state", run_record_state_name(record->state),
+               "ranks", record->ranks, "hosts", record->hosts, "started", record->started, "ended", record->ended,
+               "exit_code", record->exit_code, "command", record->command, "reason", record->reason);
 }
 
 static void runs_print_line(const struct run_record *record, FILE *out)

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "base/format/json.h"
+#include "base/thread.h"
 #include "core/collective/communicator/context.h"
 #include "core/control/wire/environment.h"
 
@@ -37,7 +38,7 @@ struct weft_reporter {
     bool ending;
     struct json_writer line; /* being written; its memory is used again */
     size_t used, lines;
-    struct timespec due; /* of what is in the buffer */
+    uint64_t due; /* of what is in the buffer */
     char buffer[BUFFER_BYTES];
     char path[FILE_PATH_BYTES];
 };
@@ -94,15 +95,12 @@ static void *write_in_time(void *argument)
     weft_reporter *reporter = argument;
     pthread_mutex_lock(&reporter->lock);
     while (!reporter->ending) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
         if (reporter->lines == 0)
             pthread_cond_wait(&reporter->changed, &reporter->lock);
-        else if (now.tv_sec > reporter->due.tv_sec ||
-                 (now.tv_sec == reporter->due.tv_sec && now.tv_nsec >= reporter->due.tv_nsec))
+        else if (clock_now() >= reporter->due)
             write_buffer(reporter);
         else
-            pthread_cond_timedwait(&reporter->changed, &reporter->lock, &reporter->due);
+            thread_wait_until(&reporter->changed, &reporter->lock, reporter->due);
     }
     pthread_mutex_unlock(&reporter->lock);
     return NULL;
@@ -150,17 +148,8 @@ static weft_status reporter_open_file(weft_reporter *reporter, const char *path,
 /* Signals are the program's; none of them is for this thread. */
 static int start_writer(weft_reporter *reporter)
 {
-    sigset_t all, before;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&reporter->lock, NULL);
-    pthread_cond_init(&reporter->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&reporter->writer, NULL, write_in_time, reporter);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    thread_condition_init(&reporter->lock, &reporter->changed);
+    const int code = thread_start(&reporter->writer, write_in_time, reporter);
     if (code != 0) {
         pthread_cond_destroy(&reporter->changed);
         pthread_mutex_destroy(&reporter->lock);
@@ -256,10 +245,7 @@ static weft_status reporter_line_end(weft_reporter *reporter)
     if (reporter->used + length >= BUFFER_BYTES)
         write_buffer(reporter);
     if (reporter->lines++ == 0) {
-        clock_gettime(CLOCK_MONOTONIC, &reporter->due);
-        reporter->due.tv_nsec += WAIT_NS;
-        reporter->due.tv_sec += reporter->due.tv_nsec / 1000000000;
-        reporter->due.tv_nsec %= 1000000000;
+        reporter->due = clock_now() + WAIT_NS;
         pthread_cond_signal(&reporter->changed);
     }
     memcpy(reporter->buffer + reporter->used, line, length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/collective/internal/trace_file.h"
 
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "core/collective/communicator/context.h"
 #include "core/schedule/format/schedule.h"
 
@@ -68,18 +68,14 @@ static void trace_file_begin_event(struct json_writer *line, const char *name, c
     json_put_text(line, "name", name);
     if (category)
         json_put_text(line, "cat", category);
-    json_put_text(line, "ph", phase);
-    json_put_integer(line, "pid", rank);
-    json_put_integer(line, "tid", track);
+    JSON_PUT(line, "ph", phase, "pid", rank, "tid", track);
 }
 
 static void put_track_name(struct trace_file_file *file, uint32_t track, const char *name)
 {
     struct json_writer line;
     trace_file_begin_event(&line, "thread_name", NULL, "M", file->rank, track);
-    json_open_object(&line, "args");
-    json_put_text(&line, "name", name);
-    json_close(&line);
+    JSON_PUT_OBJECT(&line, "args", "name", name);
     json_close(&line);
     trace_file_put_line(file, &line);
 }
@@ -133,16 +129,9 @@ static void put_step(struct trace_file_file *file, const struct trace_event *eve
     trace_file_begin_event(&line, step_kind_name((enum step_kind)event->what),
                            step_category((enum step_kind)event->what), "X", file->rank,
                            track_of(file, event->communicator, event->lane));
-    json_put_number(&line, "ts", trace_time(file, event->begin));
-    json_put_number(&line, "dur", duration(file, event->end - event->begin));
-    json_open_object(&line, "args");
-    json_put_integer(&line, "communicator", event->communicator);
-    json_put_unsigned(&line, "sequence", event->sequence);
-    json_put_integer(&line, "lane", event->lane);
-    json_put_unsigned(&line, "segment", event->called);
-    json_put_unsigned(&line, "bytes", event->bytes);
-    json_put_integer(&line, "peer", event->peer);
-    json_close(&line);
+    JSON_PUT(&line, "ts", trace_time(file, event->begin), "dur", duration(file, event->end - event->begin));
+    JSON_PUT_OBJECT(&line, "args", "communicator", event->communicator, "sequence", event->sequence, "lane",
+                    event->lane, "segment", event->called, "bytes", event->bytes, "peer", event->peer);
     json_close(&line);
     trace_file_put_line(file, &line);
 }
@@ -151,18 +140,15 @@ static void put_arguments(const struct trace_file_file *file, const struct trace
 {
     enum collective collective = (enum collective)event->what;
     json_open_object(line, "args");
-    json_put_text(line, "algorithm", file->header->algorithms[event->algorithm % TRACE_ALGORITHMS]);
-    json_put_unsigned(line, "bytes", event->bytes);
+    JSON_PUT(line, "algorithm", file->header->algorithms[event->algorithm % TRACE_ALGORITHMS], "bytes", event->bytes);
     if (collective != COLLECTIVE_BARRIER)
         json_put_text(line, "type", weft_type_name((weft_type)event->type));
     if (collective_reduces(collective))
         json_put_text(line, "op", weft_op_name((weft_op_kind)event->op));
     if (collective_is_rooted(collective))
         json_put_integer(line, "root", event->peer);
-    json_put_integer(line, "communicator", event->communicator & COMM_IDS);
-    json_put_unsigned(line, "sequence", event->sequence);
-    json_put_number(line, "queued_us", duration(file, event->begin - event->called));
-    json_put_number(line, "waited_us", duration(file, event->waited));
+    JSON_PUT(line, "communicator", event->communicator & COMM_IDS, "sequence", event->sequence, "queued_us",
+             duration(file, event->begin - event->called), "waited_us", duration(file, event->waited));
     json_close(line);
 }
 
@@ -177,8 +163,7 @@ static void trace_file_put_operation(struct trace_file_file *file, const struct 
     char name[64];
     if (!is_message) {
         trace_file_begin_event(&line, call_name(event->what), "operation", "X", file->rank, track);
-        json_put_number(&line, "ts", trace_time(file, event->begin));
-        json_put_number(&line, "dur", duration(file, event->end - event->begin));
+        JSON_PUT(&line, "ts", trace_time(file, event->begin), "dur", duration(file, event->end - event->begin));
         put_arguments(file, event, &line);
         json_close(&line);
         trace_file_put_line(file, &line);
@@ -188,8 +173,7 @@ static void trace_file_put_operation(struct trace_file_file *file, const struct 
     file->pairs++;
     for (int end = 0; end < 2; end++) {
         trace_file_begin_event(&line, name, "send and receive", end ? "e" : "b", file->rank, track);
-        json_put_unsigned(&line, "id", file->pairs);
-        json_put_number(&line, "ts", trace_time(file, end ? event->end : event->begin));
+        JSON_PUT(&line, "id", file->pairs, "ts", trace_time(file, end ? event->end : event->begin));
         if (!end)
             put_arguments(file, event, &line);
         json_close(&line);
@@ -205,16 +189,11 @@ static void trace_file_put_rank(struct trace_file_file *file, const struct endpo
     struct json_writer line;
     snprintf(name, sizeof name, "rank %u on host %s (process %d)", file->rank, endpoint->host, endpoint->process);
     trace_file_begin_event(&line, "process_name", NULL, "M", file->rank, 0);
-    json_open_object(&line, "args");
-    json_put_text(&line, "name", name);
-    json_put_text(&line, "host", endpoint->host);
-    json_put_text(&line, "machine", endpoint->machine);
-    json_put_integer(&line, "process", endpoint->process);
-    json_put_unsigned(&line, "events", header->count);
-    json_put_unsigned(&line, "lost", header->count > header->room ? header->count - header->room : 0);
-    json_put_number(&line, "clock_offset_us", file->one_machine ? 0 : (double)header->offset[1] * 1e-3);
-    json_put_number(&line, "clock_uncertainty_us", file->one_machine ? 0 : (double)header->uncertainty * 1e-3);
-    json_close(&line);
+    JSON_PUT_OBJECT(&line, "args", "name", name, "host", endpoint->host, "machine", endpoint->machine, "process",
+                    endpoint->process, "events", header->count, "lost",
+                    header->count > header->room ? header->count - header->room : 0, "clock_offset_us",
+                    file->one_machine ? 0 : (double)header->offset[1] * 1e-3, "clock_uncertainty_us",
+                    file->one_machine ? 0 : (double)header->uncertainty * 1e-3);
     json_close(&line);
     trace_file_put_line(file, &line);
 }

@@ -19,7 +19,7 @@ static void execution_local_reduce(struct weft_request *request, const struct la
                    request->binding.streaming);
 }
 
-enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step)
+static enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     uint64_t bytes = execution_step_bytes(request, lane, step);
     if (!bytes)

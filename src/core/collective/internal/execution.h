@@ -160,7 +160,6 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
                       uint32_t chunk);
 
 enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step);
-enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step);
 enum step_result execution_step_shm(struct weft_request *request, struct lane *lane, const struct step *step);
 
 /**

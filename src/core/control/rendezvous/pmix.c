@@ -3,6 +3,7 @@
  * PMIx (the PMIx Standard, version 4): what Open MPI's mpirun and srun --mpi=pmix offer. Its library is loaded when it
  * is needed, so that Weft runs where there is none; only its header is used to build.
  */
+#include "base/thread.h"
 #include "core/control/rendezvous/internal/kvs.h"
 #include "core/control/wire/environment.h"
 
@@ -12,7 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct pmix {
     struct kvs kvs;
@@ -71,13 +71,10 @@ static weft_status pmix_fence(struct kvs *kvs, double limit_seconds, struct erro
         pmix->fenced = true;
         return status == PMIX_OPERATION_SUCCEEDED ? WEFT_OK : pmix_failed(pmix, "begin a fence", status, error);
     }
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += (time_t)limit_seconds + 1;
-    int waited = 0;
+    const uint64_t end = clock_after(limit_seconds + 1);
     pthread_mutex_lock(&pmix->lock);
-    while (!pmix->fenced && waited != ETIMEDOUT)
-        waited = pthread_cond_timedwait(&pmix->changed, &pmix->lock, &end);
+    while (!pmix->fenced && thread_wait_until(&pmix->changed, &pmix->lock, end))
+        continue;
     bool fenced = pmix->fenced;
     status = pmix->fence_status;
     pthread_mutex_unlock(&pmix->lock);
@@ -181,12 +178,7 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
                              .get = pmix_get,
                              .close = pmix_finish};
     pmix->fenced = true;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&pmix->lock, NULL);
-    pthread_cond_init(&pmix->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&pmix->lock, &pmix->changed);
     weft_status status = pmix_load(pmix, error);
     if (status == WEFT_OK) {
         pmix_status_t code = pmix->init(&pmix->self, NULL, 0);

@@ -127,8 +127,6 @@ struct http_server {
 
 /** All of http_open() but the listener: a fuzzer hands connections in and turns the loop itself. */
 weft_status http_server_prepare(const struct http_config *config, struct http_server **server, struct error *error);
-/** Free what is there once no thread runs. */
-void http_server_free(struct http_server *server);
 
 /* platform/http/connection.c */
 
@@ -137,8 +135,6 @@ void http_connection_open(struct http_server *server, int descriptor, const char
 void http_connection_close(struct http_connection *connection);
 void http_connection_enter(struct http_connection *connection, enum http_state state);
 void http_connection_sweep(struct http_connection *connection, uint64_t now);
-/** The answer is on its way in full: go on with the next request, or end. */
-void http_connection_answered(struct http_connection *connection);
 
 /* platform/http/admission.c */
 

@@ -19,9 +19,7 @@ static void put_reference(struct json_writer *writer, const char *key, const cha
 {
     char path[160];
     snprintf(path, sizeof path, "#/components/schemas/%s", name);
-    json_open_object(writer, key);
-    json_put_text(writer, "$ref", path);
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, key, "$ref", path);
 }
 
 static void put_value_schema(struct json_writer *writer, const struct route_parameter *parameter)
@@ -89,13 +87,10 @@ static void route_document_put_body(struct json_writer *writer, const struct rou
     json_put_bool(writer, "required", true);
     json_open_object(writer, "content");
     json_open_object(writer, route->request ? "application/json" : route->consumes);
-    if (route->request) {
+    if (route->request)
         put_reference(writer, "schema", route->request);
-    } else {
-        json_open_object(writer, "schema");
-        JSON_PUT(writer, "type", "string", "format", "binary");
-        json_close(writer);
-    }
+    else
+        JSON_PUT_OBJECT(writer, "schema", "type", "string", "format", "binary");
     json_close(writer);
     json_close(writer);
     json_close(writer);
@@ -188,17 +183,13 @@ weft_status router_write_document(struct router *router, struct error *error)
     json_begin(&writer, JSON_INDENTED);
     json_open_object(&writer, NULL);
     json_put_text(&writer, "openapi", "3.0.3");
-    json_open_object(&writer, "info");
-    JSON_PUT(&writer, "title", config->title ? config->title : "Weft", "version",
-             config->version ? config->version : "1");
-    json_close(&writer);
+    JSON_PUT_OBJECT(&writer, "info", "title", config->title ? config->title : "Weft", "version",
+                    config->version ? config->version : "1");
     put_paths(&writer, router);
     json_open_object(&writer, "components");
     json_put_tree(&writer, "schemas", schema_set_tree(router->schemas));
     json_open_object(&writer, "securitySchemes");
-    json_open_object(&writer, "token");
-    JSON_PUT(&writer, "type", "http", "scheme", "bearer");
-    json_close(&writer);
+    JSON_PUT_OBJECT(&writer, "token", "type", "http", "scheme", "bearer");
     json_close(&writer);
     json_close(&writer);
     json_close(&writer);

@@ -53,8 +53,8 @@ static weft_status rows_count_in(struct database *database, const struct metric_
                                              "INSERT INTO metric_run VALUES (?, 1) ON CONFLICT (run) DO "
                                              "UPDATE SET series = series + 1 RETURNING series",
                                              key->run);
-    const int64_t series = statement_next(count) ? statement_integer(count, 0) : 0;
-    const weft_status status = statement_end(count, error);
+    int64_t series = 0;
+    const weft_status status = statement_end_integer(count, &series, error);
     if (status == WEFT_OK && series > most)
         return error_set(error, WEFT_ERROR_DATA,
                          "run %" PRId64 " has %" PRId64 " curves of metrics already, which is the most; '%s' of rank "

@@ -29,6 +29,12 @@ static inline void *registry_list_add(struct registry_list *list, size_t size)
     return __builtin_memset(list->items + list->count++ * size, 0, size);
 }
 
+/** The next row of `select`, and room for its item as above; NULL after the last row or if memory ran out. */
+static inline void *registry_list_next(struct registry_list *list, struct statement *select, size_t size)
+{
+    return statement_next(select) ? registry_list_add(list, size) : NULL;
+}
+
 /** End `select`, and free the items: what was read is of no use. Returns `status`. */
 static inline weft_status registry_list_drop(struct registry_list *list, struct statement *select, weft_status status)
 {

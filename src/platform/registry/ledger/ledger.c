@@ -30,7 +30,7 @@ static weft_status get_account(struct database *database, const char *kind, cons
         DATABASE_QUERY(database, "SELECT account, balance FROM accounts WHERE kind = ? AND project = ? AND user = ?",
                        kind, project, user);
     if (statement_next(select))
-        *account = (struct account){statement_integer(select, 0), statement_integer(select, 1)};
+        STATEMENT_READ(select, 0, &account->account, &account->balance);
     return statement_end(select, error);
 }
 
@@ -330,22 +330,14 @@ static weft_status ledger_pass_on(struct database *database, const char *project
 static weft_status find_hold(struct database *database, int64_t run, int64_t epoch, struct ledger_hold *hold,
                              int64_t *payer, bool *there, struct error *error)
 {
-    struct statement *select =
-        DATABASE_QUERY(database,
-                       "SELECT h.amount, h.opened, h.settled, h.charged, h.refunded, h.payer, r.project "
-                       "FROM holds h JOIN runs r USING (run) WHERE h.run = ? AND h.epoch = ?",
-                       run, epoch);
-    if ((*there = statement_next(select))) {
-        *hold = (struct ledger_hold){.run = run,
-                                     .epoch = epoch,
-                                     .amount = statement_integer(select, 0),
-                                     .opened = statement_integer(select, 1),
-                                     .settled = statement_integer(select, 2),
-                                     .charged = statement_integer(select, 3),
-                                     .refunded = statement_integer(select, 4) != 0};
-        *payer = statement_integer(select, 5);
-        statement_copy_text(select, 6, hold->project, sizeof hold->project);
-    }
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT h.run, h.epoch, h.amount, h.opened, h.settled, h.charged, h.refunded, r.project, h.payer "
+        "FROM holds h JOIN runs r USING (run) WHERE h.run = ? AND h.epoch = ?",
+        run, epoch);
+    if ((*there = statement_next(select)))
+        STATEMENT_READ(select, 0, &hold->run, &hold->epoch, &hold->amount, &hold->opened, &hold->settled,
+                       &hold->charged, &hold->refunded, hold->project, payer);
     return statement_end(select, error);
 }
 
@@ -403,10 +395,10 @@ weft_status ledger_hold(struct database *database, int64_t run, int64_t epoch, i
                          "one of its managers, or wait until more has accrued",
                          run, MINUTES(least), row.project, MINUTES(payer.balance), row.owner);
     int64_t amount = payer.balance < wanted ? payer.balance : wanted;
-    struct statement *insert =
-        DATABASE_QUERY(database, "INSERT INTO holds (run, epoch, payer, amount, opened) VALUES (?, ?, ?, ?, ?)", run,
-                       epoch, payer.account, amount, now);
-    if ((status = statement_run(insert, error)) != WEFT_OK)
+    status =
+        DATABASE_RUN(database, error, "INSERT INTO holds (run, epoch, payer, amount, opened) VALUES (?, ?, ?, ?, ?)",
+                     run, epoch, payer.account, amount, now);
+    if (status != WEFT_OK)
         return status;
     const struct posting posting = {.kind = "hold",
                                     .project = row.project,
@@ -439,10 +431,9 @@ weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch,
     if ((status = get_account(database, "held", hold.project, "", &held, error)) != WEFT_OK ||
         (status = get_account(database, "spent", hold.project, "", &spent, error)) != WEFT_OK)
         return status;
-    struct statement *update =
-        DATABASE_QUERY(database, "UPDATE holds SET settled = ?, charged = ? WHERE run = ? AND epoch = ?",
-                       now > 0 ? now : 1, amount, run, epoch);
-    if ((status = statement_run(update, error)) != WEFT_OK)
+    status = DATABASE_RUN(database, error, "UPDATE holds SET settled = ?, charged = ? WHERE run = ? AND epoch = ?",
+                          now > 0 ? now : 1, amount, run, epoch);
+    if (status != WEFT_OK)
         return status;
     const struct posting posting = {
         .kind = "settlement",
@@ -474,9 +465,8 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
         return status;
     if ((status = get_account(database, "spent", hold.project, "", &spent, error)) != WEFT_OK)
         return status;
-    struct statement *update =
-        DATABASE_QUERY(database, "UPDATE holds SET refunded = 1 WHERE run = ? AND epoch = ?", run, epoch);
-    if ((status = statement_run(update, error)) != WEFT_OK)
+    status = DATABASE_RUN(database, error, "UPDATE holds SET refunded = 1 WHERE run = ? AND epoch = ?", run, epoch);
+    if (status != WEFT_OK)
         return status;
     const struct posting posting = {.kind = "refund",
                                     .project = hold.project,

@@ -17,10 +17,8 @@ weft_status ledger_balances(struct database *database, const char *project, stru
                        "SELECT user, balance FROM accounts a WHERE project = ? AND kind = 'member' "
                        "AND EXISTS (SELECT 1 FROM entries e WHERE e.account = a.account) ORDER BY user",
                        project);
-    for (struct ledger_balance *balance;
-         statement_next(select) && (balance = registry_list_add(&balances, sizeof *balance));) {
+    for (struct ledger_balance *balance; (balance = registry_list_next(&balances, select, sizeof *balance));)
         STATEMENT_READ(select, 0, balance->user, &balance->balance);
-    }
     return registry_list_end(&balances, select, list, count, error);
 }
 
@@ -86,7 +84,7 @@ weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NA
 static weft_status list_holds(struct statement *select, struct ledger_hold **list, size_t *count, struct error *error)
 {
     struct registry_list holds = {0};
-    for (struct ledger_hold *hold; statement_next(select) && (hold = registry_list_add(&holds, sizeof *hold));)
+    for (struct ledger_hold *hold; (hold = registry_list_next(&holds, select, sizeof *hold));)
         STATEMENT_READ(select, 0, &hold->run, &hold->epoch, &hold->amount, &hold->opened, &hold->settled,
                        &hold->charged, &hold->refunded, hold->project);
     return registry_list_end(&holds, select, list, count, error);

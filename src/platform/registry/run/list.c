@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "platform/registry/internal/list.h"
 #include "platform/registry/internal/run_row.h"
+#include "platform/store/query.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,16 +107,14 @@ weft_status registry_run_list(struct database *database, const struct registry_f
     statement_bind_integer(select, (int64_t)filter->most + 1);
     bool further = false;
     weft_status status = WEFT_OK;
-    while (status == WEFT_OK && statement_next(select)) {
-        if ((further = runs.count == filter->most))
-            break;
-        struct registry_run *run = registry_list_add(&runs, sizeof *run);
-        if (!run)
+    for (struct registry_run *run; status == WEFT_OK && (run = registry_list_next(&runs, select, sizeof *run));) {
+        if ((further = runs.count > filter->most))
             break;
         status = registry_run_row(select, run, error);
     }
     if (status != WEFT_OK)
         return registry_list_drop(&runs, select, status);
+    runs.count -= further;
     status = registry_list_end(&runs, select, list, count, error);
     if (status == WEFT_OK)
         *more = further;
@@ -153,15 +152,9 @@ weft_status registry_placements(struct database *database, struct registry_place
                   "ON n.run = r.run AND n.epoch = r.epoch WHERE r.state IN " RUN_STATES_ACTIVE_SQL
                   " AND n.ended = 0 ORDER BY n.host COLLATE natural_order, r.run, n.node");
     for (struct registry_placement *placement;
-         statement_next(select) && (placement = registry_list_add(&placements, sizeof *placement));) {
-        placement->run = statement_integer(select, 0);
-        placement->node = statement_integer(select, 1);
-        statement_copy_text(select, 2, placement->host, sizeof placement->host);
-        statement_copy_text(select, 3, placement->project, sizeof placement->project);
-        statement_copy_text(select, 4, placement->owner, sizeof placement->owner);
-        statement_copy_text(select, 5, placement->slots, sizeof placement->slots);
-        placement->slot_count = statement_integer(select, 6);
-    }
+         (placement = registry_list_next(&placements, select, sizeof *placement));)
+        STATEMENT_READ(select, 0, &placement->run, &placement->node, placement->host, placement->project,
+                       placement->owner, placement->slots, &placement->slot_count);
     return registry_list_end(&placements, select, list, count, error);
 }
 
@@ -183,26 +176,17 @@ weft_status registry_timeline(struct database *database, int64_t from, int64_t t
                               struct registry_bar **list, size_t *count, struct error *error)
 {
     struct registry_list bars = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT a.run, a.epoch, n.node, n.host, r.project, r.owner, n.slots, a.placed, a.ended, n.ended, "
-                  "a.cause FROM attempts a JOIN nodes n ON n.run = a.run AND n.epoch = a.epoch JOIN runs r ON r.run = "
-                  "a.run WHERE (a.ended = 0 OR a.ended >= ?) AND a.placed <= ? AND (n.ended = 0 OR n.ended >= ?) "
-                  "ORDER BY a.placed DESC, a.run, n.node LIMIT ?");
-    statement_bind_integer(select, from);
-    statement_bind_integer(select, to);
-    statement_bind_integer(select, from);
-    statement_bind_integer(select, (int64_t)most);
-    for (struct registry_bar *bar; statement_next(select) && (bar = registry_list_add(&bars, sizeof *bar));) {
-        bar->run = statement_integer(select, 0);
-        bar->epoch = statement_integer(select, 1);
-        bar->node = statement_integer(select, 2);
-        statement_copy_text(select, 3, bar->host, sizeof bar->host);
-        statement_copy_text(select, 4, bar->project, sizeof bar->project);
-        statement_copy_text(select, 5, bar->owner, sizeof bar->owner);
-        statement_copy_text(select, 6, bar->slots, sizeof bar->slots);
-        bar->from = statement_integer(select, 7);
-        bar->to = statement_integer(select, 9) ? statement_integer(select, 9) : statement_integer(select, 8);
-        bar->over = run_cause_find(statement_text(select, 10), &bar->cause);
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT a.run, a.epoch, n.node, n.host, r.project, r.owner, n.slots, a.placed, "
+        "iif(n.ended, n.ended, a.ended), a.cause FROM attempts a JOIN nodes n ON n.run = a.run AND n.epoch = a.epoch JOIN runs r ON r.run = "
+        "a.run WHERE (a.ended = 0 OR a.ended >= ?) AND a.placed <= ? AND (n.ended = 0 OR n.ended >= ?) "
+        "ORDER BY a.placed DESC, a.run, n.node LIMIT ?",
+        from, to, from, most);
+    for (struct registry_bar *bar; (bar = registry_list_next(&bars, select, sizeof *bar));) {
+        STATEMENT_READ(select, 0, &bar->run, &bar->epoch, &bar->node, bar->host, bar->project, bar->owner, bar->slots,
+                       &bar->from, &bar->to);
+        bar->over = run_cause_find(statement_text(select, 9), &bar->cause);
     }
     return registry_list_end(&bars, select, list, count, error);
 }
@@ -211,30 +195,20 @@ weft_status registry_lengths(struct database *database, int64_t most, struct reg
                              struct error *error)
 {
     struct registry_list lengths = {0};
-    struct statement *select = database_prepare(
-        database, "SELECT project, owner, nodes, slots, served FROM runs WHERE run > (SELECT max(run) FROM runs) - ? "
-                  "AND +state IN ('succeeded', 'failed') AND cause IN (?, ?) ORDER BY project, owner, run");
-    statement_bind_integer(select, most);
-    statement_bind_text(select, run_cause_name(RUN_CAUSE_COMPLETED));
-    statement_bind_text(select, run_cause_name(RUN_CAUSE_PROGRAM_FAILED));
-    for (struct registry_length *length;
-         statement_next(select) && (length = registry_list_add(&lengths, sizeof *length));) {
-        statement_copy_text(select, 0, length->project, sizeof length->project);
-        statement_copy_text(select, 1, length->owner, sizeof length->owner);
-        length->nodes = statement_integer(select, 2);
-        length->slots = statement_integer(select, 3);
-        length->served = statement_integer(select, 4);
-    }
+    struct statement *select = DATABASE_QUERY(
+        database,
+        "SELECT project, owner, nodes, slots, served FROM runs WHERE run > (SELECT max(run) FROM runs) - ? "
+        "AND +state IN ('succeeded', 'failed') AND cause IN (?, ?) ORDER BY project, owner, run",
+        most, run_cause_name(RUN_CAUSE_COMPLETED), run_cause_name(RUN_CAUSE_PROGRAM_FAILED));
+    for (struct registry_length *length; (length = registry_list_next(&lengths, select, sizeof *length));)
+        STATEMENT_READ(select, 0, length->project, length->owner, &length->nodes, &length->slots, &length->served);
     return registry_list_end(&lengths, select, list, count, error);
 }
 
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error)
 {
-    struct statement *select = database_prepare(
-        database, "SELECT ifnull(sum(nodes * slots), 0) FROM runs WHERE state IN " RUN_STATES_WAITING_SQL);
-    int64_t waiting = statement_next(select) ? statement_integer(select, 0) : 0;
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK)
-        *slots = waiting;
-    return status;
+    return statement_end_integer(
+        database_prepare(database,
+                         "SELECT ifnull(sum(nodes * slots), 0) FROM runs WHERE state IN " RUN_STATES_WAITING_SQL),
+        slots, error);
 }

@@ -6,6 +6,7 @@
 #include "platform/registry/internal/list.h"
 #include "platform/registry/internal/run_row.h"
 #include "platform/registry/projects.h"
+#include "platform/store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +20,7 @@ const char *registry_verdict_name(enum registry_verdict verdict)
 
 weft_status registry_run_get(struct database *database, int64_t run, struct registry_run *found, struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE run = ?");
-    statement_bind_integer(select, run);
+    struct statement *select = DATABASE_QUERY(database, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE run = ?", run);
     weft_status status = WEFT_OK;
     bool there = statement_next(select);
     if (there)
@@ -37,71 +37,35 @@ static weft_status run_runs_add_event(struct database *database, int64_t run, in
                                       const char *from, const char *to, enum registry_verdict verdict,
                                       const char *actor, const char *detail, int64_t now, struct error *error)
 {
-    struct statement *insert = database_prepare(
-        database, "INSERT INTO run_events (run, epoch, time, cause, from_state, to_state, verdict, actor, detail) "
-                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
-    statement_bind_integer(insert, run);
-    statement_bind_integer(insert, epoch);
-    statement_bind_integer(insert, now);
-    statement_bind_text(insert, run_cause_name(cause));
-    statement_bind_text(insert, from);
-    statement_bind_text(insert, to);
-    statement_bind_integer(insert, verdict);
-    statement_bind_text(insert, actor);
-    statement_bind_text(insert, detail);
-    return statement_run(insert, error);
+    return DATABASE_RUN(
+        database, error,
+        "INSERT INTO run_events (run, epoch, time, cause, from_state, to_state, verdict, actor, detail) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        run, epoch, now, run_cause_name(cause), from, to, verdict, actor, detail);
 }
 
 static weft_status run_runs_add_run(struct database *database, const struct run_specification *specification,
                                     const char *text, int64_t now, int64_t *run, struct error *error)
 {
-    const int64_t integers[] = {
-        specification->nodes,
-        specification->slots,
-        specification->processors,
-        specification->memory,
-        specification->time_limit,
-        specification->time_slice,
-        specification->priority,
-        specification->retries,
-        specification->preemptible,
-        specification->may_span_pods,
-        specification->interactive,
-        now,
-        now,
-        now,
-    };
-    const char *const texts[] = {
-        specification->project,
-        specification->owner,
-        specification->class_name,
-        specification->name,
-        run_state_name(RUN_QUEUED),
-        run_cause_name(RUN_CAUSE_SUBMITTED),
-        run_cause_name(RUN_CAUSE_SUBMITTED),
-        slot_kind_name(specification->slot_kind),
-        run_cause_text(RUN_CAUSE_SUBMITTED),
-    };
-    struct statement *insert = database_prepare(
-        database, "INSERT INTO runs (nodes, slots, processors, memory, time_limit, time_slice, priority, retries, "
-                  "preemptible, may_span_pods, interactive, submitted, waiting_since, changed, project, owner, class, "
-                  "name, state, cause, asked, slot_kind, detail, words) "
-                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-                  "lower(?18 || char(10) || ?15 || char(10) || ?16))");
-    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
-        statement_bind_integer(insert, integers[i]);
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        statement_bind_text(insert, texts[i]);
-    weft_status status = statement_run(insert, error);
+    weft_status status = DATABASE_RUN(
+        database, error,
+        "INSERT INTO runs (nodes, slots, processors, memory, time_limit, time_slice, priority, retries, "
+        "preemptible, may_span_pods, interactive, submitted, waiting_since, changed, project, owner, class, "
+        "name, state, cause, asked, slot_kind, detail, words) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, ?12, ?, ?, ?, ?, ?, ?18, ?18, ?, ?, "
+        "lower(?16 || char(10) || ?13 || char(10) || ?14))",
+        specification->nodes, specification->slots, specification->processors, specification->memory,
+        specification->time_limit, specification->time_slice, specification->priority, specification->retries,
+        specification->preemptible, specification->may_span_pods, specification->interactive, now,
+        specification->project, specification->owner, specification->class_name, specification->name,
+        run_state_name(RUN_QUEUED), run_cause_name(RUN_CAUSE_SUBMITTED), slot_kind_name(specification->slot_kind),
+        run_cause_text(RUN_CAUSE_SUBMITTED));
     if (status != WEFT_OK)
         return status;
     *run = database_last_key(database);
-    insert =
-        database_prepare(database, "INSERT INTO run_specifications (run, specification, heir_of) VALUES (?, ?, ?)");
-    statement_bind_integer(insert, *run);
-    statement_bind_text(insert, text);
-    statement_bind_integer(insert, *specification->checkpoint ? specification->parent : 0);
-    status = statement_run(insert, error);
+    status =
+        DATABASE_RUN(database, error, "INSERT INTO run_specifications (run, specification, heir_of) VALUES (?, ?, ?)",
+                     *run, text, *specification->checkpoint ? specification->parent : 0);
     return status != WEFT_OK ? status
                              : run_runs_add_event(database, *run, 0, RUN_CAUSE_SUBMITTED, "",
                                                   run_state_name(RUN_QUEUED), REGISTRY_DONE, specification->owner,
@@ -149,8 +113,8 @@ weft_status registry_run_submit(struct database *database, const struct run_spec
 weft_status registry_run_specification(struct database *database, int64_t run, struct run_specification *specification,
                                        struct error *error)
 {
-    struct statement *select = database_prepare(database, "SELECT specification FROM run_specifications WHERE run = ?");
-    statement_bind_integer(select, run);
+    struct statement *select =
+        DATABASE_QUERY(database, "SELECT specification FROM run_specifications WHERE run = ?", run);
     weft_status status = WEFT_OK;
     bool there = statement_next(select);
     if (there) {
@@ -195,35 +159,23 @@ static weft_status turn_down(struct change *change, enum run_cause cause, enum r
 
 static weft_status start_attempt(const struct change *change)
 {
-    struct statement *update =
-        database_prepare(change->database, "UPDATE attempts SET started = ? WHERE run = ? AND epoch = ?");
-    statement_bind_integer(update, change->now);
-    statement_bind_integer(update, change->run->run);
-    statement_bind_integer(update, change->run->epoch);
-    return statement_run(update, change->error);
+    return DATABASE_RUN(change->database, change->error, "UPDATE attempts SET started = ? WHERE run = ? AND epoch = ?",
+                        change->now, change->run->run, change->run->epoch);
 }
 
 static weft_status end_attempt(struct change *change, enum run_cause cause, const char *detail)
 {
     const struct registry_run *run = change->run;
-    struct statement *update = database_prepare(
-        change->database, "UPDATE attempts SET ended = ?, cause = ?, detail = ? WHERE run = ? AND epoch = ?");
-    statement_bind_integer(update, change->now);
-    statement_bind_text(update, run_cause_name(cause));
-    statement_bind_text(update, detail);
-    statement_bind_integer(update, run->run);
-    statement_bind_integer(update, run->epoch);
-    weft_status status = statement_run(update, change->error);
+    weft_status status =
+        DATABASE_RUN(change->database, change->error,
+                     "UPDATE attempts SET ended = ?, cause = ?, detail = ? WHERE run = ? AND epoch = ?", change->now,
+                     run_cause_name(cause), detail, run->run, run->epoch);
     if (status != WEFT_OK)
         return status;
     /* No reports about these nodes will follow. */
-    update = database_prepare(change->database,
-                              "UPDATE nodes SET ended = ?, how = ? WHERE run = ? AND epoch = ? AND ended = 0");
-    statement_bind_integer(update, change->now);
-    statement_bind_integer(update, RUN_EXIT_LOST);
-    statement_bind_integer(update, run->run);
-    statement_bind_integer(update, run->epoch);
-    return statement_run(update, change->error);
+    return DATABASE_RUN(change->database, change->error,
+                        "UPDATE nodes SET ended = ?, how = ? WHERE run = ? AND epoch = ? AND ended = 0", change->now,
+                        RUN_EXIT_LOST, run->run, run->epoch);
 }
 
 /* Update other columns that follow from the state. */
@@ -257,22 +209,14 @@ static void run_runs_follow(struct change *change, enum run_cause cause)
 static weft_status run_runs_store(struct change *change)
 {
     const struct registry_run *run = change->run;
-    struct statement *update = database_prepare(
-        change->database,
+    return DATABASE_RUN(
+        change->database, change->error,
         "UPDATE runs SET state = ?, cause = ?, asked = ?, detail = ?, epoch = ?, "
         "program_failures = ?, platform_failures = ?, waiting_since = ?, first_started = ?, "
-        "started = ?, ended = ?, changed = ?, served = ?, idle_since = ?, progress_at = ? WHERE run = ?");
-    const int64_t integers[] = {run->epoch,         run->program_failures,  run->platform_failures,
-                                run->waiting_since, run->first_started,     run->started,
-                                run->ended,         run->changed,           run->served,
-                                run->idle_since,    run->progress.reported, run->run};
-    statement_bind_text(update, run_state_name(run->state));
-    statement_bind_text(update, run_cause_name(run->cause));
-    statement_bind_text(update, run_cause_name(run->asked));
-    statement_bind_text(update, run->detail);
-    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
-        statement_bind_integer(update, integers[i]);
-    return statement_run(update, change->error);
+        "started = ?, ended = ?, changed = ?, served = ?, idle_since = ?, progress_at = ? WHERE run = ?",
+        run_state_name(run->state), run_cause_name(run->cause), run_cause_name(run->asked), run->detail, run->epoch,
+        run->program_failures, run->platform_failures, run->waiting_since, run->first_started, run->started, run->ended,
+        run->changed, run->served, run->idle_since, run->progress.reported, run->run);
 }
 
 /* Change the run by `cause` if allowed. */
@@ -362,22 +306,12 @@ weft_status registry_run_place(struct database *database, int64_t run, const cha
         return turn_down(&change, RUN_CAUSE_PLACED, REGISTRY_REFUSED);
     row.epoch++;
     row.progress.reported = 0;
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO attempts (run, epoch, pod, placed) VALUES (?, ?, ?, ?)");
-    statement_bind_integer(insert, run);
-    statement_bind_integer(insert, row.epoch);
-    statement_bind_text(insert, pod);
-    statement_bind_integer(insert, now);
-    status = statement_run(insert, error);
-    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
-        insert = database_prepare(database, "INSERT INTO nodes (run, epoch, node, host, slots) VALUES (?, ?, ?, ?, ?)");
-        statement_bind_integer(insert, run);
-        statement_bind_integer(insert, row.epoch);
-        statement_bind_integer(insert, (int64_t)i);
-        statement_bind_text(insert, nodes[i].host);
-        statement_bind_text(insert, nodes[i].slots);
-        status = statement_run(insert, error);
-    }
+    status = DATABASE_RUN(database, error, "INSERT INTO attempts (run, epoch, pod, placed) VALUES (?, ?, ?, ?)", run,
+                          row.epoch, pod, now);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status =
+            DATABASE_RUN(database, error, "INSERT INTO nodes (run, epoch, node, host, slots) VALUES (?, ?, ?, ?, ?)",
+                         run, row.epoch, (int64_t)i, nodes[i].host, nodes[i].slots);
     if (status == WEFT_OK && (status = run_runs_apply(&change, RUN_CAUSE_PLACED)) == WEFT_OK)
         *epoch = row.epoch;
     return status;
@@ -410,14 +344,9 @@ static weft_status run_runs_end(struct change *change, enum run_exit exit, int64
 static weft_status run_runs_count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,
                                         int64_t *last)
 {
-    struct statement *select = database_prepare(change->database, sql);
-    statement_bind_integer(select, change->run->run);
-    statement_bind_integer(select, change->epoch);
-    if (statement_next(select)) {
-        *left = statement_integer(select, 0);
-        *worst = statement_integer(select, 1);
-        *last = statement_integer(select, 2);
-    }
+    struct statement *select = DATABASE_QUERY(change->database, sql, change->run->run, change->epoch);
+    if (statement_next(select))
+        STATEMENT_READ(select, 0, left, worst, last);
     return statement_end(select, change->error);
 }
 
@@ -440,14 +369,11 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     if (status != WEFT_OK || stale)
         return status;
     outcome->from = outcome->to = row.state;
-    struct statement *update = database_prepare(
-        database, "UPDATE nodes SET started = max(?, (SELECT placed FROM attempts WHERE attempts.run = nodes.run "
-                  "AND attempts.epoch = nodes.epoch)) WHERE run = ? AND epoch = ? AND node = ? AND started = 0");
-    statement_bind_integer(update, now);
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
-    statement_bind_integer(update, node);
-    status = statement_run(update, error);
+    status =
+        DATABASE_RUN(database, error,
+                     "UPDATE nodes SET started = max(?, (SELECT placed FROM attempts WHERE attempts.run = nodes.run "
+                     "AND attempts.epoch = nodes.epoch)) WHERE run = ? AND epoch = ? AND node = ? AND started = 0",
+                     now, run, epoch, node);
     if (status != WEFT_OK || database_changes(database) == 0)
         return status; /* reported before */
     /* The attempt starts with its last node; reports may be in another order. */
@@ -471,12 +397,11 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
 /* The detail of the node that made the attempt fail: the first one that ended as `worst`; "" if it has none. */
 static weft_status first_detail(const struct change *change, int64_t worst, char detail[REGISTRY_DETAIL_BYTES])
 {
-    struct statement *select = database_prepare(
-        change->database, "SELECT detail FROM nodes WHERE run = ? AND epoch = ? AND how = ? AND detail "
-                          "!= '' ORDER BY ended, node LIMIT 1");
-    statement_bind_integer(select, change->run->run);
-    statement_bind_integer(select, change->epoch);
-    statement_bind_integer(select, worst);
+    struct statement *select =
+        DATABASE_QUERY(change->database,
+                       "SELECT detail FROM nodes WHERE run = ? AND epoch = ? AND how = ? AND detail "
+                       "!= '' ORDER BY ended, node LIMIT 1",
+                       change->run->run, change->epoch, worst);
     *detail = '\0';
     if (statement_next(select))
         statement_copy_text(select, 0, detail, REGISTRY_DETAIL_BYTES);
@@ -497,17 +422,11 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     if (status != WEFT_OK || stale)
         return status;
     outcome->from = outcome->to = row.state;
-    struct statement *update = database_prepare(
-        database, "UPDATE nodes SET ended = max(?, started), how = ?, code = ?, signal = ?, detail = ? "
-                  "WHERE run = ? AND epoch = ? AND node = ? AND ended = 0");
-    const int64_t integers[] = {now, ended->how, ended->code, ended->signal};
-    for (size_t i = 0; i < ARRAY_SIZE(integers); i++)
-        statement_bind_integer(update, integers[i]);
-    statement_bind_text(update, registry_detail(ended->detail, "", detail));
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
-    statement_bind_integer(update, ended->node);
-    status = statement_run(update, error);
+    status = DATABASE_RUN(database, error,
+                          "UPDATE nodes SET ended = max(?, started), how = ?, code = ?, signal = ?, detail = ? "
+                          "WHERE run = ? AND epoch = ? AND node = ? AND ended = 0",
+                          now, ended->how, ended->code, ended->signal, registry_detail(ended->detail, "", detail), run,
+                          epoch, ended->node);
     bool told_before = status == WEFT_OK && database_changes(database) == 0;
     if (status == WEFT_OK)
         status = run_runs_count_nodes(&change,
@@ -531,12 +450,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
 weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,
                                 struct error *error)
 {
-    struct statement *update = database_prepare(
-        database, "UPDATE nodes SET sequence = max(sequence, ?) WHERE run = ? AND epoch = ? AND node = ?");
-    statement_bind_integer(update, sequence);
-    statement_bind_integer(update, run);
-    statement_bind_integer(update, epoch);
-    statement_bind_integer(update, node);
+    struct statement *update = DATABASE_QUERY(
+        database, "UPDATE nodes SET sequence = max(sequence, ?) WHERE run = ? AND epoch = ? AND node = ?", sequence,
+        run, epoch, node);
     statement_can_wait(update);
     weft_status status = statement_run(update, error);
     if (status == WEFT_OK && database_changes(database) == 0)

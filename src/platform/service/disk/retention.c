@@ -3,6 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "platform/registry/run/runs.h"
 #include "platform/runs/directory.h"
 #include "platform/service/internal/complaint.h"
@@ -12,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define PERIOD_SECONDS 3600
 #define RETRY_SECONDS  10                 /* after a failure */
@@ -226,13 +226,10 @@ static void *retention_watch(void *context)
 {
     struct retention *retention = context;
     while (!retention_is_stopping(retention)) {
-        struct timespec until;
-        const bool done = disk_retention_look(retention);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += done ? PERIOD_SECONDS : RETRY_SECONDS;
+        const uint64_t until = clock_after(disk_retention_look(retention) ? PERIOD_SECONDS : RETRY_SECONDS);
         pthread_mutex_lock(&retention->mutex);
         while (!retention->stopping && !retention->wanted &&
-               pthread_cond_timedwait(&retention->changed, &retention->mutex, &until) == 0)
+               thread_wait_until(&retention->changed, &retention->mutex, until))
             continue;
         retention->wanted = false;
         pthread_mutex_unlock(&retention->mutex);
@@ -244,18 +241,13 @@ weft_status retention_start(struct writer *writer, const char *directory, int64_
                             struct error *error)
 {
     struct retention *made = calloc(1, sizeof *made);
-    pthread_condattr_t monotonic;
     if (!made)
         return error_memory(error, sizeof *made, "what is thrown away");
     made->writer = writer;
     made->keep = keep * 1000;
     snprintf(made->directory, sizeof made->directory, "%s", directory);
-    pthread_mutex_init(&made->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    const int failure = pthread_create(&made->thread, NULL, retention_watch, made);
+    thread_condition_init(&made->mutex, &made->changed);
+    const int failure = thread_start(&made->thread, retention_watch, made);
     if (failure) {
         pthread_cond_destroy(&made->changed);
         pthread_mutex_destroy(&made->mutex);

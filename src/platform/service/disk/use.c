@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/disk.h"
 
-#include "base/clock.h"
 #include "base/file/file.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "platform/controller/controller.h"
 #include "platform/registry/run/runs.h"
 #include "platform/runs/directory.h"
@@ -12,11 +12,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PERIOD        1.0  /* seconds between two measurements of a run */
 #define PERIOD_FULL   0.2  /* while the disk is full, or fills */
@@ -216,12 +214,7 @@ static void *use_watch(void *context)
             const double left = (period > rest ? period : rest) - (double)(clock_now() - ended) * 1e-9;
             if (left <= 0)
                 break;
-            struct timespec until;
-            clock_gettime(CLOCK_MONOTONIC, &until);
-            const double whole = (double)until.tv_nsec * 1e-9 + left;
-            until.tv_sec += (time_t)whole;
-            until.tv_nsec = (long)((whole - (double)(time_t)whole) * 1e9);
-            pthread_cond_timedwait(&use->changed, &use->mutex, &until);
+            thread_wait_until(&use->changed, &use->mutex, clock_after(left));
         }
         pthread_mutex_unlock(&use->mutex);
     }
@@ -351,17 +344,12 @@ char *disk_use_largest(struct disk_use *use, char *text, size_t size)
 weft_status disk_use_open(const struct disk_use_config *config, struct disk_use **use, struct error *error)
 {
     struct disk_use *made = calloc(1, sizeof *made);
-    pthread_condattr_t monotonic;
     if (!made)
         return error_memory(error, sizeof *made, "what runs take on disk");
     made->config = *config;
     snprintf(made->directory, sizeof made->directory, "%s", config->directory);
     snprintf(made->runs, sizeof made->runs, "%s", config->runs);
-    pthread_mutex_init(&made->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_condition_init(&made->mutex, &made->changed);
     weft_status status = file_join(made->engine, config->directory, "engine", error);
     if (status != WEFT_OK) {
         disk_use_close(made);
@@ -373,14 +361,10 @@ weft_status disk_use_open(const struct disk_use_config *config, struct disk_use 
 
 weft_status disk_use_start(struct disk_use *use, struct error *error)
 {
-    sigset_t all, before;
     weft_status status = registry_open(use->directory, DATABASE_READER, &use->registry, error);
     if (status != WEFT_OK)
         return status;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failure = pthread_create(&use->thread, NULL, use_watch, use);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failure = thread_start(&use->thread, use_watch, use);
     if (failure)
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that measures what runs take on disk");
     use->started = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the answers of resources have in common: values that may be missing, lists, tables (CSV), and which projects the
+ * What the answers of resources have in common: lists, tables (CSV), and which projects the
  * caller may see. Functions of `struct sight` belong to the thread of its registry; the others are thread-safe.
  */
 #ifndef WEFT_PLATFORM_SERVICE_INTERNAL_ANSWER_H
@@ -11,9 +11,6 @@
 
 /** The JSON between the parentheses as text: SCHEMA({"type": "object"}). */
 #define SCHEMA(...) #__VA_ARGS__
-
-/** `value`, or null where it is not known. */
-void json_put_known(struct json_writer *writer, const char *key, bool known, int64_t value);
 
 /** Open an object and the array `key` in it. */
 void json_open_list(struct json_writer *writer, const char *key);

@@ -73,6 +73,10 @@ bool service_has_files(struct route_call *call, const struct registry_run *run);
 /** The declaration of {run} for tables of parameters. */
 #define SERVICE_RUN_PARAMETER ROUTE_NUMBERED("run", 1, 1e15, NULL, "The number of the run.")
 
+/** The fields of a route whose only parameter is a run. */
+#define SERVICE_OF_RUN .parameters = service_run_parameters, .project_of = service_project_of_run
+extern const struct route_parameter service_run_parameters[];
+
 /** The text of a parameter; NULL where it is not given. */
 static inline const char *service_text_given(const struct route_call *call, const char *name)
 {

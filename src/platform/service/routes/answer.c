@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void json_put_known(struct json_writer *writer, const char *key, bool known, int64_t value)
-{
-    if (known)
-        json_put_integer(writer, key, value);
-    else
-        json_put_tree(writer, key, NULL);
-}
-
 void json_open_list(struct json_writer *writer, const char *key)
 {
     json_open_object(writer, NULL);

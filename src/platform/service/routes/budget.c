@@ -11,12 +11,10 @@
 
 void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget)
 {
-    json_open_object(writer, key);
-    JSON_PUT(writer, "limited", budget->limited, "rate_per_day", budget_json_amount(budget->rate), "cap",
-             budget_json_amount(budget->cap), "shared", budget->shared, "pool", budget_json_amount(budget->pool),
-             "accruing", budget_json_amount(budget->accruing), "members", budget_json_amount(budget->members), "held",
-             budget_json_amount(budget->held), "spent", budget_json_amount(budget->spent));
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, key, "limited", budget->limited, "rate_per_day", budget_json_amount(budget->rate), "cap",
+                    budget_json_amount(budget->cap), "shared", budget->shared, "pool", budget_json_amount(budget->pool),
+                    "accruing", budget_json_amount(budget->accruing), "members", budget_json_amount(budget->members),
+                    "held", budget_json_amount(budget->held), "spent", budget_json_amount(budget->spent));
 }
 
 /* ---- changes ---- */
@@ -119,9 +117,7 @@ static weft_status refund(struct route_call *call, struct json_writer *answer, s
         return status;
     controller_budgets_changed(writer_controller(writer));
     writer_project_changed(writer, call->project);
-    json_open_object(answer, NULL);
-    JSON_PUT(answer, "run", run, "project", call->project, "refunded", budget_json_amount(refunded));
-    json_close(answer);
+    JSON_PUT_OBJECT(answer, NULL, "run", run, "project", call->project, "refunded", budget_json_amount(refunded));
     return WEFT_OK;
 }
 
@@ -129,11 +125,9 @@ static weft_status refund(struct route_call *call, struct json_writer *answer, s
 
 static void routes_budget_put_entry(struct json_writer *writer, const struct ledger_entry *entry)
 {
-    json_open_object(writer, NULL);
-    JSON_PUT(writer, "posting", entry->posting, "time", json_time(entry->time), "kind", entry->kind, "account",
-             entry->account, "user", entry->user, "amount", budget_json_amount(entry->amount), "run", entry->run,
-             "epoch", entry->epoch, "actor", entry->actor, "detail", entry->detail);
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, NULL, "posting", entry->posting, "time", json_time(entry->time), "kind", entry->kind,
+                    "account", entry->account, "user", entry->user, "amount", budget_json_amount(entry->amount), "run",
+                    entry->run, "epoch", entry->epoch, "actor", entry->actor, "detail", entry->detail);
 }
 
 const char *const budget_json_entry_columns[] = {"posting", "time",  "kind",  "account", "user", "amount",
@@ -164,7 +158,6 @@ static void show_ledger(struct route_call *call)
 
 #define PROJECT ROUTE_NAMED("project", "The name of the project.")
 static const struct route_parameter project_parameters[] = {PROJECT, {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter ledger_parameters[] = {
     PROJECT,
     ROUTE_BEFORE("Only postings of smaller numbers: the last of the page before."),
@@ -209,8 +202,7 @@ static const struct route routes[] = {
      .summary = "Give back what the ended attempts of a run were charged, once: the platform has failed it, as was "
                 "found out later.",
      .permission = ROUTE_ADMINISTRATOR,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .request = "Refund",
      .response = "Refunded",
      .handler = service_change,

@@ -15,10 +15,9 @@
 static void routes_cluster_put_host(struct json_writer *writer, const struct registry_host *host)
 {
     JSON_PUT(writer, "host", host->host, "pod", host->pod, "state", registry_host_state_name(host->state), "detail",
-             host->detail, "slots", host->slots, "slot_kind", slot_kind_name(host->slot_kind));
-    json_put_known(writer, "processors", host->processors != 0, host->processors);
-    json_put_known(writer, "memory", host->memory != 0, host->memory);
-    JSON_PUT(writer, "heard", json_time(host->heard), "changed", json_time(host->changed));
+             host->detail, "slots", host->slots, "slot_kind", slot_kind_name(host->slot_kind), "processors",
+             json_known(host->processors != 0, host->processors), "memory", json_known(host->memory != 0, host->memory),
+             "heard", json_time(host->heard), "changed", json_time(host->changed));
 }
 
 /* The slots of a host that runs hold. Runs of projects that the caller may not see are anonymous. */
@@ -32,12 +31,9 @@ static int64_t put_taken(struct json_writer *writer, struct sight *sight, const 
         const struct registry_placement *placement = &placements[i];
         bool seen = sight_has(sight, placement->project);
         taken += placement->slot_count;
-        json_open_object(writer, NULL);
-        json_put_text(writer, "slots", placement->slots);
-        json_put_known(writer, "run", seen, placement->run);
-        json_put_known(writer, "node", seen, placement->node);
-        JSON_PUT(writer, "project", seen ? placement->project : NULL, "owner", seen ? placement->owner : NULL);
-        json_close(writer);
+        JSON_PUT_OBJECT(writer, NULL, "slots", placement->slots, "run", json_known(seen, placement->run), "node",
+                        json_known(seen, placement->node), "project", seen ? placement->project : NULL, "owner",
+                        seen ? placement->owner : NULL);
     }
     json_close(writer);
     return taken;
@@ -187,13 +183,11 @@ static void list_node_events(struct route_call *call)
     }
     json_begin(&writer, JSON_LINE);
     json_open_list(&writer, "events");
-    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
-        json_open_object(&writer, NULL);
-        JSON_PUT(&writer, "event", events[i].event, "time", json_time(events[i].time), "what", events[i].what, "from",
-                 registry_host_state_name(events[i].from), "to", registry_host_state_name(events[i].to), "actor",
-                 events[i].actor, "detail", detail_of(call, &events[i]));
-        json_close(&writer);
-    }
+    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++)
+        JSON_PUT_OBJECT(&writer, NULL, "event", events[i].event, "time", json_time(events[i].time), "what",
+                        events[i].what, "from", registry_host_state_name(events[i].from), "to",
+                        registry_host_state_name(events[i].to), "actor", events[i].actor, "detail",
+                        detail_of(call, &events[i]));
     json_close_page(&writer, count > most);
     free(events);
     route_answer(call, status, &writer, &error);

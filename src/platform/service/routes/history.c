@@ -85,14 +85,10 @@ static void show_history(struct route_call *call)
 static void put_bar(struct json_writer *writer, struct sight *sight, const struct registry_bar *bar)
 {
     const bool seen = sight_has(sight, bar->project);
-    json_open_object(writer, NULL);
-    JSON_PUT(writer, "host", bar->host, "slots", bar->slots);
-    json_put_known(writer, "run", seen, bar->run);
-    json_put_known(writer, "epoch", seen, bar->epoch);
-    json_put_known(writer, "node", seen, bar->node);
-    JSON_PUT(writer, "project", seen ? bar->project : NULL, "owner", seen ? bar->owner : NULL, "from",
-             json_time(bar->from), "to", json_time(bar->to), "cause", bar->over ? run_cause_name(bar->cause) : NULL);
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, NULL, "host", bar->host, "slots", bar->slots, "run", json_known(seen, bar->run), "epoch",
+                    json_known(seen, bar->epoch), "node", json_known(seen, bar->node), "project",
+                    seen ? bar->project : NULL, "owner", seen ? bar->owner : NULL, "from", json_time(bar->from), "to",
+                    json_time(bar->to), "cause", bar->over ? run_cause_name(bar->cause) : NULL);
 }
 
 static weft_status tell_timeline(struct route_call *call, struct json_writer *answer, struct error *error)

@@ -131,12 +131,9 @@ static void log_put_line(struct json_writer *writer, const struct log_reading *r
                          const struct run_output_line *line)
 {
     char inner[RUN_OUTPUT_CURSOR_BYTES], cursor[CURSOR_BYTES];
-    json_open_object(writer, NULL);
-    JSON_PUT(writer, "time", (int64_t)(line->time / 1000), "attempt", reading->query.attempt.epoch, "node", line->node);
-    json_put_known(writer, "rank", line->rank != JOURNAL_NO_RANK, line->rank);
-    JSON_PUT(writer, "stream", line->stream, "text", line->text, "cursor",
-             cursor_of(reading, run_output_cursor(line, inner), cursor));
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, NULL, "time", (int64_t)(line->time / 1000), "attempt", reading->query.attempt.epoch, "node",
+                    line->node, "rank", json_known(line->rank != JOURNAL_NO_RANK, line->rank), "stream", line->stream,
+                    "text", line->text, "cursor", cursor_of(reading, run_output_cursor(line, inner), cursor));
 }
 
 static weft_status log_read_page(struct route_call *call, struct json_writer *answer, struct error *error)

@@ -112,9 +112,7 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
         }
         if (last && shown < PREFIXES_MOST) {
             snprintf(prefix, sizeof prefix, "%.*s", (int)metric_prefix_of(last), last);
-            json_open_object(answer, NULL);
-            JSON_PUT(answer, "prefix", prefix, "metrics", members);
-            json_close(answer);
+            JSON_PUT_OBJECT(answer, NULL, "prefix", prefix, "metrics", members);
             shown++;
         } else if (last) {
             left_out++;
@@ -122,11 +120,8 @@ static void put_prefixes(struct json_writer *answer, const struct metric_name *n
         last = name;
         members = 1;
     }
-    if (without) {
-        json_open_object(answer, NULL);
-        JSON_PUT(answer, "prefix", "", "metrics", without);
-        json_close(answer);
-    }
+    if (without)
+        JSON_PUT_OBJECT(answer, NULL, "prefix", "", "metrics", without);
     json_close(answer);
     json_put_integer(answer, "prefixes_left_out", left_out);
 }

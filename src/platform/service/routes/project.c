@@ -23,8 +23,8 @@ static void routes_project_put_disk(struct json_writer *writer, const struct ser
 {
     const struct disk_watch *disk = writer_disk(service->writer);
     const uint64_t quota = disk_use_project_quota(disk->use);
-    json_put_unsigned(writer, "disk_bytes", disk_use_project(disk->use, project));
-    json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
+    JSON_PUT(writer, "disk_bytes", disk_use_project(disk->use, project), "disk_quota",
+             json_known(quota != 0, (int64_t)quota));
 }
 
 /* How many runs it has, how many of them have not ended, and its budget. */
@@ -88,13 +88,10 @@ static weft_status put_members(struct json_writer *writer, struct database *read
     if (status == WEFT_OK)
         status = ledger_balances(reader, project, &balances, &balance_count, error);
     json_open_array(writer, "members");
-    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
-        json_open_object(writer, NULL);
-        JSON_PUT(writer, "user", members[i].user, "role", role_name(members[i].role), "since",
-                 json_time(members[i].since), "balance",
-                 budget_json_amount(routes_project_balance_of(balances, balance_count, members[i].user)));
-        json_close(writer);
-    }
+    for (size_t i = 0; status == WEFT_OK && i < count; i++)
+        JSON_PUT_OBJECT(writer, NULL, "user", members[i].user, "role", role_name(members[i].role), "since",
+                        json_time(members[i].since), "balance",
+                        budget_json_amount(routes_project_balance_of(balances, balance_count, members[i].user)));
     json_close(writer);
     free(members);
     free(balances);

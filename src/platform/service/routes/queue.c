@@ -40,10 +40,8 @@ static weft_status tell_why(struct route_call *call, struct json_writer *answer,
         snprintf(why, sizeof why, "runs idle: %s", idle);
     else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
         snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
-    json_open_object(answer, NULL);
-    JSON_PUT(answer, "run", number, "state", run_state_name(run.state), "why", *why ? why : run_json_reason(&run),
-             "expected_start", json_time(expected));
-    json_close(answer);
+    JSON_PUT_OBJECT(answer, NULL, "run", number, "state", run_state_name(run.state), "why",
+                    *why ? why : run_json_reason(&run), "expected_start", json_time(expected));
     return WEFT_OK;
 }
 
@@ -61,8 +59,8 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
 {
     bool seen = sight_has(sight, planned->project);
     json_open_object(writer, NULL);
-    json_put_known(writer, "run", seen, planned->run);
-    JSON_PUT(writer, "project", seen ? planned->project : NULL, "owner", seen ? planned->owner : NULL);
+    JSON_PUT(writer, "run", json_known(seen, planned->run), "project", seen ? planned->project : NULL, "owner",
+             seen ? planned->owner : NULL);
     routes_queue_put_name(writer, sight, planned->run, seen);
     JSON_PUT(writer, "nodes", planned->nodes, "slots", planned->slots, "size", (int64_t)planned->nodes * planned->slots,
              "since", json_time(planned->since));
@@ -181,7 +179,6 @@ static const struct route_parameter queue_parameters[] = {
         "after", 0, 1e15, NULL,
         "Only runs of larger numbers, page by page in the order of numbers: begin with 0, go on with `next`."),
     {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
@@ -206,8 +203,7 @@ static const struct route routes[] = {
      .operation = "explainRun",
      .summary = "Why a run is in its state: what it waits for, and when it is expected to start.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Why",
      .handler = service_write,
      .work = tell_why},

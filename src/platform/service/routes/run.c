@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs: the list, one run, its events. */
+#include "base/format/json_put.h"
 #include "platform/registry/run/list.h"
 #include "platform/service/internal/service_state.h"
 #include "platform/service/runs/run_json.h"
@@ -12,8 +13,8 @@ static void routes_run_put_disk(struct json_writer *writer, const struct route_c
 {
     uint64_t bytes, quota;
     const bool measured = disk_use_run(writer_disk(service_of(call)->writer)->use, run, &bytes, &quota);
-    json_put_known(writer, "disk_bytes", measured, (int64_t)bytes);
-    json_put_known(writer, "disk_quota", quota != 0, (int64_t)quota);
+    JSON_PUT(writer, "disk_bytes", json_known(measured, (int64_t)bytes), "disk_quota",
+             json_known(quota != 0, (int64_t)quota));
 }
 
 /* ---- the list ---- */
@@ -135,7 +136,6 @@ static const struct route_parameter list_parameters[] = {
     ROUTE_NUMBERED("most", 1, REGISTRY_PAGE_MOST, "100", "How many at most."),
     TABLE_ANSWER_PARAMETER,
     {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter event_parameters[] = {SERVICE_RUN_PARAMETER,
                                                           ROUTE_AFTER("Only events of larger numbers."),
                                                           ROUTE_NUMBERED("most", 1, 1000, "200", "How many at most."),
@@ -156,8 +156,7 @@ static const struct route routes[] = {
      .operation = "showRun",
      .summary = "A run: what was asked for, and its attempts.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Run",
      .handler = service_read,
      .work = show_run},

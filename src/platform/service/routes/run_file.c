@@ -20,13 +20,9 @@ static weft_status read_checkpoints(struct route_call *call, struct json_writer 
     if (status != WEFT_OK)
         return status;
     json_open_list(answer, "checkpoints");
-    for (size_t i = 0; i < count; i++) {
-        json_open_object(answer, NULL);
-        JSON_PUT(answer, "name", list[i].name, "time", json_time(list[i].time), "bytes", list[i].bytes);
-        json_put_known(answer, "step", list[i].step >= 0, list[i].step);
-        json_put_bool(answer, "best", list[i].best);
-        json_close(answer);
-    }
+    for (size_t i = 0; i < count; i++)
+        JSON_PUT_OBJECT(answer, NULL, "name", list[i].name, "time", json_time(list[i].time), "bytes", list[i].bytes,
+                        "step", json_known(list[i].step >= 0, list[i].step), "best", list[i].best);
     json_close_list(answer);
     free(list);
     return WEFT_OK;
@@ -39,16 +35,13 @@ static void list_checkpoints(struct route_call *call)
         background_do(service_of(call)->reading, call, read_checkpoints, NULL);
 }
 
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
-
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/checkpoints",
      .operation = "listCheckpoints",
      .summary = "The checkpoints that a run has written, newest first.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Checkpoints",
      .handler = list_checkpoints},
 };

@@ -241,9 +241,7 @@ static weft_status run_order_stop(struct route_call *call, struct json_writer *a
         status = registry_run_get(service_registry(call), number, &run, error);
     if (status != WEFT_OK)
         return status;
-    json_open_object(answer, NULL);
-    JSON_PUT(answer, "run", number, "state", run_state_name(run.state));
-    json_close(answer);
+    JSON_PUT_OBJECT(answer, NULL, "run", number, "state", run_state_name(run.state));
     return WEFT_OK;
 }
 
@@ -281,9 +279,7 @@ static void discarded(struct route_call *call, weft_status status, const struct 
     if (!service_run(call, &run))
         return;
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    JSON_PUT(&writer, "run", run.run, "discarded", json_time(run.discarded));
-    json_close(&writer);
+    JSON_PUT_OBJECT(&writer, NULL, "run", run.run, "discarded", json_time(run.discarded));
     route_reply(call, &writer);
 }
 
@@ -297,7 +293,8 @@ static void run_order_discard_run(struct route_call *call)
 /* ---- tables ---- */
 
 static const struct route_parameter submit_parameters[] = {ROUTE_NAMED("project", "The project of the run."), {0}};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
+#define SUBMITS .response = "Submitted", .status = 201, .body_most = (size_t)4 << 20, .idempotent_key = true
 
 static const struct route routes[] = {
     {.method = "POST",
@@ -308,10 +305,7 @@ static const struct route routes[] = {
      .project_may_be_new = true,
      .parameters = submit_parameters,
      .request = "RunRequest",
-     .response = "Submitted",
-     .status = 201,
-     .body_most = (size_t)4 << 20,
-     .idempotent_key = true,
+     SUBMITS,
      .handler = submit_run,
      .work = run_order_submit},
     {.method = "POST",
@@ -319,8 +313,7 @@ static const struct route routes[] = {
      .operation = "stopRun",
      .summary = "End a run for good: SIGTERM, its grace period, SIGKILL.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Stopped",
      .handler = run_order_stop_run,
      .work = run_order_stop},
@@ -331,8 +324,7 @@ static const struct route routes[] = {
          "Throw away what an ended run has left on disk: its directory, checkpoints and output. Its metrics and events "
          "stay.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .response = "Discarded",
      .handler = run_order_discard_run},
     {.method = "POST",
@@ -340,13 +332,9 @@ static const struct route routes[] = {
      .operation = "forkRun",
      .summary = "Queue a new run with the code and the settings of this one, but for what the body says.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .request = "RunChange",
-     .response = "Submitted",
-     .status = 201,
-     .body_most = (size_t)4 << 20,
-     .idempotent_key = true,
+     SUBMITS,
      .handler = fork_run,
      .work = fork_it},
     {.method = "POST",
@@ -356,13 +344,9 @@ static const struct route routes[] = {
          "Queue a planned run with the code, as it is in the directory now, and the settings of this interactive "
          "one.",
      .permission = ROUTE_MEMBER,
-     .parameters = run_parameters,
-     .project_of = service_project_of_run,
+     SERVICE_OF_RUN,
      .request = "RunChange",
-     .response = "Submitted",
-     .status = 201,
-     .body_most = (size_t)4 << 20,
-     .idempotent_key = true,
+     SUBMITS,
      .handler = promote_run,
      .work = promote_it},
 };

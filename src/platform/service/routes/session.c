@@ -69,9 +69,7 @@ static void begin_session(struct route_call *call)
     weft_status status =
         sessions_begin(service_of(call)->access, &call->who, peer_of(call->request), now, &made, &error);
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    JSON_PUT(&writer, "key", status == WEFT_OK ? made.key : "", "ends", json_time(made.ends * 1000));
-    json_close(&writer);
+    JSON_PUT_OBJECT(&writer, NULL, "key", status == WEFT_OK ? made.key : "", "ends", json_time(made.ends * 1000));
     if (status == WEFT_OK)
         set_cookie(call, made.cookie, made.ends - now);
     route_answer(call, status, &writer, &error);

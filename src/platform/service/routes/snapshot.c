@@ -74,9 +74,7 @@ static weft_status take_objects(struct route_call *call, struct json_writer *ans
         status = snapshot_receive_objects(store, pack ? pack : "", size, &count, error);
     if (status != WEFT_OK)
         return status;
-    json_open_object(answer, NULL);
-    json_put_unsigned(answer, "objects", count);
-    json_close(answer);
+    JSON_PUT_OBJECT(answer, NULL, "objects", count);
     return WEFT_OK;
 }
 

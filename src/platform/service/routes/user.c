@@ -120,12 +120,10 @@ static bool routes_user_put_token(void *context, const struct token_record *reco
     struct json_writer *writer = view->writer;
     if (!covers(view->who, record))
         return true;
-    json_open_object(writer, NULL);
-    JSON_PUT(writer, "id", record->id, "user", record->user, "project", record->project, "most",
-             role_name(record->most), "administrator", record->administrator, "created",
-             json_time(record->created * 1000), "ends", json_time(record->ends * 1000), "revoked",
-             json_time(record->revoked * 1000), "note", record->note);
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, NULL, "id", record->id, "user", record->user, "project", record->project, "most",
+                    role_name(record->most), "administrator", record->administrator, "created",
+                    json_time(record->created * 1000), "ends", json_time(record->ends * 1000), "revoked",
+                    json_time(record->revoked * 1000), "note", record->note);
     return true;
 }
 
@@ -204,9 +202,8 @@ static void make_token(struct route_call *call)
         return;
     weft_status status = tokens_make(&store, &wanted, time(NULL), text, &error);
     json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    JSON_PUT(&writer, "token", status == WEFT_OK ? text : "", "id", wanted.id, "ends", json_time(wanted.ends * 1000));
-    json_close(&writer);
+    JSON_PUT_OBJECT(&writer, NULL, "token", status == WEFT_OK ? text : "", "id", wanted.id, "ends",
+                    json_time(wanted.ends * 1000));
     route_answer(call, status, &writer, &error);
 }
 
@@ -251,11 +248,9 @@ static bool routes_user_put_entry(void *context, const struct audit_entry *entry
         page->more = true;
         return false;
     }
-    json_open_object(writer, NULL);
-    JSON_PUT(writer, "number", entry->number, "time", json_time(entry->time_ms), "user", entry->user, "token",
-             entry->token, "address", entry->address, "project", entry->project, "what", entry->what, "target",
-             entry->target, "status", entry->status);
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, NULL, "number", entry->number, "time", json_time(entry->time_ms), "user", entry->user,
+                    "token", entry->token, "address", entry->address, "project", entry->project, "what", entry->what,
+                    "target", entry->target, "status", entry->status);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/service/internal/announcements.h"
 
+#include "base/format/json_put.h"
 #include "platform/registry/hosts.h"
 #include "platform/registry/run/runs.h"
 #include "platform/service/runs/run_json.h"
@@ -26,8 +27,7 @@ static void announce_run(struct announcements *announcements, int64_t number)
     struct json_writer line;
     if (registry_run_get(announcements->registry, number, &run, NULL) != WEFT_OK)
         return;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
+    json_begin_line(&line);
     run_json_put(&line, &run);
     json_close(&line);
     if (json_text(&line))
@@ -54,9 +54,7 @@ static void announce_projects(struct announcements *announcements)
     for (size_t i = 0; i < announcements->project_count; i++) {
         struct json_writer line;
         json_begin(&line, JSON_LINE);
-        json_open_object(&line, NULL);
-        json_put_text(&line, "project", announcements->projects[i]);
-        json_close(&line);
+        JSON_PUT_OBJECT(&line, NULL, "project", announcements->projects[i]);
         if (json_text(&line))
             events_publish(announcements->events, announcements->projects[i], "project", json_text(&line), NULL);
         json_end(&line);

@@ -150,8 +150,7 @@ static void tell_runs(struct collector *collector)
         struct json_writer data;
         if (registry_run_get(collector->registry, runs[i], &run, NULL) != WEFT_OK)
             continue;
-        json_begin(&data, JSON_LINE);
-        json_open_object(&data, NULL);
+        json_begin_line(&data);
         json_put_integer(&data, "run", runs[i]);
         run_json_put_progress(&data, "progress", &run.progress);
         json_close(&data);

@@ -133,8 +133,7 @@ static void exec_session_finish(struct exec_session *session)
     struct json_writer writer;
     if (session->stopped)
         return;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     if (session->status != WEFT_OK) {
         json_put_text(&writer, "error", session->error.text);
         if (session->exec.code)
@@ -173,8 +172,7 @@ static void read_output(struct exec_session *session, int index)
     }
     struct json_writer writer;
     sodium_bin2base64(text, sizeof text, piece, (size_t)n, sodium_base64_VARIANT_ORIGINAL);
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     JSON_PUT(&writer, "stream", index + 1, "data", text);
     session->ended_ticks = 0;
     exec_session_write_frame(session, &writer);
@@ -344,8 +342,7 @@ void exec_session_begin(struct exec_session *session)
     http_stream_begin(
         request, 200, "application/x-ndjson",
         &(struct http_stream_events){exec_session_drained, exec_session_idle, exec_session_closed, session});
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
+    json_begin_line(&writer);
     json_put_text(&writer, "session", session->name);
     exec_session_write_frame(session, &writer);
 }

@@ -78,8 +78,7 @@ static void metric_export_write_head(struct export *export)
         buffer_put(&export->piece, "rank,attempt,step,time,value\n", 29);
         return;
     }
-    json_begin(&head, JSON_LINE);
-    json_open_object(&head, NULL);
+    json_begin_line(&head);
     JSON_PUT(&head, "run", export->run, "name", export->name);
     json_open_array(&head, "columns");
     static const char *const columns[] = {"rank", "attempt", "step", "time", "value"};

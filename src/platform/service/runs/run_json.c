@@ -3,6 +3,7 @@
 
 #include "base/format/json_put.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 const char *run_json_reason(const struct registry_run *run)
@@ -18,14 +19,8 @@ void run_json_put_progress(struct json_writer *writer, const char *key, const st
         json_put_tree(writer, key, NULL);
         return;
     }
-    json_open_object(writer, key);
-    JSON_PUT(writer, "done", progress->done, "total", progress->total);
-    if (progress->left >= 0)
-        json_put_number(writer, "seconds_left", progress->left);
-    else
-        json_put_tree(writer, "seconds_left", NULL);
-    JSON_PUT(writer, "reported_at", json_time(progress->reported));
-    json_close(writer);
+    JSON_PUT_OBJECT(writer, key, "done", progress->done, "total", progress->total, "seconds_left",
+                    progress->left >= 0 ? progress->left : NAN, "reported_at", json_time(progress->reported));
 }
 
 void run_json_put(struct json_writer *writer, const struct registry_run *run)
@@ -34,12 +29,11 @@ void run_json_put(struct json_writer *writer, const struct registry_run *run)
              run->class_name, "state", run_state_name(run->state), "cause", run_cause_name(run->cause), "reason",
              run_json_reason(run), "nodes", run->nodes, "slots", run->slots, "slot_kind",
              slot_kind_name(run->slot_kind), "size", run->nodes * run->slots, "priority", run->priority, "preemptible",
-             run->preemptible, "interactive", run->interactive, "may_span_pods", run->may_span_pods);
-    JSON_PUT(writer, "time_limit", run->time_limit, "time_slice", run->time_slice, "retries", run->retries, "epoch",
-             run->epoch, "submitted", json_time(run->submitted), "waiting_since", json_time(run->waiting_since),
-             "first_started", json_time(run->first_started), "started", json_time(run->started), "ended",
-             json_time(run->ended), "changed", json_time(run->changed), "served_ms", run->served, "idle_since",
-             json_time(run->idle_since));
+             run->preemptible, "interactive", run->interactive, "may_span_pods", run->may_span_pods, "time_limit",
+             run->time_limit, "time_slice", run->time_slice, "retries", run->retries, "epoch", run->epoch, "submitted",
+             json_time(run->submitted), "waiting_since", json_time(run->waiting_since), "first_started",
+             json_time(run->first_started), "started", json_time(run->started), "ended", json_time(run->ended),
+             "changed", json_time(run->changed), "served_ms", run->served, "idle_since", json_time(run->idle_since));
     run_json_put_progress(writer, "progress", &run->progress);
     JSON_PUT(writer, "discarded", json_time(run->discarded), "program_failures", run->program_failures,
              "platform_failures", run->platform_failures);
@@ -105,12 +99,10 @@ static weft_status put_nodes(struct json_writer *writer, struct database *regist
     json_open_array(writer, "nodes");
     for (size_t i = 0; i < count; i++) {
         const struct registry_node *node = &nodes[i];
-        json_open_object(writer, NULL);
-        JSON_PUT(writer, "node", node->node, "host", node->host, "slots", node->slots, "started",
-                 json_time(node->started), "ended", json_time(node->ended), "exit",
-                 node->ended ? exit_name(node->how) : NULL, "code", node->code, "signal", node->signal, "detail",
-                 node->detail);
-        json_close(writer);
+        JSON_PUT_OBJECT(writer, NULL, "node", node->node, "host", node->host, "slots", node->slots, "started",
+                        json_time(node->started), "ended", json_time(node->ended), "exit",
+                        node->ended ? exit_name(node->how) : NULL, "code", node->code, "signal", node->signal, "detail",
+                        node->detail);
     }
     json_close(writer);
     free(nodes);

@@ -242,8 +242,7 @@ static weft_status run_submission_read_key(struct route_call *call, struct regis
     weft_status status = WEFT_OK;
     if (!call->idempotency_key)
         return WEFT_OK;
-    json_begin(&asked, JSON_LINE);
-    json_open_object(&asked, NULL);
+    json_begin_line(&asked);
     json_put_text(&asked, "path", http_request_path(call->request));
     json_put_tree(&asked, "body", call->body);
     json_close(&asked);

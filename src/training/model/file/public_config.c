@@ -2,7 +2,7 @@
 #include "training/model/file/public_config.h"
 
 #include "base/file/file.h"
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,9 +223,8 @@ static void put_gpt2(struct json_writer *writer, const struct model_shape *shape
     put_size(writer, "n_positions", shape->context);
     put_size(writer, "n_ctx", shape->context);
     put_size(writer, "vocab_size", shape->vocabulary);
-    json_put_number(writer, "layer_norm_epsilon", shape->norm_epsilon);
-    json_put_text(writer, "activation_function", "gelu_new");
-    json_put_bool(writer, "tie_word_embeddings", true);
+    JSON_PUT(writer, "layer_norm_epsilon", shape->norm_epsilon, "activation_function", "gelu_new",
+             "tie_word_embeddings", (bool)true);
 }
 
 static void put_llama(struct json_writer *writer, const struct model_shape *shape)
@@ -239,12 +238,8 @@ static void put_llama(struct json_writer *writer, const struct model_shape *shap
     put_size(writer, "intermediate_size", shape->hidden);
     put_size(writer, "max_position_embeddings", shape->context);
     put_size(writer, "vocab_size", shape->vocabulary);
-    json_put_number(writer, "rms_norm_eps", shape->norm_epsilon);
-    json_put_number(writer, "rope_theta", shape->rotary_base);
-    json_put_text(writer, "hidden_act", "silu");
-    json_put_bool(writer, "attention_bias", false);
-    json_put_bool(writer, "mlp_bias", false);
-    json_put_bool(writer, "tie_word_embeddings", !shape->untied);
+    JSON_PUT(writer, "rms_norm_eps", shape->norm_epsilon, "rope_theta", shape->rotary_base, "hidden_act", "silu",
+             "attention_bias", (bool)false, "mlp_bias", (bool)false, "tie_word_embeddings", (bool)!shape->untied);
 }
 
 weft_status public_config_format(const struct model_shape *shape, weft_type type, char **text, struct error *error)

@@ -44,7 +44,7 @@ const struct kernels *const *kernels_supported(weft_type activations, size_t *co
     return activations == WEFT_BF16 ? bf16_kernels : f32_kernels;
 }
 
-const struct kernels *kernels_of(weft_type activations, enum kernel_set set)
+static const struct kernels *kernels_of(weft_type activations, enum kernel_set set)
 {
     return (activations == WEFT_BF16 ? bf16_kernels : f32_kernels)[table_of(activations, set)];
 }

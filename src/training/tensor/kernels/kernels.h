@@ -90,7 +90,4 @@ extern const struct kernels kernels_avx512_bf16; /**< with AVX512_BF16 */
  * `count` receives how many. */
 const struct kernels *const *kernels_supported(weft_type activations, size_t *count);
 
-/** The table of a set. */
-const struct kernels *kernels_of(weft_type activations, enum kernel_set set);
-
 #endif

@@ -3,7 +3,7 @@
  * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "end". They are
  * appended, so that a run that goes on continues its file. docs/tutorials/insight.md lists the keys.
  */
-#include "base/format/json.h"
+#include "base/format/json_put.h"
 #include "training/train/report/internal/sink.h"
 #include "training/train/report/names.h"
 
@@ -75,8 +75,7 @@ static void put_time(struct json_writer *writer, double time)
 
 static void json_begin_event(struct json_writer *writer, const char *event)
 {
-    json_begin(writer, JSON_LINE);
-    json_open_object(writer, NULL);
+    json_begin_line(writer);
     json_put_text(writer, "event", event);
 }
 
@@ -85,24 +84,14 @@ static weft_status json_start(void *state, const struct report_run *run, double 
     struct json_writer writer;
     json_begin_event(&writer, "start");
     put_time(&writer, time);
-    json_put_text(&writer, "run", run->name);
-    json_put_text(&writer, "model", run->model);
-    json_put_unsigned(&writer, "parameters", run->parameters);
-    json_put_text(&writer, "data", run->data);
-    json_put_unsigned(&writer, "step", run->step);
-    json_put_unsigned(&writer, "steps", run->steps);
-    json_put_unsigned(&writer, "batch", run->batch);
-    json_put_unsigned(&writer, "micro_batch", run->micro_batch);
-    json_put_unsigned(&writer, "sequence", run->sequence);
+    JSON_PUT(&writer, "run", run->name, "model", run->model, "parameters", run->parameters, "data", run->data, "step",
+             run->step, "steps", run->steps, "batch", run->batch, "micro_batch", run->micro_batch, "sequence",
+             run->sequence);
     put_figure(&writer, "tokens_per_step", run->tokens);
-    json_put_unsigned(&writer, "seed", run->seed);
-    json_put_text(&writer, "optimizer", run->optimizer);
+    JSON_PUT(&writer, "seed", run->seed, "optimizer", run->optimizer);
     put_figure(&writer, "peak_rate", run->rate);
-    json_put_text(&writer, "precision", run->precision);
-    json_put_text(&writer, "kernels", run->kernels);
-    json_put_unsigned(&writer, "ranks", run->ranks);
-    json_put_unsigned(&writer, "nodes", run->nodes);
-    json_put_unsigned(&writer, "threads", run->threads);
+    JSON_PUT(&writer, "precision", run->precision, "kernels", run->kernels, "ranks", run->ranks, "nodes", run->nodes,
+             "threads", run->threads);
     put_figure(&writer, "flops_per_step", run->flops);
     put_figure(&writer, "peak_flops", run->peak);
     return json_put_line(state, &writer, error);
@@ -145,8 +134,7 @@ static weft_status json_checkpoint(void *state, const struct report_checkpoint *
     json_begin_event(&writer, "checkpoint");
     json_put_unsigned(&writer, "step", checkpoint->step);
     put_time(&writer, time);
-    json_put_text(&writer, "path", checkpoint->path);
-    json_put_unsigned(&writer, "bytes", checkpoint->bytes);
+    JSON_PUT(&writer, "path", checkpoint->path, "bytes", checkpoint->bytes);
     put_figure(&writer, "seconds", checkpoint->seconds);
     put_figure(&writer, "pause_seconds", checkpoint->pause_seconds);
     if (checkpoint->problem)
@@ -161,8 +149,7 @@ static weft_status json_last(void *state, const struct report_last *last, struct
     json_begin_event(&writer, "end");
     json_put_unsigned(&writer, "step", last->step);
     put_time(&writer, last->time);
-    json_put_text(&writer, "ending", report_ending_names[last->ending]);
-    json_put_unsigned(&writer, "steps_taken", last->taken);
+    JSON_PUT(&writer, "ending", report_ending_names[last->ending], "steps_taken", last->taken);
     put_figure(&writer, "seconds", last->seconds);
     put_figure(&writer, "wait_seconds", last->wait_seconds);
     put_figure(&writer, "tokens", tokens);

@@ -49,6 +49,12 @@ void report_close(struct report *report)
     }
 }
 
+static void report_clear(struct report *report)
+{
+    if (report->sinks[LINE])
+        report_line_clear(report->sinks[LINE]);
+}
+
 static void report_warn(struct report *report, const char *text)
 {
     report_clear(report);
@@ -183,12 +189,6 @@ void report_say(struct report *report, const char *format, ...)
     report_clear(report);
     fprintf(report->options.out, "%s\n", text);
     fflush(report->options.out);
-}
-
-void report_clear(struct report *report)
-{
-    if (report->sinks[LINE])
-        report_line_clear(report->sinks[LINE]);
 }
 
 /* For users, on its own line. */

@@ -112,11 +112,8 @@ void report_step(struct report *report, const struct report_step *step);
 /** An evaluation on held-out data after `step` steps. */
 void report_evaluation(struct report *report, uint64_t step, double loss);
 
-/** Print a message for users on its own line. Other writes to `out` must come after report_clear(). */
+/** Print a message for users on its own line. */
 void report_say(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/** Erase the live line, before something else is printed. */
-void report_clear(struct report *report);
 
 /** The run has ended; warn of dropped sinks again. Only the first call has an effect. */
 void report_end(struct report *report, enum report_ending ending);

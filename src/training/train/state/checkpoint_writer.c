@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/train/state/checkpoint_writer.h"
 
-#include "base/clock.h"
+#include "base/thread.h"
 #include "training/checkpoint/directory.h"
 #include "training/parallel/agreement.h"
 #include "training/train/state/internal/array_snapshot.h"
 #include "training/train/state/internal/checkpoint_parts.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,12 +136,8 @@ static void *checkpoint_writer_work(void *argument)
 /* The thread blocks all signals. If no thread can be created, the work is done synchronously. */
 static void checkpoint_writer_start_thread(struct checkpoint_writer *writer)
 {
-    sigset_t all, before;
     atomic_store(&writer->finished, false);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    writer->joinable = pthread_create(&writer->thread, NULL, checkpoint_writer_work, writer) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    writer->joinable = thread_start(&writer->thread, checkpoint_writer_work, writer) == 0;
     if (writer->joinable)
         return;
     const bool last = writer->last;

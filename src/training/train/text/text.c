@@ -23,7 +23,7 @@ static weft_status open_tokenizer(const char *directory, struct text *text, stru
 
 /* ---- of data ---- */
 
-weft_status text_open(const char *data, struct text *text, struct error *error)
+static weft_status text_open(const char *data, struct text *text, struct error *error)
 {
     char directory[FILE_PATH_BYTES];
     struct packed packed;

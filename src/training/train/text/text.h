@@ -38,9 +38,6 @@ struct text_sources {
     size_t vocabulary; /**< of the weights */
 };
 
-/** Look for a tokenizer next to the data of a run. Errors: those of tokenizer_open() and packed_read(). */
-weft_status text_open(const char *data, struct text *text, struct error *error);
-
 /**
  * The text of the tokens of the weights at `path`: a checkpoint, a directory of checkpoints (the newest one), a
  * directory of public weights, or a safetensors file in one. It is the tokenizer that lies there; else bytes, where the
@@ -61,7 +58,8 @@ weft_status text_open_together(const struct text_sources *sources, weft_context 
 /**
  * Compare `text`, of a run's model, with the run's data, and complete it: this is what the data's tokens stand for. A
  * text is to be encoded with text->tokenizer; where that is NULL its bytes are tokens. Errors: DATA for a text where
- * nothing says how it becomes tokens of the weights, and for tokens of another tokenizer; those of text_open().
+ * nothing says how it becomes tokens of the weights, and for tokens of another tokenizer; those of tokenizer_open()
+ * and packed_read().
  */
 weft_status text_match_data(const struct text_sources *sources, struct text *text, struct error *error);
 
