@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a safetensors file: every check of the reference implementation before anything is believed. */
+/* Reading a safetensors file: every check of the reference implementation, before any value is used. */
 #include "base/file/file.h"
 #include "base/format/json.h"
 #include "training/checkpoint/safetensors.h"
@@ -133,7 +133,7 @@ static weft_status read_type(const cJSON *entry, const char *where, weft_type *t
         }
     }
     if (strcmp(name, "BOOL") ==
-        0) { /* a byte each; GPT-2's public files have masks of them, which nobody computes with */
+        0) { /* a byte each; GPT-2's public files have masks of this type, which are not used in computation */
         *type = WEFT_U8;
         return WEFT_OK;
     }

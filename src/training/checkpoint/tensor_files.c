@@ -145,7 +145,7 @@ static weft_status tensor_files_join(struct tensor_files *files, const char *pat
     return WEFT_OK;
 }
 
-/* Every file holds the tensors that the index puts into it; others it may hold too. */
+/* Every file must hold the tensors that the index assigns to it. It may hold others, too. */
 static weft_status check_against_index(const struct tensor_files *files, const struct tensor_index *index,
                                        const char *where, struct error *error)
 {

@@ -14,7 +14,7 @@ static weft_status check_free(const char *path, struct error *error)
 {
     struct stat status;
     if (lstat(path, &status) != 0)
-        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot look at '%s'", path);
+        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the status of '%s'", path);
     bool is_directory = S_ISDIR(status.st_mode), has_something = true;
     DIR *entries = is_directory ? opendir(path) : NULL;
     if (entries) {

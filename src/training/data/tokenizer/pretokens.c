@@ -12,7 +12,7 @@
 #define PATTERN                                                                                                        \
     "'(?:[stmd]|re|ve|ll)| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
 
-/* What stands for a byte that is no UTF-8: no letter, number or space, and in no contraction. */
+/* The substitute for an invalid byte: not a letter, number or space, and in no contraction. */
 #define STRAY 1
 
 struct pretokens {
@@ -21,9 +21,9 @@ struct pretokens {
     pcre2_match_data *match;
     bool compiled; /* to machine code; where the system forbids that, PCRE2 interprets */
     const uint8_t *text;
-    const uint8_t *subject; /* what is matched: the text, or `copy` */
+    const uint8_t *subject; /* the text, or `copy` */
     size_t size, at;
-    uint8_t *copy; /* the text with STRAY in place of what is no UTF-8 */
+    uint8_t *copy; /* the text with STRAY in place of invalid UTF-8 */
     size_t copy_room;
 };
 

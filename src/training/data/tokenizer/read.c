@@ -17,7 +17,7 @@
 static const char *const vocabulary_names[] = {TOKENIZER_VOCABULARY, "encoder.json"};
 static const char *const merges_names[] = {TOKENIZER_MERGES, "vocab.bpe"};
 
-/* The beginning of a token's text, fit for a message. */
+/* The beginning of a token's text, made printable for a message. */
 static const char *shown(const void *text, size_t size, char buffer[SHOWN_BYTES])
 {
     size_t length = size < SHOWN_BYTES - 1 ? size : SHOWN_BYTES - 1;
