@@ -229,7 +229,7 @@ char *hosts_say(const struct controller *controller, const struct controlled_run
         snprintf(open_now, sizeof open_now, "only %u take%s", open, open == 1 ? "s" : "");
     name_closed(controller, run->slots, closed, sizeof closed, states);
     advise(states, advice, sizeof advice);
-    snprintf(text, size, "waits for %s, of which %s runs now; closed: %s; %s", asks, open_now, closed, advice);
+    snprintf(text, size, "waits for %s; %s runs now; closed: %s; %s", asks, open_now, closed, advice);
     return text;
 }
 

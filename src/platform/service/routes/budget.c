@@ -27,7 +27,7 @@ static weft_status amount_of(const struct route_call *call, const char *key, int
     double value = 0;
     weft_status status = json_get_number(call->body, key, "the body", &value, error);
     if (status == WEFT_OK && fabs(value) > (double)LEDGER_MOST / (double)LEDGER_SLOT_MINUTE)
-        status = error_set(error, WEFT_ERROR_DATA, "%s is %g slot-minutes, the most is %g", key, value,
+        status = error_set(error, WEFT_ERROR_DATA, "%s is %g slot-minutes; the maximum is %g", key, value,
                            (double)LEDGER_MOST / (double)LEDGER_SLOT_MINUTE);
     if (status == WEFT_OK)
         *amount = (int64_t)llround(value * (double)LEDGER_SLOT_MINUTE);
