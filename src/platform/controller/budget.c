@@ -146,7 +146,7 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
 
 /* ---- an attempt ---- */
 
-/* The most that one account can give for a run. */
+/* The largest amount that one account can give for a run. */
 static int64_t most_for(const struct controller *controller, const struct controlled_run *run,
                         const struct controlled_funds *funds)
 {
