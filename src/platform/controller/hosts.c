@@ -263,7 +263,7 @@ static int64_t controller_hosts_memory_of(const struct controlled_host *host)
     return host->memory;
 }
 
-/* Of the hosts with that many slots, the one with the smallest share per slot, if that is less than requested; or NULL. */
+/* Of the hosts with that many slots, the one with the smallest share per slot, if that is less than requested. */
 static const struct controlled_host *falls_short(const struct controller *controller, const struct share *share,
                                                  uint32_t slots)
 {
