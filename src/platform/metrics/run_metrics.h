@@ -57,7 +57,7 @@ void run_metrics_close(struct run_metrics *metrics);
 controller_sink run_metrics_take;
 
 /**
- * Flush the store if it is due, and read some of the missing records; call it at least once a second. `*behind`
+ * Flush the store if it is due, and read some of the missing records; call it at least once a second. `behind`
  * receives the number of nodes with missing records; call again soon if it is not 0. Errors: those of the flush, which
  * is retried; no data is lost.
  */

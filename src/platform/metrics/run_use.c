@@ -185,7 +185,7 @@ struct recalled {
     struct recalled_share {
         double sum;
         uint32_t count;
-    } * shares; /* [node * count + moment] */
+    } * shares; /* [node * count + sample] */
 };
 
 static void recall_curve(struct run_use *use, const struct watched_run *run, const char *name, uint32_t node,

@@ -35,7 +35,7 @@ static weft_status bad(const struct scheduler_trace_reader *reader, struct error
     return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s", reader->path, reader->line, what);
 }
 
-/* The bytes end with the last line: no zero is behind them. */
+/* The text is not NUL-terminated. */
 static bool scheduler_trace_is_blank(const char *text, size_t length)
 {
     while (length > 0 && (*text == ' ' || *text == '\t')) {
