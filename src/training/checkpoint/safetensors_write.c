@@ -29,8 +29,8 @@ static weft_status safetensors_write_check_tensor(const char *path, const struct
     size_t width = weft_type_size(tensor->type);
     if (!tensor->name || !*tensor->name || strlen(tensor->name) > NAME_MOST ||
         strcmp(tensor->name, "__metadata__") == 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "a tensor for '%s' is called '%s', which cannot be its name", path,
-                         tensor->name ? tensor->name : "(null)");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a tensor for '%s' is called '%s', which is not a valid name",
+                         path, tensor->name ? tensor->name : "(null)");
     if (width == 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' has type number %d, which does not exist",
                          tensor->name, path, (int)tensor->type);
@@ -234,7 +234,7 @@ static weft_status write_taken(struct file_writer *writer, struct sha256 *hash, 
         uint64_t piece = size - done < SAFETENSORS_PIECE ? size - done : SAFETENSORS_PIECE;
         const void *taken = source->acquire(source->owner, bytes + done, piece);
         if (!taken)
-            return error_set(error, WEFT_ERROR_ABORTED, "writing '%s' was given up", writer->path);
+            return error_set(error, WEFT_ERROR_ABORTED, "writing '%s' was canceled", writer->path);
         sha256_update(hash, taken, piece);
         status = file_writer_append(writer, taken, piece, error);
         source->release(source->owner, bytes + done, piece);

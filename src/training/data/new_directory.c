@@ -52,7 +52,7 @@ weft_status new_directory_open(struct new_directory *directory, const char *path
     mode_t mask = umask(0);
     umask(mask);
     if (!mkdtemp(directory->partial)) {
-        error_system(error, "cannot make a directory beside '%s'", directory->path);
+        error_system(error, "cannot create a directory next to '%s'", directory->path);
         directory->partial[0] = '\0';
         return WEFT_ERROR_SYSTEM;
     }

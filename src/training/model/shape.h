@@ -35,7 +35,7 @@ void shape_number_set(struct model_shape *shape, const struct shape_number *numb
 
 #define SHAPE_TEXT_BYTES 256
 
-/** "4 layers, 4 heads, width 128, context 128, vocabulary 256": what tells shapes apart; returns `text`. */
+/** "4 layers, 4 heads, width 128, context 128, vocabulary 256": the numbers that distinguish shapes; returns `text`. */
 char *shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES]);
 
 #endif

@@ -97,7 +97,7 @@ weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t
     if (stray == size)
         return WEFT_OK;
     weft_status status =
-        ARRAY_RESERVE(splitter->copy, splitter->copy_room, size, "a copy of a text that is no UTF-8", error);
+        ARRAY_RESERVE(splitter->copy, splitter->copy_room, size, "a copy of a text that is not UTF-8", error);
     if (status != WEFT_OK)
         return status;
     memcpy(splitter->copy, text, size);

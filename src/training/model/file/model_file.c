@@ -53,7 +53,7 @@ static weft_status read_beginning(const struct yaml_value *root, const char *whe
     *shape = (struct model_shape){0};
     if (!like && !kind) {
         char kinds[128];
-        return error_set(error, WEFT_ERROR_DATA, "%s says neither its 'kind' (%s) nor which size it is 'like'", where,
+        return error_set(error, WEFT_ERROR_DATA, "%s has neither a 'kind' (%s) nor a size that it is 'like'", where,
                          network_kinds(kinds, sizeof kinds));
     }
     if (like) {

@@ -49,8 +49,8 @@ weft_status text_open(const char *data, struct text *text, struct error *error)
     if (*packed.tokenizer && *text->identity && strcmp(packed.tokenizer, text->identity) != 0) {
         text_close(text);
         return error_set(error, WEFT_ERROR_DATA,
-                         "the tokenizer in '%s' is not the one that the shards there were encoded with: %s says %.12s; "
-                         "put that one back, or encode the text again with weft data pack",
+                         "the tokenizer in '%s' is not the one that the shards there were encoded with: %s has %.12s; "
+                         "restore that one, or encode the text again with weft data pack",
                          directory, PACKED_DESCRIPTION, packed.tokenizer);
     }
     strcpy(text->identity, *packed.tokenizer ? packed.tokenizer : text->identity);
@@ -77,7 +77,7 @@ static weft_status text_find_directory(const char *path, char directory[FILE_PAT
     return checkpoints ? checkpoint_find(path, directory, error) : file_join(directory, path, "", error);
 }
 
-/* Whether the manifest in `directory`, if there is one, says that tokens are bytes. */
+/* Whether the manifest in `directory`, if there is one, has bytes as tokens. */
 static weft_status text_read_manifest(const char *directory, bool *is_bytes, struct error *error)
 {
     char path[FILE_PATH_BYTES];
