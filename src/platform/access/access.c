@@ -50,7 +50,7 @@ static weft_status access_make_room(struct database *database, const struct toke
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && full)
         status = error_set(error, WEFT_ERROR_STATE,
-                           "'%s' has %d valid tokens, the maximum for a user: revoke those that "
+                           "'%s' has %d tokens that are still valid, the maximum for a user: revoke those that "
                            "are not needed ('weft token list' names them)",
                            record->user, ACCESS_TOKENS_MOST);
     if (status != WEFT_OK)
