@@ -560,7 +560,7 @@ static void a_file_that_is_given_up(void **state)
         assert_int_equal(
             checkpoint_write_part(run, 1, "model", 0, 1, small.weights, SUPPORT_WEIGHTS, &source, &record, &error),
             WEFT_ERROR_ABORTED);
-        assert_non_null(strstr(error.text, "was given up"));
+        assert_non_null(strstr(error.text, "was canceled"));
         assert_false(file_exists(temporary_path(run, "step-00000001.partial/model.safetensors")));
     }
     small_model_free(&small);

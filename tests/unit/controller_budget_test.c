@@ -174,7 +174,7 @@ static void what_waits_for_slots_keeps_what_it_needs(void **state)
     assert_int_equal(state_of(&world, small), RUN_QUEUED);
     assert_int_equal(state_of(&world, smaller), RUN_RUNNING);
     assert_why(&world, wide, "waits for 2 hosts");
-    assert_why(&world, small, "of which 960.0 are set aside for runs before it, and it needs 60.0");
+    assert_why(&world, small, "and 960.0 of them are set aside for runs before it, and it needs 60.0");
     pass(&world, BEGIN + 3 * HOUR);
     assert_int_equal(state_of(&world, wide), RUN_SUCCEEDED);
     assert_int_equal(state_of(&world, small), RUN_SUCCEEDED);
@@ -200,7 +200,7 @@ static void what_has_its_slots_keeps_what_it_needs(void **state)
     assert_why(&world, first, "has its slots, and starts when those who had them have left");
     int64_t second = give(&world, 1, 1, ",\"time_limit\":\"5m\"", MINUTE);
     pass(&world, world.now + 100);
-    assert_why(&world, second, "has 10.0 slot-minutes, of which 10.0 are set aside for runs before it");
+    assert_why(&world, second, "has 10.0 slot-minutes, and 10.0 of them are set aside for runs before it");
     pass(&world, world.now + 10 * SECOND);
     assert_int_equal(state_of(&world, first), RUN_RUNNING);
     check_ledger(&world);

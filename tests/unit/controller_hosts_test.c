@@ -65,7 +65,7 @@ static void a_run_waits_for_hosts_that_the_server_is_started_without(void **stat
     set_drained(&world, "h0", true);
     int64_t wide = give(&world, 2, 2, "", HOUR);
     pass(&world, BEGIN + MINUTE);
-    assert_why(&world, wide, "waits for 2 hosts of one Pod with 2 slots each, of which only 1 takes runs now");
+    assert_why(&world, wide, "waits for 2 hosts of one Pod with 2 slots each; only 1 takes runs now");
     assert_why(&world, wide, "h0 (drained)");
     hide_second = true;
     reopen(&world);

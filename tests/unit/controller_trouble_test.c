@@ -232,7 +232,8 @@ static void what_cannot_be_told_to_end_is_told_again(void **state)
     pass(&world, BEGIN + 5 * MINUTE);
     assert_int_equal(state_of(&world, other), RUN_SUCCEEDED);
     assert_int_equal(state_of(&world, deaf), RUN_STOPPING);
-    assert_int_equal(remarks_of(&world, deaf, "told again and again: the disk of the orders is gone"), 1);
+    assert_int_equal(remarks_of(&world, deaf, "cannot be delivered, and is repeated: the disk of the orders is gone"),
+                     1);
     troubled.stop = WEFT_OK;
     pass(&world, BEGIN + 6 * MINUTE);
     assert_int_equal(state_of(&world, deaf), RUN_CANCELLED);

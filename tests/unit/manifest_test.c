@@ -80,9 +80,9 @@ static void bad_manifests(void **state)
         {"{" HEAD "," STATE ",\"files\":[1]", "lacks 'name'"},
         {"{" HEAD "," STATE ",\"files\":[{\"name\":\"model.safetensors\"}]", "lacks 'bytes'"},
         {"{" HEAD "," STATE ",\"files\":[{\"name\":\"../model.safetensors\",\"bytes\":3,\"sha256\":\"" DIGEST "\"}]",
-         "no name of"},
+         "not a valid name for"},
         {"{" HEAD "," STATE ",\"files\":[{\"name\":\".safetensors\",\"bytes\":3,\"sha256\":\"" DIGEST "\"}]",
-         "no name of"},
+         "not a valid name for"},
         {"{" HEAD "," STATE ",\"files\":[{\"name\":\"m.safetensors\",\"bytes\":3,\"sha256\":\"ba78\"}]",
          "not 64 hexadecimal"},
         {"{" HEAD "," STATE ",\"files\":[{\"name\":\"m.safetensors\",\"bytes\":3,\"sha256\":\"" DIGEST "\"},"

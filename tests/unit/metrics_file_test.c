@@ -86,10 +86,10 @@ static void anything_else_is_refused_with_its_line(void **state)
     static const struct {
         const char *text, *said;
     } wrong[] = {
-        {"", "tells of no step"},
-        {"\n\n", "tells of no step"},
-        {START, "tells of no step"},
-        {"hello\n", "tells of no step"},
+        {"", "has no step"},
+        {"\n\n", "has no step"},
+        {START, "has no step"},
+        {"hello\n", "has no step"},
         {"hello\n" STEP("1", "5"), "line 1"},
         {STEP("1", "5") TORN "\n" STEP("2", "4"), "line 2"},
         {STEP("1", "5") TORN "\n" TORN "\n", "line 2"},

@@ -66,7 +66,7 @@ static void the_other_names_are_known(void **state)
 static void missing_files_are_named(void **state)
 {
     const char *empty = temporary_path(directory, "empty");
-    must_fail(empty, (const char *const[]){"/empty' is no directory", NULL});
+    must_fail(empty, (const char *const[]){"/empty' is not a directory", NULL});
     assert_int_equal(file_make_directory(empty, NULL), WEFT_OK);
     must_fail(empty, (const char *const[]){"vocab.json (or encoder.json) and no merges.txt (or vocab.bpe)", NULL});
     temporary_file(empty, "vocab.json", "{}", 2);
@@ -118,13 +118,13 @@ static void a_malformed_merge_is_told(void **state)
     write_tokenizer(directory, SOME_TOKENS, " t\n");
     FAILS("line 1");
     write_tokenizer(directory, SOME_TOKENS, "t h\nth ex\n");
-    FAILS("line 2", "'ex' is no token");
+    FAILS("line 2", "'ex' is not in the vocabulary");
     write_tokenizer(directory, SOME_TOKENS, "t h\nth o\n");
-    FAILS("line 2", "'tho' is no token", "belong together");
+    FAILS("line 2", "'tho' is not in the vocabulary", "belong together");
     write_tokenizer(directory, SOME_TOKENS, "t h\nth e\nt h\n");
     FAILS("line 3", "'t' and 'h'", "merge 1");
     write_tokenizer(directory, NO_TOKENS, "t \xff\n");
-    FAILS("line 1", "no token");
+    FAILS("line 1", "not in the vocabulary");
 }
 
 static int make_directory(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Bytes that a call of a collective moves between nodes, counted twice: the payload, by the transport, and everything
- * that passes the network interfaces, by the kernel. The first is compared with the least that an algorithm must move;
- * the second shows that nothing else moved.
+ * that passes the network interfaces, by the kernel. The first is compared with an algorithm's lower bound; the second
+ * shows that nothing else moved.
  */
 #ifndef WEFT_CLI_MEASURE_BENCH_NETWORK_H
 #define WEFT_CLI_MEASURE_BENCH_NETWORK_H

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define CLOCK_TRIES     3
-#define CLOCK_APART     1.0 /* seconds of the hosts' clocks, beyond which is said */
+#define CLOCK_APART     1.0 /* seconds between the hosts' clocks, beyond which it is reported */
 #define ADDRESSES_BYTES 2048
 #define TEXT_BYTES      65536
 

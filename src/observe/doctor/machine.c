@@ -103,7 +103,7 @@ static void doctor_machine_check_memory(struct doctor_report *report, const stru
     level = limits->group_available < least                 ? DOCTOR_PROBLEM
             : limits->group_available < ranks * MEMORY_GOOD ? DOCTOR_WARNING
                                                             : DOCTOR_OK;
-    doctor_find(report, level, "control-group", "the control group allows %s of memory, of which %s are left%s",
+    doctor_find(report, level, "control-group", "the control group allows %s of memory, and %s are left%s",
                 text_bytes(limits->group_limit, all, sizeof all),
                 text_bytes(limits->group_available, left, sizeof left),
                 level == DOCTOR_OK ? "" : ": raise memory.max (the container's or the Slurm job's memory)");

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MOMENT_MOST 315360000e9 /* ten years: whoever claims more is not believed */
+#define MOMENT_MOST 315360000e9 /* ten years: larger values are invalid */
 #define ASKERS_MOST 2           /* of a job's ranks here, one after the other, until one responds */
 
 static const char *const state_names[] = {
@@ -33,9 +33,9 @@ const char *inspected_state_name(enum inspected_state state)
     return state_names[state];
 }
 
-/* ---- moments ---- */
+/* ---- timestamps ---- */
 
-/* When a job was looked at, and how this machine's ticks are told in nanoseconds. */
+/* The time at which a job was inspected, and nanoseconds per tick of this machine. */
 struct reference {
     struct clock_timestamp moment;
     double tick;

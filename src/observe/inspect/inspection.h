@@ -43,8 +43,8 @@ struct inspected_operation {
     uint64_t sequence; /**< in its communicator; of messages: between its two ranks */
     uint64_t bytes;    /**< of a block */
     uint64_t tag;      /**< equal on ranks that made the same call */
-    int64_t started;   /**< moment */
-    int64_t since;     /**< moment from which it has waited for `awaited` */
+    int64_t started;   /**< timestamp */
+    int64_t since;     /**< since when it has waited for `awaited` */
     uint32_t awaited;  /**< world rank; INSPECTION_NOBODY: none known */
 };
 

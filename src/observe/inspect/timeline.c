@@ -27,7 +27,7 @@ struct timeline_reading {
     struct timeline *timeline;
     const char *path;
     uint64_t line;
-    bool odd; /* a number of this line is none that Weft writes */
+    bool odd; /* a number of this line was not written by Weft */
     struct span *spans;
     size_t count, room;
 };

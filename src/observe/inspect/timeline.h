@@ -52,7 +52,7 @@ struct timeline_kind {
 };
 
 struct timeline {
-    struct timeline_rank *ranks; /**< those that the file tells of, in order */
+    struct timeline_rank *ranks; /**< those in the file, in order */
     uint32_t rank_count;
     struct timeline_kind *kinds; /**< the one that took longest first */
     uint32_t kind_count;

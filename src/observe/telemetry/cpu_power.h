@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What power this machine's processors take, by the energy counters (RAPL) that Linux shows below /sys/class/powercap:
+ * The power of this machine's processors, from the energy counters (RAPL) that Linux shows below /sys/class/powercap:
  * Intel's since Sandy Bridge, AMD's since Zen. Described in the kernel's Documentation/power/powercap/powercap.rst.
  *
  *     machine/power/package-0         watts of a processor package, everything on it
@@ -8,8 +8,8 @@
  * former
  *
  * Parts of a package (its cores) and the whole platform (psys) are left out: they would count twice. Since Linux 5.10
- * only root may read the counters; a machine that has them but does not show them has no power values, of which
- * cpu_power_trouble() tells. Not thread-safe; no global state.
+ * only root may read the counters; a machine with unreadable counters has no power values, and cpu_power_trouble()
+ * returns the reason. Not thread-safe; no global state.
  */
 #ifndef WEFT_OBSERVE_TELEMETRY_CPU_POWER_H
 #define WEFT_OBSERVE_TELEMETRY_CPU_POWER_H

@@ -31,15 +31,15 @@
 struct energy {
     double joules;
     double seconds; /**< that are in it */
-    double missed;  /**< seconds that are not, because nothing was known of them */
+    double missed;  /**< seconds without known readings */
     double watts;   /**< the last reading of power */
-    uint64_t at;    /**< its moment, in nanoseconds */
+    uint64_t at;    /**< its time, in nanoseconds */
     bool known;     /**< there is one */
 };
 
 /**
- * A reading of power, at the moment `now`. One that is no number or below zero is none. The time between two readings
- * that is longer than `longest` seconds counts as missed.
+ * A reading of power at time `now`. NaN and negative readings are ignored. An interval between two readings of more
+ * than `longest` seconds counts as missed.
  */
 void energy_add_power(struct energy *energy, double watts, uint64_t now, double longest);
 

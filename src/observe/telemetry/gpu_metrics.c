@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define GPUS_MOST        1024 /* more than a machine has */
-#define POWER_MOST       1e5  /* watts, and degrees, beyond which a reading is none */
+#define POWER_MOST       1e5  /* watts, and degrees, beyond which a reading is invalid */
 #define TEMPERATURE_MOST 1e3
 
 /* The library's functions; those after `handle` may be missing in old ones. */
@@ -183,7 +183,7 @@ static bool is_loss(int result)
     return result == NVML_ERROR_GPU_IS_LOST || result == NVML_ERROR_RESET_REQUIRED;
 }
 
-/* The first loss that any of its readings tells of, or NVML_SUCCESS. */
+/* The first error that means that the GPU is lost, or NVML_SUCCESS. */
 static int read_gpu(const struct library *library, struct nvml_device *device, struct gpu_reading *reading)
 {
     struct nvml_utilization utilization = {0};

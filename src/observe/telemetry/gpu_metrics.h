@@ -40,8 +40,8 @@ struct gpu_reading {
 struct gpu_metrics;
 
 /**
- * Load `library` (NULL: NVML_LIBRARY; a path, for tests) and find the GPUs. Errors: MEMORY. A library that is there and
- * cannot be used makes a machine without GPUs, of which gpu_metrics_trouble() tells.
+ * Load `library` (NULL: NVML_LIBRARY; a path, for tests) and find the GPUs. Errors: MEMORY. With a library that exists
+ * but cannot be used, the machine has no GPUs, and gpu_metrics_trouble() returns the reason.
  */
 weft_status gpu_metrics_open(const char *library, struct gpu_metrics **metrics, struct error *error);
 void gpu_metrics_close(struct gpu_metrics *metrics);

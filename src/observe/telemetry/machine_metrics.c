@@ -21,7 +21,7 @@
 /* An interface or a disk. */
 struct traffic {
     char name[KERNEL_NAME_BYTES];
-    bool hidden; /* none to be told of */
+    bool hidden; /* not reported */
     bool seen;   /* in this sample */
     struct counter in, out;
 };

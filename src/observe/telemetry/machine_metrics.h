@@ -13,7 +13,7 @@
  *     machine/network/NAME/received   bytes a second, for each interface that has ever had traffic; the loopback is one
  *     machine/network/NAME/sent       of them, by its name: nothing is summed over interfaces
  *     machine/disk/NAME/read          bytes a second, for each whole disk that was ever used, no partitions, no disks
- *     machine/disk/NAME/written       made of files or memory; one that lies on others (dm, md) is told of beside them
+ *     machine/disk/NAME/written       made of files or memory; one on top of others (dm, md) is reported besides them
  *
  * Values of a node, the part of a run's attempt on this machine: a first process with its descendants, a control
  * group, or both (time and memory are then the control group's):

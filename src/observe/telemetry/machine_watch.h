@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What this machine does, sampled every few seconds by a thread of its own: processors, memory, network, disks
+ * The state of this machine, sampled every few seconds by a separate thread: processors, memory, network, disks
  * (machine_metrics.h), GPUs (gpu_metrics.h), power (cpu_power.h). The kernel, and a GPU that fails, may take seconds to
- * answer; who asks here never waits for them.
+ * answer; machine_watch_read() never waits for them.
  */
 #ifndef WEFT_OBSERVE_TELEMETRY_MACHINE_WATCH_H
 #define WEFT_OBSERVE_TELEMETRY_MACHINE_WATCH_H
@@ -18,8 +18,8 @@ weft_status machine_watch_start(double seconds, struct machine_watch **watch, st
 void machine_watch_stop(struct machine_watch *watch);
 
 /**
- * Copy the newest values to `values`, which are measured_values_free()d. `*number` counts samples from 1 on: 0 is none
- * yet. From any thread. Errors: MEMORY.
+ * Copy the newest values to `values`, which are measured_values_free()d. `*number` counts samples from 1 on; 0: no
+ * sample yet. From any thread. Errors: MEMORY.
  */
 weft_status machine_watch_read(struct machine_watch *watch, struct measured_values *values, uint64_t *number,
                                struct error *error);

@@ -13,8 +13,9 @@
 #define METRIC_UNIT_DEGREES    "°C"
 
 /**
- * The unit of the metric `name` (observe/telemetry/machine_metrics.h, gpu_metrics.h, cpu_power.h, platform/agent/internal/sampler.h); ""
- * where it has none: a count, and what a program has reported, of which nobody knows.
+ * The unit of the metric `name` (observe/telemetry/machine_metrics.h, gpu_metrics.h, cpu_power.h,
+ * platform/agent/internal/sampler.h); "" for counts, and for metrics that a program has reported, whose unit is not
+ * known.
  */
 const char *metric_unit(const char *name);
 

@@ -44,7 +44,7 @@ static struct usage_part *window_part(const struct usage_window *window, uint32_
     return (struct usage_part *)&window->parts[(window->first + number) % (WINDOW_PARTS + 1)];
 }
 
-/* Add time seen before the moment `at`, to parts of `width` seconds each; the oldest ones fall out. */
+/* Add time seen before `at`, to parts of `width` seconds each; the oldest ones fall out. */
 static void window_add(struct usage_window *window, double width, const struct usage_sample *sample, double seconds)
 {
     /* More than the window holds pushes itself out. */

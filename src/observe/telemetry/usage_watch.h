@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Who holds GPUs, or CPU slots, and does not use them: the judge of "zombies".
+ * Finds "zombies": runs that hold GPUs or CPU slots and do not use them.
  *
- * For each run a watch is given samples: at a moment, the share in use of all that the run holds.
+ * A run's watch receives samples: a time, and the share in use of the slots that the run holds.
  *
  *     idle      its mean use over the last `idle_seconds` that were seen is below `idle_below`: it is a zombie, and is
  *               flagged; if the policy says so, it is to be stopped once it has been seen for `stop_seconds` more
  *     at work   its mean use over the last `busy_seconds` that were seen is `busy_above` or more: it is no zombie (any
  *               longer), and what was seen before does not count any more
  *
- * Between the two nothing changes, so that a run at the limit is not flagged and cleared by turns; means, so that a
- * moment of use (a heartbeat of some library) or a moment of rest (a checkpoint) changes nothing either.
+ * Between the two nothing changes, so that a run at the limit is not flagged and cleared alternately. Means are used,
+ * so that a short activity (a heartbeat of some library) or a short pause (a checkpoint) changes nothing either.
  *
- * Only what was seen counts. A sample speaks for the time since the sample before it, if that is no longer than
- * `gap_seconds`; a longer time is a gap, of which nothing is known: neither idleness nor work. After a gap longer than
- * `forget_seconds`, and in the first `grace_seconds` of a run (it reads its data), the watch begins anew.
+ * Only observed time counts. A sample covers the time since the previous sample, if that is no longer than
+ * `gap_seconds`. A longer time is a gap, which counts as neither idle nor work. After a gap longer than
+ * `forget_seconds`, and in the first `grace_seconds` of a run (it reads its data), the watch starts over.
  *
  * Windows of time are kept in WINDOW_PARTS parts, and hold between the seconds asked for and a part more.
  *
- * Pure: moments come from the caller, in seconds of any clock that does not go back. Thread-safe.
+ * Pure: times come from the caller, in seconds of any clock that does not go back. Thread-safe.
  */
 #ifndef WEFT_OBSERVE_TELEMETRY_USAGE_WATCH_H
 #define WEFT_OBSERVE_TELEMETRY_USAGE_WATCH_H
@@ -30,16 +30,16 @@
 #include <stdint.h>
 
 /**
- * What a site calls a zombie, and what is done with it. All in seconds from 0 to 1e9 (idle_seconds and gap_seconds:
- * from 1), or shares from 0 to 1; whoever reads one of them from people checks it.
+ * A site's definition of a zombie, and the action against it. All in seconds from 0 to 1e9 (idle_seconds and
+ * gap_seconds: from 1), or shares from 0 to 1. The reader of a policy file checks the bounds.
  */
 struct usage_policy {
     double idle_below;     /**< 0.05 */
     double busy_above;     /**< 0.10; not below idle_below */
     double idle_seconds;   /**< 3600 */
     double busy_seconds;   /**< 300 */
-    double gap_seconds;    /**< longest time that one sample speaks for: 60 */
-    double forget_seconds; /**< after a longer gap it begins anew: 600; not below gap_seconds */
+    double gap_seconds;    /**< longest time that one sample covers: 60 */
+    double forget_seconds; /**< after a longer gap it starts over: 600; not below gap_seconds */
     double grace_seconds;  /**< from a run's start: 600 */
     bool stops;            /**< whether zombies are stopped; otherwise they are flagged only */
     double stop_seconds;   /**< seen for so long after the flag, without being at work: 3600 */
@@ -48,9 +48,9 @@ struct usage_policy {
 /** The figures above; zombies are flagged only. */
 struct usage_policy usage_policy_default(void);
 
-/** What is in use at one moment. */
+/** The share in use at one time. */
 struct usage_sample {
-    double at;      /**< moment */
+    double at;      /**< time */
     double used;    /**< share in use of all that the run holds, 0 to 1: the mean over it; NaN: not known, which is as
                          if no sample had been taken */
     double busiest; /**< share of the one of them that is used most, for the message; NaN: not told */
@@ -67,7 +67,7 @@ struct usage_sample usage_sample_of(double at, const double *shares, size_t coun
 /** The last seconds that were seen. */
 struct usage_window {
     struct usage_part {
-        double from;    /**< moment that it begins with */
+        double from;    /**< time at which it begins */
         double seconds; /**< that were seen */
         double sum;     /**< of share x seconds */
         double most;    /**< largest share of anything that the run holds */
@@ -83,8 +83,8 @@ enum usage_verdict {
 
 /** A run's watch, made by usage_watch_begin(); its figures may be read. */
 struct usage_watch {
-    double started;                       /**< moment of the run's start */
-    double at;                            /**< moment of the last sample */
+    double started;                       /**< time of the run's start */
+    double at;                            /**< time of the last sample */
     bool sampled;                         /**< there is one */
     double seen_after;                    /**< seconds seen after the flag */
     struct usage_window lately, for_long; /**< busy_seconds and idle_seconds */

@@ -52,7 +52,7 @@ static weft_status access_make_room(struct database *database, const struct toke
                               &count, error);
     if (status == WEFT_OK && count >= ACCESS_TOKENS_MOST)
         status = error_set(error, WEFT_ERROR_STATE,
-                           "'%s' has %d tokens that have not ended, the most that a user may have: revoke those that "
+                           "'%s' has %d tokens that are still valid, the maximum for a user: revoke those that "
                            "are not needed ('weft token list' names them)",
                            record->user, ACCESS_TOKENS_MOST);
     if (status != WEFT_OK)

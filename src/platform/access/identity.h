@@ -20,7 +20,7 @@ struct identity {
     char token[PLATFORM_NAME_BYTES];      /**< the public part of the token that was shown; "" without tokens */
     char session[IDENTITY_SESSION_BYTES]; /**< of a browser that signed in with that token (sessions.h); "": none */
     char project[PLATFORM_NAME_BYTES];    /**< the only project that the token is for; "": all of the user's */
-    enum role most;                       /**< the most that the token allows in a project */
+    enum role most;                       /**< the highest role that the token allows in a project */
     bool administrator;                   /**< of every project, users, nodes, as far as `most` goes */
     int64_t ends;                         /**< of the token, seconds since 1970; 0: never */
 };

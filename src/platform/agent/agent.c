@@ -133,7 +133,8 @@ static void look_for_stop(struct agent *agent)
     agent->obeyed = stop;
     text_seconds((double)stop.grace * 1e-3, grace, sizeof grace);
     bool checkpoint = stop.signal == SIGUSR1;
-    snprintf(why, sizeof why, "it was told to %s within %s", checkpoint ? "write a checkpoint and end" : "stop", grace);
+    snprintf(why, sizeof why, "it was asked to %s within %s", checkpoint ? "write a checkpoint and end" : "stop",
+             grace);
     want_end(agent, checkpoint ? JOURNAL_CHECKPOINTED : JOURNAL_STOPPED, stop.signal, stop.grace, why);
 }
 

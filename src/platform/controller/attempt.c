@@ -297,7 +297,7 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
     status = database_begin(registry, DATABASE_AS_NEEDED, error);
     if (status == WEFT_OK)
         status = database_end(registry,
-                              silence_note(controller, run, "it cannot be told to end, and is told again and again",
+                              silence_note(controller, run, "the request to end cannot be delivered, and is repeated",
                                            refusal.text, now, error),
                               error);
     return status;
@@ -333,7 +333,7 @@ static struct registry_node controller_attempt_end_of(const struct hearing *hear
         ended.how = RUN_EXIT_LOST;
         return ended;
     }
-    /* That it was told to end is no news to whoever told it, and why is told by the run's own change. */
+    /* A run that was asked to end needs no cause for that: its own state change has the reason. */
     const bool told = record->exited.cause == JOURNAL_STOPPED || record->exited.cause == JOURNAL_CHECKPOINTED;
     if (told)
         snprintf(ended.detail, sizeof ended.detail, "%s",
@@ -407,7 +407,7 @@ static weft_status controller_attempt_hear_end(struct hearing *hearing, const st
     struct registry_node ended = controller_attempt_end_of(hearing, record);
     const int64_t moment = controller_attempt_moment_of(hearing, record);
     if (run->first_leads && hearing->node > 0 && ended.how == RUN_EXIT_COMPLETED)
-        *ended.detail = '\0'; /* that it was told to end is how it is, and no reason of the run's end */
+        *ended.detail = '\0'; /* other nodes are always asked to end, so this is not the reason of the run's end */
     weft_status status = WEFT_OK;
     if (record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_TIME_LIMIT)
         status = registry_run_change(controller->config.registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "",
@@ -540,7 +540,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
         if (!node->ended)
             controller->hosts[node->host].used |= node->slots;
         else if (rows[i].how != RUN_EXIT_COMPLETED || (i == 0 && run->first_leads))
-            run->to_stop = true; /* the others: whoever heard of it may not have come to that */
+            run->to_stop = true; /* the others: the previous controller may not have come to that */
     }
     free(rows);
     return status;

@@ -146,7 +146,7 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
 
 /* ---- an attempt ---- */
 
-/* The most that one account can give for a run. */
+/* The largest amount that one account can give for a run. */
 static int64_t most_for(const struct controller *controller, const struct controlled_run *run,
                         const struct controlled_funds *funds)
 {
@@ -338,7 +338,7 @@ char *budget_say(const struct controller *controller, const struct controlled_ru
     }
     say_when(ledger, least - pool, now, when, sizeof when);
     if (ledger->pool > pool)
-        snprintf(set_aside, sizeof set_aside, ", of which %.1f are set aside for runs before it",
+        snprintf(set_aside, sizeof set_aside, ", and %.1f of them are set aside for runs before it",
                  MINUTES(ledger->pool - pool));
     snprintf(text, size, "waits for budget: project '%s' has %.1f slot-minutes%s, and it needs %.1f to begin; %s",
              project, MINUTES(ledger_funds_pool(ledger, now)), set_aside, MINUTES(least), when);

@@ -8,8 +8,8 @@
 
 #define STEP_NOTICED 60000 /* milliseconds: a step of the clock is noticed within so long */
 
-/* What was due at a moment of before is due now, and what is waited for is waited for from now on: otherwise all of it
- * would come later by as much. */
+/* The clock was set back: timers set before are due now, and timeouts start over. Otherwise all of them would fire
+ * later by the size of the step. */
 static void set_back(struct controller *controller, int64_t now)
 {
     scheduler_set_clock(controller->scheduler, controlled_seconds(now - controller->stepped_at));

@@ -163,7 +163,7 @@ static void note_turns(struct controller *controller, int64_t now)
         controller->next_turn = controller->runs[at]->run;
 }
 
-/* Those that the engine has something to tell of, and those whose turn it is. */
+/* Read the records of runs with news from the engine, and of those whose turn it is. */
 static weft_status hear_all(struct controller *controller, int64_t now, struct error *error)
 {
     struct engine *engine = controller->config.engine;

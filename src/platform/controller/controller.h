@@ -6,12 +6,12 @@
  *     registry ──waiting runs──► scheduler ──decisions──► registry, engine
  *     engine ──records──► registry ──ends──► scheduler
  *
- * What it does is written down before it is done: a placement is in the registry before the engine hears of it, so that
- * whoever opens a controller on the same registry and engine after a crash, at whatever moment, goes on where the other
- * one stopped: no run is started twice, none is forgotten. What begins and ends is taken exactly once: the number of
- * its record is kept with what was made of it, and all of that is synced before anything is done because of it. Of
- * records of no such consequence, heartbeats, output and metrics, the number is written down once a minute and lazily:
- * who opens a controller hears the last of them again.
+ * Decisions are written before they are carried out: a placement is in the registry before the engine gets it. So a
+ * controller that is opened on the same registry and engine after a crash, at any time, continues where the previous
+ * one stopped: no run is started twice, none is lost. Records of starts and ends are processed exactly once: the number
+ * of the record is stored with its effects, and both are synced before anything follows from them. For records without
+ * such effects (heartbeats, output, metrics) the number is written once a minute without a sync, so a new controller
+ * reads the last of them again.
  *
  * A run that the scheduler puts where others still are waits until they have really left. The nodes of a gang end
  * together: when one has ended, the others are stopped.
@@ -23,8 +23,8 @@
  * them, in the order of priority and submission within a project.
  *
  * A run that has failed and is to be run again waits for that: a second, and twice as long after each further failure.
- * A first failure of the platform costs no pause, as the run is tried on another host where there is one; who gave way
- * to others has none either.
+ * A first failure of the platform costs no backoff, because the run is tried on another host if there is one. Nor does
+ * a preemption.
  *
  * Personal runs, those of a user in the project of that name that the registry calls personal, need no budget. A share
  * of the slots is kept for them (scheduler.h).
@@ -43,23 +43,23 @@
 
 struct controller;
 
-/** What is made of a record that is no business of the controller's: output, metrics, use. What fails is told again
- * later, and to another controller so is what the last one told in its last minute: keep the numbers of what must count
- * once. May be NULL. */
+/** Receives the records that do not concern the controller: output, metrics, use. After a failure the record is
+ * delivered again, and a new controller delivers those of the last minute again. Store the numbers of records that must
+ * count once. May be NULL. */
 typedef weft_status controller_sink(void *context, int64_t run, int64_t epoch, uint32_t node,
                                     const struct journal_record *record, struct error *error);
 
 /** Bytes of the message that says that the disk is full. */
 #define CONTROLLER_DISK_BYTES 256
 
-/** What runs of a class may. */
+/** The limits of the runs of a class. */
 struct controller_class {
     const char *name;   /**< "": every class that is not in the table, which are refused otherwise */
     int64_t time_limit; /**< seconds: the longest there is; runs that ask for more are ended then. 0: no limit */
     int64_t time_slice; /**< seconds: so long a preemptible run may run at a time while others wait; 0: for ever */
     uint32_t runs_most; /**< that a user may have at once; 0: any number */
     int64_t idle_limit; /**< seconds for which a run may use nothing of what it holds; 0: an hour */
-    bool idle_stops;    /**< then it is stopped; otherwise its owner is told, no more */
+    bool idle_stops;    /**< then it is stopped; otherwise it is only reported to its owner */
 };
 
 /** Where runs' files are: platform/runs/directory.h. */

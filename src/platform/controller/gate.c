@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may be placed at all. What does not wait for slots is parked: the scheduler knows of it, and passes leave it out,
- * so that it neither has hosts held for it nor preempts anybody.
+ * Decides which runs may be placed at all. A run that does not wait for slots is parked: the scheduler has it but skips
+ * it in its passes, so that it neither reserves hosts nor preempts other runs.
  *
- * Runs are judged by priority, then in the order of their submission; each counts as one that its owner has, and what
- * it needs to begin is set aside for it, before the next one is judged. So whatever is let through can begin.
+ * Runs are judged by priority, then in the order of submission. Each counts toward its owner's limit, and the budget
+ * that it needs to begin is set aside, before the next one is judged. So every admitted run can begin.
  */
 #include "platform/controller/internal/state.h"
 

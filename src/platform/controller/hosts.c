@@ -54,8 +54,8 @@ static bool see_host(void *context, const struct engine_host *host)
     return seen->status == WEFT_OK;
 }
 
-/* Hosts that were the engine's once and are not any more: nothing starts there, and whoever looks is told. What runs
- * there goes on, and what waits for them waits. */
+/* Hosts that the engine no longer has are marked as lost: nothing starts there. Runs on them continue, and runs that
+ * wait for them keep waiting. */
 static weft_status lose_absent(struct controller *controller, int64_t now, struct error *error)
 {
     struct registry_host *known = NULL;
@@ -229,7 +229,7 @@ char *hosts_say(const struct controller *controller, const struct controlled_run
         snprintf(open_now, sizeof open_now, "only %u take%s", open, open == 1 ? "s" : "");
     name_closed(controller, run->slots, closed, sizeof closed, states);
     advise(states, advice, sizeof advice);
-    snprintf(text, size, "waits for %s, of which %s runs now; closed: %s; %s", asks, open_now, closed, advice);
+    snprintf(text, size, "waits for %s; %s runs now; closed: %s; %s", asks, open_now, closed, advice);
     return text;
 }
 
@@ -263,7 +263,7 @@ static int64_t controller_hosts_memory_of(const struct controlled_host *host)
     return host->memory;
 }
 
-/* The host with so many slots of which they come with the least, if that is less than was asked for; or NULL. */
+/* Of the hosts with that many slots, the one with the smallest share per slot, if that is less than requested. */
 static const struct controlled_host *falls_short(const struct controller *controller, const struct share *share,
                                                  uint32_t slots)
 {

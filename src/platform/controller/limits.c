@@ -43,7 +43,7 @@ void run_limits_apply(const struct controller *controller, const struct registry
     /* What runs was started with its limit. */
     if (longest && longest < run->time_limit && run_state_is_waiting(found->state))
         run->time_limit = longest;
-    /* A run that has no checkpoints would lose all that it has done; who asks for a slice knows. */
+    /* A run without checkpoints would lose all its work, unless its owner asked for a slice. */
     if (slice && run->preemptible && (!run->time_slice || slice < run->time_slice))
         run->time_slice = slice;
 }

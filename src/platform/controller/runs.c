@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEARNED_MOST 10000 /* runs of the past, of which estimates are made: some milliseconds */
+#define LEARNED_MOST 10000 /* past runs used for estimates: some milliseconds */
 
 /* ---- by number ---- */
 
@@ -270,7 +270,7 @@ static weft_status take_up_attempt(struct controller *controller, struct control
                                    const struct registry_run *found, struct error *error)
 {
     weft_status status = attempt_take_up(controller, run, error);
-    /* One that was told to end may have been told before it was started, which then ends it. */
+    /* A run may have been asked to end before it was started; starting it then ends it. */
     run->to_start = found->state == RUN_PLACED || (found->state == RUN_STOPPING && run->to_start);
     run->started = !run->to_start;
     run->how = ENGINE_STOP;

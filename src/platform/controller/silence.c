@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes of which nothing is heard, as their journal cannot be read, or as their agent is stopped or stuck and writes
- * none. An agent ends what it runs by itself: at the time limit, when it is told to, when the grace period is over. One
- * that does not is killed, so that nobody holds slots for ever.
+ * none. An agent ends its processes by itself: at the time limit, on request, when the grace period is over. One that
+ * does not is killed, so that nobody holds slots for ever.
  */
 #include "platform/controller/internal/state.h"
 
@@ -94,7 +94,7 @@ weft_status silence_miss(struct controller *controller, struct controlled_run *r
     bool kill = for_good || since >= HEAR_PATIENCE;
     weft_status status = engine->gone(engine, &attempt, number, kill, &gone, NULL);
     if (status == WEFT_OK && gone && !kill && since >= GONE_PATIENCE) {
-        kill = true; /* whoever reads its journal later finds its end too */
+        kill = true; /* a later reader of its journal finds its end, too */
         status = engine->gone(engine, &attempt, number, kill, &gone, NULL);
     }
     if (status == WEFT_OK && gone && kill) {

@@ -6,7 +6,7 @@
  * over leave their slots, if it then fits; another pass, at once, gives it the slots before anybody else can have them.
  * Nobody is stopped for a run that would not fit all the same, or that fits as soon as those have left who are leaving.
  *
- * A run that gave way has had its turn: for its sake another one's slice counts from that moment. So runs that began
+ * A run that gave way has had its turn: for its sake another run's slice counts from that time. So runs that began
  * together do not all leave one after another because one of them had to.
  */
 #include "platform/controller/internal/state.h"
@@ -160,8 +160,8 @@ static weft_status give_way(struct slices *slices, struct controlled_run *run, c
     return WEFT_OK;
 }
 
-/* Who gives way to a run, into slices->gives: so many until it fits, then none of those that it fits without. False if
- * it does not fit whoever leaves. */
+/* Choose the runs that give way to a run, into slices->gives: add runs until it fits, then drop those that are not
+ * needed. False if it would not fit even if all of them left. */
 static bool slices_choose(struct slices *slices, const struct outlook *waits)
 {
     const struct controlled_run *run = slices->controller->by_name[waits->run];

@@ -135,7 +135,7 @@ static const char *wrong_beginning(struct evbuffer *input)
     char first = 0;
     struct evbuffer_ptr newline = evbuffer_search(input, "\n", 1, NULL);
     if (evbuffer_copyout(input, &first, 1) == 1 && first == '\r' && evbuffer_get_length(input) == 1)
-        return NULL; /* half of the empty line that some clients put behind a body */
+        return NULL; /* half of the empty line that some clients append to a body */
     if (first < 'A' || first > 'Z')
         return "this is not HTTP: a request begins with a method such as GET";
     if (newline.pos == 0)
@@ -158,7 +158,7 @@ static bool take_head(struct http_connection *connection)
     struct evbuffer *input = bufferevent_get_input(connection->bufferevent);
     char two[2];
     if (evbuffer_copyout(input, two, 2) == 2 && memcmp(two, "\r\n", 2) == 0)
-        evbuffer_drain(input, 2); /* some clients put an empty line behind a body */
+        evbuffer_drain(input, 2); /* some clients append an empty line to a body */
     size_t size = evbuffer_get_length(input);
     if (size > 0 && connection->state == HTTP_IDLE)
         http_connection_enter(connection, HTTP_HEAD);

@@ -42,7 +42,7 @@ struct events_stream {
     struct event **ring; /* number n is at n % count_most; the oldest that is kept: `first` */
     uint64_t first, next;
     size_t bytes;
-    bool woken;                           /* the server's thread will deliver soon */
+    bool woken;                                         /* the server's thread will deliver soon */
     TAILQ_HEAD(, events_stream_subscriber) subscribers; /* the server's thread's, as is what follows */
     uint32_t count;
     _Atomic uint64_t subscriber_count, delivered, missed;
@@ -131,8 +131,8 @@ weft_status events_publish(struct events_stream *events, const char *topic, cons
     if (!is_line(topic) || !is_line(kind) || !is_line(data))
         return error_set(error, WEFT_ERROR_ARGUMENT, "an event of kind '%s' holds a line break", kind);
     if (room > events->config.bytes_most)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "an event of kind '%s' has %zu bytes; the most is %zu", kind, room,
-                         events->config.bytes_most);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "an event of kind '%s' has %zu bytes; at most %zu are allowed",
+                         kind, room, events->config.bytes_most);
     struct event *event = malloc(sizeof *event + topic_size + kind_size + room);
     if (!event)
         return error_memory(error, room, "an event");
@@ -166,7 +166,8 @@ void events_newest(struct events_stream *events, char id[EVENTS_ID_BYTES])
     pthread_mutex_unlock(&events->lock);
 }
 
-/* The event that a subscriber is to be told next, held for it; NULL: none. `*missed` is how many are gone before it. */
+/* The event to send to a subscriber next, held for it; NULL: none. `*missed` receives the number of dropped events
+ * before it. */
 static struct event *events_stream_take_next(struct events_stream *events, struct events_stream_subscriber *subscriber,
                                              uint64_t *missed)
 {
@@ -185,7 +186,7 @@ static struct event *events_stream_take_next(struct events_stream *events, struc
     return event;
 }
 
-/* It has to ask anew for what it shows; it goes on with the event of number `next`. */
+/* The subscriber must reload its data. It continues with event number `next`. */
 static void tell_missed(struct events_stream_subscriber *subscriber, uint64_t next, uint64_t missed)
 {
     char text[160];

@@ -2,17 +2,16 @@
 /**
  * Server-sent events (the WHATWG's text/event-stream) to any number of subscribers.
  *
- * Events are kept in one ring of bounded count and bytes. A subscriber is a place in it: nothing is queued for anybody,
- * so a thousand slow readers cost what a thousand fast ones do. Who is read slowly is not written to until it has read;
- * if meanwhile the ring has gone on past its place, it is told so:
+ * Events are kept in one ring of bounded count and bytes. A subscriber is a position in it: nothing is queued per
+ * subscriber, so a thousand slow readers cost as much as a thousand fast ones. Nothing is written to a slow reader
+ * until it has caught up. If the ring has meanwhile moved past its position, it gets:
  *
  *     event: missed
  *     data: {"missed": 1203}
  *
- * and has to ask for what it shows anew. Each event has an id; a browser that connects again names the last one it saw
- * (Last-Event-ID, or ?after=ID for the first time), and goes on behind it, or is told that it missed some. Ids of a
- * server that was started anew are known as such. A comment comes every few seconds where nothing else does, so that
- * both ends see that the other is there.
+ * and must reload its data. Each event has an id. A browser that reconnects sends the last one it saw (Last-Event-ID,
+ * or ?after=ID for the first time), and continues after it, or gets "missed". Ids of an earlier server process are
+ * recognized. A comment is sent every few seconds if nothing else is, so that both ends detect a broken connection.
  *
  * events_publish() may be called from any thread; everything else runs on the server's.
  */
@@ -41,9 +40,8 @@ void events_free(struct events_stream *events);
 void events_attach(struct events_stream *events, struct http_server *server);
 
 /**
- * Publish an event: `kind` is its name for whoever listens ("run", "queue"), `topic` decides who may see it (a project;
- * "" for everybody), `data` is one line. From any thread. Errors: ARGUMENT (line breaks, or larger than the ring),
- * MEMORY.
+ * Publish an event: `kind` is its name for subscribers ("run", "queue"), `topic` decides who may see it (a project; ""
+ * for all users), `data` is one line. From any thread. Errors: ARGUMENT (line breaks, or larger than the ring), MEMORY.
  */
 weft_status events_publish(struct events_stream *events, const char *topic, const char *kind, const char *data,
                            struct error *error);

@@ -3,13 +3,13 @@
  * An HTTP/1.1 server: listening, connections, their limits, TLS, replies and streams. It knows nothing of what is
  * served: an `http_application` answers (route.h makes one of a table of routes).
  *
- * One thread runs everything: libevent's loop, and on it each function of the application. So these functions do not
- * wait for anything long: what takes time is given to another thread, which answers through http_post().
+ * One thread runs everything: libevent's loop, and on it each function of the application. So these functions must not
+ * block: slow work is given to another thread, which answers through http_post().
  *
  * A request is answered once, at once or later, by http_reply(), http_fail() or a stream, and is gone with that. A
  * client that goes away does not end its request: the answer is then thrown away. Where a client may be slow, memory is
- * bounded: one request of a connection is worked on at a time, bodies have a limit each and together, and what a stream
- * queues is told (http_stream_queued) so that its writer stops.
+ * bounded: one request of a connection is worked on at a time, bodies have a limit each and together, and the queue of
+ * a stream is reported (http_stream_queued), so that its writer stops.
  *
  * Strangers: all limits of http_limits hold before a token is looked at. A head or body that does not come, or come
  * fast enough, ends with 408; a reply that is not read, with the end of the connection. Bytes that are not strictly
@@ -96,8 +96,8 @@ struct http_counts {
 };
 struct http_counts http_counts(struct http_server *server);
 
-/** A place in the queue of what the server's thread is to call. Whoever posts brings it, so that no answer is lost for
- * lack of memory; it is theirs again when `function` is called. */
+/** An entry in the queue of functions that the server's thread calls. The caller of http_post() provides it, so that no
+ * answer is lost for lack of memory, and owns it again when `function` is called. */
 struct http_posted {
     struct http_posted *next;
     void (*function)(void *context);
@@ -124,7 +124,7 @@ void http_watch_free(struct http_watch *watch);               /**< NULL is allow
 struct http_server *http_request_server(const struct http_request *request);
 const char *http_request_method(const struct http_request *request);
 const char *http_request_path(const struct http_request *request);  /**< as it came, %XX and all, without the query */
-const char *http_request_query(const struct http_request *request); /**< behind the question mark; "" without one */
+const char *http_request_query(const struct http_request *request); /**< after the question mark; "" without one */
 const char *http_request_header(const struct http_request *request, const char *name); /**< or NULL */
 const char *http_request_peer(const struct http_request *request);            /**< the client's address, in digits */
 bool http_request_peer_user(const struct http_request *request, uid_t *user); /**< as peer_user() */

@@ -130,7 +130,7 @@ static weft_status read_framing(struct message *message, unsigned *code, struct 
     return WEFT_OK;
 }
 
-/* "HTTP/1.1": 400 for what is none, 505 for another version. */
+/* "HTTP/1.1": 400 for malformed text, 505 for another version. */
 static weft_status read_version(const char *text, struct message *message, unsigned *code, struct error *error)
 {
     if (strncmp(text, "HTTP/", 5) != 0)

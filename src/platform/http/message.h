@@ -24,7 +24,7 @@ struct message_header {
     const char *value; /**< without white space around it */
 };
 
-/** How the end of the body is told. */
+/** How the end of the body is determined. */
 enum message_framing {
     MESSAGE_NO_BODY,
     MESSAGE_LENGTH,      /**< by Content-Length */

@@ -77,8 +77,7 @@ weft_status static_files_add(struct static_files *files, const struct static_fil
         return error_set(error, WEFT_ERROR_ARGUMENT, "the page '%s' is there already", file->path);
     if (files->count == STATIC_FILES_MOST || file->size > STATIC_BYTES_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the page '%s' is one too many (the most is %d), or too large (%zu "
-                         "bytes; the most is %zu)",
+                         "the page '%s' is one too many (at most %d), or too large (%zu bytes; at most %zu)",
                          file->path, STATIC_FILES_MOST, file->size, STATIC_BYTES_MOST);
     struct kept_file *kept = &files->files[files->count];
     *kept = (struct kept_file){strdup(file->path), malloc(file->size + 1), file->size, type_of(file->path), ""};

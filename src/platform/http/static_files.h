@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The files of the pages, in memory, given by the program. A path is looked up among their names, never on disk, so no
- * path leads anywhere else. Answers carry an ETag (BLAKE2b of the content), so that a
- * browser asks again and is told 304; and a Content-Security-Policy that lets nothing in from elsewhere.
+ * path leads anywhere else. Answers carry an ETag (BLAKE2b of the content), so that a browser that asks again gets 304,
+ * and a Content-Security-Policy that allows no other origins.
  */
 #ifndef WEFT_PLATFORM_HTTP_STATIC_FILES_H
 #define WEFT_PLATFORM_HTTP_STATIC_FILES_H

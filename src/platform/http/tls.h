@@ -9,8 +9,8 @@
 
 struct tls;
 
-/** For a server: `certificate` (with what its signers need behind it) and `key` are PEM files. tls_free() frees it.
- * Errors: DATA, with the file's name and OpenSSL's reason. */
+/** For a server: `certificate` (followed by the intermediate certificates) and `key` are PEM files. tls_free() frees
+ * it. Errors: DATA, with the file's name and OpenSSL's reason. */
 weft_status tls_server(const char *certificate, const char *key, struct tls **tls, struct error *error);
 
 /** For a client: it trusts what the system trusts, or what `authority` (a PEM file; NULL: none) has signed. */

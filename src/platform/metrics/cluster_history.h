@@ -11,7 +11,7 @@
 
 #define CLUSTER_RUN (-1) /**< where a metric of the cluster, or of this machine, is kept */
 
-/** How full it is at one moment, in slots. */
+/** The occupancy at one time, in slots. */
 struct cluster_census {
     int64_t slots;   /**< of all hosts that are not lost; those of drained and cordoned ones that no run has are neither
                         taken nor idle */
@@ -26,7 +26,7 @@ struct cluster_census {
 /** Count. Errors: those of the registry; MEMORY. */
 weft_status cluster_census(struct database *registry, struct cluster_census *census, struct error *error);
 
-/** Keep a census of the moment `now` (milliseconds since 1970). Errors: as metric_store_append(). */
+/** Store a census of the time `now` (milliseconds since 1970). Errors: as metric_store_append(). */
 weft_status cluster_history_add(struct metric_store *store, const struct cluster_census *census, int64_t now,
                                 struct error *error);
 

@@ -50,7 +50,7 @@ struct run_metrics_counts run_metrics_counts(const struct run_metrics *metrics)
     return metrics->counts;
 }
 
-/* ---- those that are behind ---- */
+/* ---- catching up ---- */
 
 static struct behind *find_behind(const struct run_metrics *metrics, const struct metric_source *source)
 {

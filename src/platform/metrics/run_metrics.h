@@ -15,11 +15,11 @@
  * line says, or else the record's. Names that begin with "system/" are for what is measured: a program's are left out.
  * The step of a measured value is its time in seconds since 1970, so that no attempt takes a step of another one again.
  *
- * Each record is taken exactly once, and none is lost, whatever is killed when: the store knows for each node which one
- * it had last (metric_store_mark()), in the same transaction as the points. So the sink may be told a record again, and
- * may be told of it before the registry's transaction is there; and if the registry knows that more was dealt with than
- * the store has (killed between the two, or the disk of the store was full), the journal is read again from there, by
- * and by, in run_metrics_tick(). A record whose journal is gone is lost.
+ * Each record is stored exactly once and none is lost, even after a crash: the store keeps the number of the last
+ * record of each node (metric_store_mark()) in the same transaction as the points. So the sink may get a record again,
+ * or before the registry's transaction has committed. If the registry has processed more records than the store has
+ * (after a crash between the two, or when the store's disk was full), run_metrics_tick() reads the journal again from
+ * there, in parts. A record whose journal was removed is lost.
  *
  * Belongs to the thread of its store and engine.
  */
@@ -31,7 +31,7 @@
 
 struct run_metrics;
 
-/** Hears of what is measured: a line of node `node`, of the moment `time` (microseconds since 1970). It may be called
+/** Receives measured values: a line of node `node` with the time `time` (microseconds since 1970). It may be called
  * within a transaction or without one, and must not change the store. */
 typedef void run_metrics_measured(void *context, int64_t run, int64_t epoch, uint32_t node, uint64_t time,
                                   const struct metric_line *line);
@@ -57,9 +57,9 @@ void run_metrics_close(struct run_metrics *metrics);
 controller_sink run_metrics_take;
 
 /**
- * Flush the store if it is time, and read some of what it lacks; to be called every second or sooner. `*behind`: how
- * many nodes it lacks something of; call again soon if not 0. Errors: those of the flush, which is tried again; nothing
- * is lost by them.
+ * Flush the store if it is due, and read some of the missing records; call it at least once a second. `behind`
+ * receives the number of nodes with missing records; call again soon if it is not 0. Errors: those of the flush, which
+ * is retried; no data is lost.
  */
 weft_status run_metrics_tick(struct run_metrics *metrics, uint64_t now, uint32_t *behind, struct error *error);
 

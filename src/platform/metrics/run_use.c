@@ -91,7 +91,7 @@ static struct watched_run *run_use_begin(struct run_use *use, int64_t number, in
     run->policy = usage_policy_default();
     if (use->config.policy)
         use->config.policy(use->config.context, number, &run->policy);
-    /* What began before anybody looked has its grace behind it, whoever measures it first. */
+    /* An attempt that began before the watch has used up its grace period. */
     const double started = found.epoch == epoch && found.started ? (double)found.started * 1e-3 : at;
     usage_watch_begin(&run->watch, started < at ? started : at);
     run->recall = use->config.store && started + KNOWN_SECONDS < at;
@@ -185,7 +185,7 @@ struct recalled {
     struct recalled_share {
         double sum;
         uint32_t count;
-    } * shares; /* [node * count + moment] */
+    } * shares; /* [node * count + sample] */
 };
 
 static void recall_curve(struct run_use *use, const struct watched_run *run, const char *name, uint32_t node,

@@ -11,9 +11,9 @@
  *     while (run_use_next(use, &told))
  *         ... flag it, or stop it ...
  *
- * Times are those of the records, so that what is read late is judged as if it had come in time. A run that has a new
- * attempt begins anew. Of an attempt that was under way before the watch began, what the store has of it is taken
- * first: it has been idle for as long as it has, whoever was there to see it. Of one thread: that of the store.
+ * Times are those of the records, so that what is read late is judged as if it had come in time. A new attempt starts
+ * over. For an attempt that was under way before the watch began, the samples in the store are used first, so that a
+ * restart of the server does not reset its idle time. Belongs to the store's thread.
  */
 #ifndef WEFT_PLATFORM_METRICS_RUN_USE_H
 #define WEFT_PLATFORM_METRICS_RUN_USE_H

@@ -153,7 +153,7 @@ weft_status registry_host_put(struct database *database, const struct registry_h
     return status == WEFT_OK ? registry_host_heard(database, host->host, now, error) : status;
 }
 
-/* A host was lost, and is drained or cordoned as before: since when and why is told by what made it so. */
+/* A host was lost, and is drained or cordoned as before: time and reason are those of the original event. */
 static weft_status tell_closing(struct database *database, const struct registry_host *host, struct error *error)
 {
     char detail[REGISTRY_DETAIL_BYTES];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Whose the processes and files of a run are, where a server that is root runs it under an account of the machine.
+ * The owner of a run's processes and files, if a server that is root runs it under an account of the machine.
  *
- * Accounts are those of the machine's user database (getpwnam_r()); one whose number is 0 is none. What an account owns
- * may be anything: a server that is root looks at it as that account (run_owner_enter()), or by names that no link can
- * lead elsewhere. Thread-safe.
+ * Accounts are those of the machine's user database (getpwnam_r()); user ID 0 is not accepted. Files of an account are
+ * untrusted: a server that is root accesses them as that account (run_owner_enter()), or by paths that do not follow
+ * links. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_REGISTRY_OWNER_H
 #define WEFT_PLATFORM_REGISTRY_OWNER_H

@@ -72,8 +72,9 @@ weft_status registry_member_put(struct database *database, const char *project, 
 weft_status registry_membership_get(struct database *database, const char *project, const char *user, enum role *role,
                                     struct error *error);
 
-/** The most that `user` may do: a manager's part everywhere if an administrator, else as a member. For what is a user's
- * whoever asks, such as who may own a run; not for who may see and change something, which is the token's too. */
+/** The highest role of `user`: manager in every project if an administrator, otherwise the membership's. For questions
+ * that do not depend on the token, such as who may own a run. Permission to see or change something depends on the
+ * token, too. */
 weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
                               struct error *error);
 
@@ -81,9 +82,9 @@ weft_status registry_role_get(struct database *database, const char *project, co
 weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,
                                struct error *error);
 
-/** The users that `viewer` may know of, which are the viewer and the members of their projects, of `project` alone
- * unless that is "" (NULL: all users); the projects that `viewer` is a member of (NULL: all); the members of a project.
- * By name; *list is to be freed.
+/** The users visible to `viewer`, which are the viewer and the members of their projects, of `project` alone unless
+ * that is "" (NULL: all users); the projects that `viewer` is a member of (NULL: all); the members of a project. By
+ * name; *list is to be freed.
  */
 weft_status registry_users(struct database *database, const char *viewer, const char *project,
                            struct registry_user **list, size_t *count, struct error *error);

@@ -35,9 +35,9 @@
  *     commit        text   | "": the git commit of it, 40 or 64 hexadecimal digits
  *     commit_changed bool  | false: the code differs from that commit
  *
- * Whoever wrote it is not trusted: a key that is not in this list, twice the same key, a value of another kind or
- * beyond its bounds, and a text that is no printable UTF-8 (lines and tabs are allowed in arguments and values of
- * environment variables) are refused with a message.
+ * It is untrusted input: unknown or duplicate keys, values of another type or out of bounds, and strings that are not
+ * printable UTF-8 (lines and tabs are allowed in arguments and values of environment variables) are refused with a
+ * message.
  *
  * Thread-safe; a struct belongs to one thread at a time.
  */
@@ -86,7 +86,7 @@ struct run_specification {
     int64_t processors, memory;     /**< of each node; 0: in proportion */
     int64_t processes;              /**< of each node, threads included; 0: by its slots */
     int64_t disk;                   /**< bytes that its directories may take, of all nodes; 0: the default */
-    int64_t time_limit, time_slice; /**< seconds; a slice of 0 is none */
+    int64_t time_limit, time_slice; /**< seconds; slice 0: no slices */
     int64_t priority, retries, parent;
     enum slot_kind slot_kind;
     enum run_launch launch;

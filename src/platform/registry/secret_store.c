@@ -33,7 +33,7 @@ char *secret_place(char place[SECRET_PLACE_BYTES], bool of_project, const char *
 
 /* ---- the key ---- */
 
-/* Make the key unless there is one; whole or not at all, as a key that is cut short could not be told from a lost one. */
+/* Make the key unless there is one; atomically, because a truncated key would look like a lost one. */
 static weft_status make_key(const char *path, struct error *error)
 {
     unsigned char key[KEY_BYTES];

@@ -16,7 +16,7 @@ uint64_t slot_set_choose(uint64_t used, uint32_t slots, uint32_t count);
 /** Their numbers, in order, into `numbers[SLOT_SET_MOST]`; how many. */
 uint32_t slot_set_numbers(uint64_t set, uint32_t *numbers);
 
-/** Write a set; returns `text`. And read one: false for what is none. */
+/** Write a set; returns `text`. And read one: false for malformed text. */
 char *slot_set_write(uint64_t set, char text[SLOT_SET_TEXT_BYTES]);
 bool slot_set_read(const char *text, uint64_t *set);
 

@@ -103,7 +103,7 @@ static void pass_ending(struct outlook_course *course)
 }
 
 /* Go on to where a run finds its slots, by `reserved` at the latest if that is not 0, and let it have them until it
- * ends. When it starts. Who comes later in the queue is taken to start no sooner. */
+ * ends. Returns when it starts. Runs later in the queue are assumed to start no sooner. */
 static double outlook_go_on(const struct scheduler *scheduler, struct outlook_course *course,
                             const struct scheduled_run *run, double reserved, double now)
 {

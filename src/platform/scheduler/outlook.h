@@ -44,16 +44,16 @@ struct outlook {
  */
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error);
 
-/** A run that is parked until a moment which is known. */
+/** A run that is parked until a known time. */
 struct outlook_return {
     uint32_t run;
     double when;           /**< it is in the queue again */
-    double expected_start; /**< from then on, when it finds its slots; INFINITY: nobody knows */
+    double expected_start; /**< from then on, when it finds its slots; INFINITY: not known */
 };
 
 /**
- * When parked runs are expected to start, which are given in the order of their returns: behind all that wait in the
- * queue now. To be called when outlook_all() may be.
+ * When parked runs, given in the order of their returns, are expected to start: after all that wait in the queue now.
+ * May be called when outlook_all() may.
  */
 weft_status outlook_returns(const struct scheduler *scheduler, double now, struct outlook_return *returns, size_t count,
                             struct error *error);

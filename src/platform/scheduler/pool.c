@@ -115,8 +115,8 @@ static bool pool_may_have(const struct pool_host *host, uint32_t run, bool at_ne
            (host->reserved_for == POOL_NOBODY || host->reserved_for == run || (at_need && !host->exclusive));
 }
 
-/* How many hosts of a Pod have `slots` free, and the least that one has. Hosts reserved for `run` itself are among
- * the reserved ones. */
+/* The number of hosts of a Pod with `slots` free, and the smallest number of free slots among them. Hosts reserved for
+ * `run` itself are among the reserved ones. */
 static uint32_t pool_hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool with_reserved, uint16_t *tightest)
 {
     uint32_t fit = 0;

@@ -91,7 +91,7 @@ static bool may_be_preempted(const struct room_search *search, const struct room
             run->priority >= question->run->priority * search->scheduler->policy.preempt_ratio);
 }
 
-/* Reserved hosts are no holes, whoever they are reserved for. */
+/* Reserved hosts are not holes, whichever run they are reserved for. */
 static bool is_hole(const struct pool_host *host)
 {
     return host->open && host->free && host->reserved_for == POOL_NOBODY;

@@ -454,7 +454,7 @@ struct scheduler_pass {
     struct room_search *search;
     double now;
     struct shapes placing, filling, moving, preempting, keeping;
-    uint64_t fixed_due; /* slots that runs which go first want, and that those behind them leave to them */
+    uint64_t fixed_due; /* slots that earlier runs want, and that later ones leave to them */
 };
 
 /* Room for a run by moves, or else by preemption. */

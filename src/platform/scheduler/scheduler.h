@@ -12,7 +12,7 @@
  *  4. else lets it wait. For the first of those that need whole hosts, hosts are reserved and emptied, and in the end kept
  *     from all others (internal/reservation.h).
  *
- * Everything behind a run in the queue may start before it where that takes nothing from it: backfilling.
+ * Backfilling: a run later in the queue may start first if that takes nothing from those before it.
  *
  * A share of the slots (`kept_share` of the policy) is kept for personal runs: runs without checkpoints never have more
  * than the rest, so that what is kept is free, or can be made free at once by preempting runs that have checkpoints,
@@ -102,12 +102,11 @@ weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_
 /** A run is withdrawn, queued or running: nothing is learned. */
 void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);
 
-/** A running run was told to end, and has by then: that is expected of it. */
+/** A running run was asked to end, and is expected to have ended by `moment`. */
 void scheduler_expect_end(struct scheduler *scheduler, uint32_t run, double moment);
 
-/** A running run's program reports that it will have ended by itself by then; a moment that is past: it reports
- * nothing. The outlook takes that for true until then, but no decision does: what a program says of itself gets it no
- * slots. */
+/** A running run's program reports that it will have ended by itself by then; a time in the past: no report. The
+ * outlook relies on that until then, but no decision does: a program's report gets it no slots. */
 void scheduler_report_end(struct scheduler *scheduler, uint32_t run, double moment);
 
 /** A running run was stopped by something else (a host failed, say) and waits again. */
@@ -125,7 +124,7 @@ void scheduler_avoid(struct scheduler *scheduler, uint32_t run, uint32_t host);
 void scheduler_park(struct scheduler *scheduler, uint32_t run, double now);
 void scheduler_unpark(struct scheduler *scheduler, uint32_t run, double now);
 
-/** The clock that all moments were told by has been set, by so many seconds: who has waited or run goes on as he was.
+/** The clock that times are measured by was set, by so many seconds. Waiting and running times are unchanged.
  */
 void scheduler_set_clock(struct scheduler *scheduler, double by);
 

@@ -24,7 +24,7 @@
  */
 
 enum assumed_limits {
-    ASSUME_NO_LIMITS,       /**< the scheduler knows of none */
+    ASSUME_NO_LIMITS,       /**< the scheduler has no limits */
     ASSUME_TRUE_LIMITS,     /**< a job's true duration */
     ASSUME_BUCKETED_LIMITS, /**< that, rounded up to 15m, 30m, 1h, 2h, 4h, 8h, 12h, 1d, 2d, 4d, 7d, or whole weeks */
     ASSUME_DEFAULT_LIMITS,  /**< 1 day, as `weft submit` gives without --time-limit; longer jobs as bucketed */

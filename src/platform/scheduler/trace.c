@@ -35,7 +35,7 @@ static weft_status bad(const struct scheduler_trace_reader *reader, struct error
     return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s", reader->path, reader->line, what);
 }
 
-/* The bytes end with the last line: no zero is behind them. */
+/* The text is not NUL-terminated. */
 static bool scheduler_trace_is_blank(const char *text, size_t length)
 {
     while (length > 0 && (*text == ' ' || *text == '\t')) {
@@ -151,8 +151,8 @@ static weft_status parse_csv(struct scheduler_trace_reader *reader, struct job_t
     unsigned column[4] = {FIELDS_MOST, FIELDS_MOST, FIELDS_MOST, FIELDS_MOST};
     const unsigned columns = reader->field_count;
     if (columns > FIELDS_MOST)
-        return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: there are %u columns, the most is %d", reader->path,
-                         reader->line, columns, FIELDS_MOST);
+        return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: there are %u columns, but at most %d are allowed",
+                         reader->path, reader->line, columns, FIELDS_MOST);
     for (unsigned i = 0; i < reader->field_count; i++)
         for (unsigned k = 0; k < 4; k++)
             if (!strcmp(reader->fields[i], names[k]))

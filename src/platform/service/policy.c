@@ -76,7 +76,7 @@ static weft_status policy_read_value(const struct yaml_value *value, const struc
     return read_amount(value, key, error);
 }
 
-/* `value` is none of these: the one that may be meant, or all. */
+/* `value` is not one of these: suggest the one that may be meant, or list all. */
 static weft_status policy_unknown(const struct yaml_value *value, const char *where, const char *const *names,
                                   size_t count, struct error *error)
 {

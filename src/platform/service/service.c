@@ -348,9 +348,9 @@ static weft_status open_router(struct service *service, struct error *error)
     return status == WEFT_OK ? router_finish(service->router, error) : status;
 }
 
-/* The directory of the state, which is this user's alone to write to: whoever else can may have programs started as this
- * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs
- * belong to are let through it later. */
+/* The state directory. Only this user may write to it, because anybody who can write to it could start programs as this
+ * user. A new one is closed to all others, whatever the umask; accounts that runs belong to get search permission
+ * later. */
 static weft_status service_open_directory(struct service *service, const char *directory, struct error *error)
 {
     struct stat found;
@@ -484,7 +484,7 @@ void service_close(struct service *service)
         events_attach(service->events, NULL);
         http_stop(service->server);
     }
-    /* Until here requests came, which are told by these that they are too late. */
+    /* Requests could arrive until here; these refuse late ones. */
     retention_close(service->retention);
     background_close(service->reading);
     background_close(service->storing);

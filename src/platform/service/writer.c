@@ -477,7 +477,7 @@ static int64_t writer_step(struct writer *writer)
     return status == WEFT_OK ? next - now : RETRY_PERIOD;
 }
 
-/* Whether the engine or the controller's threads have something to tell; who knows that already does not listen. */
+/* Whether the engine or the controller's threads have news. Without `listen` the answer is already known. */
 static bool wait_for_something(struct writer *writer, int64_t milliseconds, bool listen)
 {
     uint64_t rung;

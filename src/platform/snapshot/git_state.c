@@ -82,7 +82,7 @@ void git_state_read(const char *directory, char *commit, size_t room, bool *dirt
         return;
     }
     commit[strcspn(commit, "\n")] = '\0';
-    *dirty = run_git(look, changes, sizeof changes) != 0; /* what cannot be told is not clean */
+    *dirty = run_git(look, changes, sizeof changes) != 0; /* an unknown state counts as not clean */
 }
 
 /* A path that git prints, made absolute; "" if it prints none. */

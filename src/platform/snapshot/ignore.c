@@ -26,7 +26,8 @@ struct ignore_rule {
 
 /* ---- patterns as regular expressions ---- */
 
-/* Add the class "[:NAME:]" at `*at` to `set`, and move to its end. 0: it is none, but a bracket; -1: no such class. */
+/* Add the class "[:NAME:]" at `*at` to `set`, and move to its end. 0: not a class, just a bracket; -1: no such
+ * class. */
 static int set_add_class(bool set[256], const char *text, size_t size, size_t *at)
 {
     char name[16];

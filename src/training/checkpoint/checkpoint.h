@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Checkpoints: the state of a training run on disk, whole or absent, checked before it is used, and independent of how
- * many ranks wrote it.
+ * Checkpoints: the state of a training run on disk. A checkpoint is complete or absent, is verified before use, and
+ * does not depend on how many ranks wrote it.
  *
  *     RUN/                                   the run directory
  *       step-00000200/                       a checkpoint: made by rename, only when whole and synced
@@ -10,11 +10,11 @@
  *         vocab.json, merges.txt             the tokenizer of the text that was trained on, where there is one
  *         manifest.json                      step, position, configuration; size and SHA-256 of each file
  *       step-00000200.partial/               one being written; never read, removed by the next writer
- *       best -> step-00000150                where the writer marked one as the best: a link, and never pruned
+ *       best -> step-00000150                a link to the best one, if the writer marked one; never pruned
  *
- * With several writers the files are "model-00001-of-00004.safetensors" and so on, and beside them
- * "model.safetensors.index.json" says which tensor is where, as other tools expect; a tensor may be cut into pieces
- * (safetensors.h) over them. Readers see whole tensors.
+ * With several writers the files are "model-00001-of-00004.safetensors" and so on, and
+ * "model.safetensors.index.json" lists the file of each tensor, as other tools expect. A tensor may be cut into pieces
+ * (safetensors.h) in several files. Readers see whole tensors.
  *
  * One rank alone calls checkpoint_save(). Several ranks:
  *
@@ -45,13 +45,13 @@
 #define CHECKPOINT_MERGES           "merges.txt"
 #define CHECKPOINT_FILE_NAME_BYTES  64
 
-/** What a run needs, besides its tensors, to go on as if it had not stopped. */
+/** The state that a run needs, besides its tensors, to continue as if it had not stopped. */
 struct checkpoint_state {
     uint64_t step;         /**< optimizer steps done */
     uint64_t position;     /**< training samples consumed (training/data/dataset.h: number of the next one) */
     uint64_t seed;         /**< of the data order, initial values, dropout and sampling */
     const cJSON *model;    /**< object: the model's configuration, flat; compared by checkpoint_match_model() */
-    const cJSON *training; /**< object: hyper-parameters that a resume needs or wants to compare; may be NULL */
+    const cJSON *training; /**< object: hyperparameters that a resume needs or compares; may be NULL */
     bool best;             /**< writing: RUN/best shall point to it; reading: false */
 };
 
@@ -67,10 +67,10 @@ struct checkpoint_record {
 struct checkpoint_claim;
 
 /**
- * Make RUN (and directories above it) and claim it for this process: two runs that write to one directory would remove each
- * other's files. The claim ends with checkpoint_release() or the process. Taken at the start of a run it also shows
- * early that the directory can be written. Errors: STATE if another process has it (the message names process and host),
- * SYSTEM if the directory cannot be made or written.
+ * Create RUN (and its parent directories) and claim it for this process: two runs that write to one directory would
+ * remove each other's files. The claim ends with checkpoint_release() or the process. Claiming at the start of a run
+ * also detects an unwritable directory early. Errors: STATE if another process has it (the message names process and
+ * host), SYSTEM if the directory cannot be made or written.
  */
 weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error);
 void checkpoint_release(struct checkpoint_claim *claim);
@@ -78,15 +78,15 @@ void checkpoint_release(struct checkpoint_claim *claim);
 #define CHECKPOINT_CLAIM_BYTES 256
 
 /**
- * The text that the process with the claim on RUN has written there: its host and process number, and a random number.
- * A rank that reads the same text sees the same directory, and may write parts into it. "" if it cannot be read.
+ * The text that the process with the claim on RUN has written there: its host, its process ID and a random number. A
+ * rank that reads the same text sees the same directory, and may write parts into it. "" if it cannot be read.
  */
 void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES]);
 
 /**
  * Write a whole checkpoint from this rank: `weights` and `optimizer` (may be empty) into RUN, then remove the oldest
- * ones beyond `keep` (0: keep all) but the best. A checkpoint of the same step is replaced. On an error nothing
- * half-written is left and older checkpoints are as before.
+ * ones beyond `keep` (0: keep all), except the best. A checkpoint of the same step is replaced. On an error nothing
+ * half-written is left, and older checkpoints are unchanged.
  */
 weft_status checkpoint_save(const char *run, const struct checkpoint_state *state, const struct named_tensor *weights,
                             size_t weight_count, const struct named_tensor *optimizer, size_t optimizer_count,
@@ -97,8 +97,8 @@ weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error
 
 /**
  * Write one file of a checkpoint that was begun: part `part` (from 0) of `parts` of `kind` ("model", "optimizer").
- * `record` receives what checkpoint_commit() wants. May be called by any rank that sees the directory. With `source` as
- * safetensors_write_from(), else (NULL) as safetensors_write().
+ * `record` receives the entry to pass to checkpoint_commit(). May be called by any rank that sees the directory. With
+ * `source` as safetensors_write_from(), else (NULL) as safetensors_write().
  */
 weft_status checkpoint_write_part(const char *run, uint64_t step, const char *kind, unsigned part, unsigned parts,
                                   const struct named_tensor *tensors, size_t count, const struct byte_source *source,
@@ -199,8 +199,8 @@ weft_status checkpoint_match_model(const struct checkpoint *checkpoint, const cJ
 
 /**
  * Copy elements [first, first + count) of each of `wanted` tensors to its `data`. Name, type and shape must be the
- * checkpoint's. The range is free, so that any rank can read its own shard, however the checkpoint was sharded. All are
- * checked before anything is copied. Errors: DATA, naming the first tensor that is missing or differs.
+ * checkpoint's. Any range is allowed, so every rank can read its own shard, however the checkpoint was sharded. All
+ * tensors are checked before anything is copied. Errors: DATA, naming the first tensor that is missing or differs.
  */
 weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct named_tensor *wanted, size_t count,
                             struct error *error);

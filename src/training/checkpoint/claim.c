@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One writer a run directory: a lock on a file in it, which the kernel takes back when the process ends, however it ends.
- */
+/* One writer per run directory: a lock on a file in it, which the kernel releases when the process ends, even if it
+ * crashes. */
 #include "base/file/file.h"
 #include "base/file/lock.h"
 #include "training/checkpoint/checkpoint.h"
@@ -19,7 +19,7 @@ struct checkpoint_claim {
     int descriptor;
 };
 
-/* A second line, which nobody else says: by it ranks find out whether they see the same directory. Synced, so that other
+/* A second line with a unique number, by which ranks detect whether they see the same directory. Synced, so that other
  * hosts read it while the file is open. */
 static weft_status claim_sign(int descriptor, const char *path, struct error *error)
 {

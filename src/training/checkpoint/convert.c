@@ -24,7 +24,7 @@ static uint16_t convert_to_f16(float value)
     uint32_t bits = float_to_bits(value) & 0x7fffffff;
     if (bits > 0x7f800000)
         return sign | 0x7e00;
-    if (bits >= 0x477ff000) /* 65520: halfway to what would come after the largest */
+    if (bits >= 0x477ff000) /* 65520: halfway to the value that would follow the largest */
         return sign | 0x7c00;
     if (bits < 0x38800000) /* below 2^-14: adding 0.5 rounds to multiples of 2^-24, in the lowest bits */
         return sign | (uint16_t)(float_to_bits(float_from_bits(bits) + 0.5f) - float_to_bits(0.5f));
@@ -65,7 +65,7 @@ void convert_from_f32(weft_type type, size_t count, const void *from, void *to)
             memmove(to, from, count * sizeof(float));
         return;
     }
-    for (size_t i = 0; i < count; i++) { /* what is written lies at or before what is read */
+    for (size_t i = 0; i < count; i++) { /* each write lies at or before the read position */
         float value;
         memcpy(&value, read + i * sizeof value, sizeof value);
         const uint16_t half = type == WEFT_F16 ? convert_to_f16(value) : convert_to_bf16(value);

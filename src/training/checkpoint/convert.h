@@ -16,8 +16,8 @@ bool convert_knows(weft_type type);
 void convert_to_f32(weft_type type, size_t count, const void *from, float *to);
 
 /**
- * `count` floats as `type`, each rounded to nearest, ties to even; what is too large for f16 becomes infinite, and a
- * NaN stays one. `to` may be `from`.
+ * `count` floats as `type`, each rounded to nearest, ties to even. Values too large for f16 become infinite; NaNs are
+ * preserved. `to` may be `from`.
  */
 void convert_from_f32(weft_type type, size_t count, const void *from, void *to);
 

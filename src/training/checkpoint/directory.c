@@ -122,7 +122,7 @@ weft_status directory_remove_partials(const char *run, struct error *error)
     return status;
 }
 
-/* Take away the checkpoint of `step`: renamed first, so that no reader finds it half removed. */
+/* Remove the checkpoint of `step`. It is renamed first, so that no reader finds it half removed. */
 static weft_status remove_step(const char *run, uint64_t step, struct error *error)
 {
     char directory[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Names of checkpoints in a run directory, and the moves that make one appear and vanish at once. See checkpoint.h. */
+/** Names of checkpoints in a run directory, and the renames that publish and remove one atomically. See
+ * checkpoint.h. */
 #ifndef WEFT_TRAINING_CHECKPOINT_DIRECTORY_H
 #define WEFT_TRAINING_CHECKPOINT_DIRECTORY_H
 
@@ -16,16 +17,16 @@ weft_status directory_of_partial(const char *run, uint64_t step, char path[FILE_
 weft_status directory_remove_partials(const char *run, struct error *error);
 
 /**
- * Give the partial directory of `step` its name. A checkpoint that has the name already is swapped out in one move where
- * the file system can do that (all of Linux's own), else renamed away just before; then removed.
+ * Rename the partial directory of `step` to its final name. An existing checkpoint of that name is exchanged atomically
+ * where the file system supports it (all native Linux ones do), otherwise renamed just before, and then removed.
  */
 weft_status directory_publish(const char *run, uint64_t step, struct error *error);
 
-/** Make the link RUN/best lead to the checkpoint of `step`, in one move. */
+/** Point the link RUN/best to the checkpoint of `step`, atomically. */
 weft_status directory_mark_best(const char *run, uint64_t step, struct error *error);
 
-/** Of the checkpoints up to `step`, remove all but the newest `keep` and the best. Later ones stay: they are another
- * attempt's. */
+/** Remove the checkpoints up to `step`, except the newest `keep` and the best. Later ones stay: they belong to another
+ * attempt. */
 weft_status directory_prune(const char *run, uint64_t step, unsigned keep, struct error *error);
 
 #endif

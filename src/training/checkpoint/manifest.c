@@ -122,8 +122,8 @@ static weft_status manifest_read_record(const cJSON *entry, const char *where, s
     if (status != WEFT_OK)
         return status;
     if (!manifest_file_name_is_good(name))
-        return error_set(error, WEFT_ERROR_DATA, "%s lists a file '%.100s', which is no name of a checkpoint's file",
-                         where, name);
+        return error_set(error, WEFT_ERROR_DATA,
+                         "%s lists a file '%.100s', which is not a valid name for a checkpoint's file", where, name);
     if (!sha256_parse(digest, record->digest.sha256))
         return error_set(error, WEFT_ERROR_DATA, "the SHA-256 of '%s' in %s is not 64 hexadecimal digits", name, where);
     snprintf(record->name, sizeof record->name, "%s", name);
@@ -175,7 +175,7 @@ static weft_status manifest_read_root(const char *where, struct manifest *manife
     if (status != WEFT_OK)
         return status;
     if (strcmp(format, FORMAT) != 0)
-        return error_set(error, WEFT_ERROR_DATA, "%s has format '%.100s', not '%s'; it is no checkpoint of Weft", where,
+        return error_set(error, WEFT_ERROR_DATA, "%s has format '%.100s', not '%s'; it is not a Weft checkpoint", where,
                          format, FORMAT);
     status = json_get_integer(manifest->root, "version", where, 1, JSON_EXACT, &version, error);
     if (status != WEFT_OK)

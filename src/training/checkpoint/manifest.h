@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The manifest of a checkpoint: a JSON text that says what the run needs besides tensors, and lists every file with its
+ * The manifest of a checkpoint: a JSON text with the state that the run needs besides tensors, and every file with its
  * size and SHA-256. Its own last line is its checksum: `"checksum": "<SHA-256 of all bytes before the comma>"`, so that
  * no bit of a checkpoint can change unnoticed.
  */
@@ -26,7 +26,7 @@ weft_status manifest_format(const struct checkpoint_state *state, const struct c
 /** Write the list of files, "files": [{"name", "bytes", "sha256"}, ...]. */
 void manifest_put_files(struct json_writer *writer, const struct checkpoint_record *records, size_t count);
 
-/** Put its last line to a manifest's text that lacks it; the caller frees `*text`. */
+/** Append the missing last line to a manifest's text; the caller frees `*text`. */
 weft_status manifest_seal(const char *body, size_t size, char **text, struct error *error);
 
 /** Check and read a manifest's text; `where` names it in messages. Errors: DATA. */
@@ -34,8 +34,8 @@ weft_status manifest_parse(const char *text, size_t size, const char *where, str
                            struct error *error);
 void manifest_free(struct manifest *manifest);
 
-/** Whether a file of a checkpoint may be called so: small letters, digits, '-', and ".safetensors" at the end; or the
- * index, or one of the tokenizer's files. */
+/** Whether `name` is valid for a file of a checkpoint: lowercase letters, digits, '-', and ".safetensors" at the end;
+ * or the index, or one of the tokenizer's files. */
 bool manifest_file_name_is_good(const char *name);
 
 /** Whether such a file has tensors: it is neither the index nor one of the tokenizer's files. */

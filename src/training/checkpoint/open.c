@@ -209,7 +209,7 @@ weft_status checkpoint_find(const char *directory, char found[FILE_PATH_BYTES], 
     return find_step(directory, found, older, error);
 }
 
-/* What tells one directory from another of the same name. */
+/* Identifies a directory, as the name may be reused. */
 static uint64_t identity(const char *directory)
 {
     struct stat status;

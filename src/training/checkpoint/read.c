@@ -108,7 +108,7 @@ static weft_status checkpoint_find_tensor(const struct checkpoint *checkpoint, c
 
 /* ---- copying ---- */
 
-/* Copy what `piece` and `wanted` have in common. */
+/* Copy the intersection of `piece` and `wanted`. */
 static void copy_common(const struct named_tensor *piece, const struct named_tensor *wanted)
 {
     uint64_t piece_end = piece->first + named_tensor_held(piece),

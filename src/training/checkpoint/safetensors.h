@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The safetensors file format, https://github.com/huggingface/safetensors: read with every check that the reference
- * implementation makes, and written as it writes, so that files go both ways between Weft and other tools.
+ * The safetensors file format, https://github.com/huggingface/safetensors: read with every check of the reference
+ * implementation, and written as it writes, so that Weft and other tools can read each other's files.
  *
  *     8 bytes     size N of the header, little-endian, at most 100,000,000
  *     N bytes     a JSON object: {"NAME": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, ...,
@@ -67,8 +67,8 @@ weft_status safetensors_write(const char *path, const struct named_tensor *tenso
                               struct file_digest *digest, struct error *error);
 
 /**
- * Access to the elements of a file while it is written, for memory that its owner may change: the writer acquires a
- * range just before it reads it, and releases it afterwards. Called by the writing thread alone.
+ * Access to the elements of a file while it is written, for memory that its owner may change. The writer acquires a
+ * range just before reading it, and releases it afterwards. Called by the writing thread alone.
  */
 struct byte_source {
     void *owner;
@@ -91,8 +91,8 @@ struct safetensors;
 
 /**
  * Map the file at `path` and check its structure (not its content: there is no checksum in the format). Errors: DATA,
- * with a message that names file and tensor, for whatever the reference implementation refuses, and for element types
- * that weft_type lacks (BOOL is given as u8).
+ * with a message that names file and tensor, for everything that the reference implementation refuses, and for element
+ * types that weft_type lacks (BOOL is read as u8).
  */
 weft_status safetensors_open(const char *path, struct safetensors **file, struct error *error);
 

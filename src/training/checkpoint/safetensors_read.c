@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a safetensors file: every check of the reference implementation before anything is believed. */
+/* Reading a safetensors file: every check of the reference implementation, before any value is used. */
 #include "base/file/file.h"
 #include "base/format/json.h"
 #include "training/checkpoint/safetensors.h"
@@ -79,14 +79,14 @@ static weft_status safetensors_read_header(const uint8_t *bytes, uint64_t size, 
 {
     if (size < 8)
         return error_set(error, WEFT_ERROR_DATA,
-                         "%s is no safetensors file: it has %" PRIu64 " bytes, less than the 8 of the header's size",
+                         "%s is not a safetensors file: it has %" PRIu64 " bytes, less than the 8 of the header's size",
                          where, size);
     uint64_t told;
     memcpy(&told, bytes, 8);
     told = le64toh(told);
     if (told > HEADER_MOST)
         return error_set(error, WEFT_ERROR_DATA,
-                         "%s is no safetensors file: its header would have %" PRIu64
+                         "%s is not a safetensors file: its header would have %" PRIu64
                          " bytes, more than the allowed %" PRIu64,
                          where, told, HEADER_MOST);
     if (told > size - 8)
@@ -95,7 +95,7 @@ static weft_status safetensors_read_header(const uint8_t *bytes, uint64_t size, 
                          size - 8);
     const uint8_t *text = bytes + 8;
     if (told == 0 || text[0] != '{')
-        return error_set(error, WEFT_ERROR_DATA, "%s is no safetensors file: its header does not begin with '{'",
+        return error_set(error, WEFT_ERROR_DATA, "%s is not a safetensors file: its header does not begin with '{'",
                          where);
     uint64_t bad = find_bad_byte(text, told);
     if (bad < told)
@@ -133,7 +133,7 @@ static weft_status read_type(const cJSON *entry, const char *where, weft_type *t
         }
     }
     if (strcmp(name, "BOOL") ==
-        0) { /* a byte each; GPT-2's public files have masks of them, which nobody computes with */
+        0) { /* a byte each; GPT-2's public files have masks of this type, which are not used in computation */
         *type = WEFT_U8;
         return WEFT_OK;
     }
@@ -150,7 +150,7 @@ static weft_status read_shape(const cJSON *entry, const char *where, struct name
         if (tensor->dimensions == NAMED_TENSOR_DIMENSIONS)
             return error_set(error, WEFT_ERROR_DATA, "%s has more than %d dimensions", where, NAMED_TENSOR_DIMENSIONS);
         if (!whole_number(item, &tensor->shape[tensor->dimensions]))
-            return error_set(error, WEFT_ERROR_DATA, "dimension %u of %s is no whole number", tensor->dimensions,
+            return error_set(error, WEFT_ERROR_DATA, "dimension %u of %s is not a whole number", tensor->dimensions,
                              where);
         tensor->dimensions++;
     }

@@ -16,7 +16,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are stored a
 
 #define NAME_MOST 255 /* bytes of a tensor's name */
 
-#define CHUNK ((uint64_t)16 << 20) /* bytes hashed between two looks at whether it is still of use */
+#define CHUNK ((uint64_t)16 << 20) /* bytes hashed between two checks for cancellation */
 
 static uint64_t held_bytes(const struct named_tensor *tensor)
 {
@@ -29,8 +29,8 @@ static weft_status safetensors_write_check_tensor(const char *path, const struct
     size_t width = weft_type_size(tensor->type);
     if (!tensor->name || !*tensor->name || strlen(tensor->name) > NAME_MOST ||
         strcmp(tensor->name, "__metadata__") == 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "a tensor for '%s' is called '%s', which cannot be its name", path,
-                         tensor->name ? tensor->name : "(null)");
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a tensor for '%s' is called '%s', which is not a valid name",
+                         path, tensor->name ? tensor->name : "(null)");
     if (width == 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' has type number %d, which does not exist",
                          tensor->name, path, (int)tensor->type);
@@ -78,7 +78,7 @@ static weft_status put_in_order(const char *path, const struct named_tensor *ten
     return WEFT_OK;
 }
 
-/* "__metadata__": what transformers wants to see, and where pieces belong. */
+/* "__metadata__": the entry that transformers requires, and the places of pieces. */
 static void put_metadata(struct json_writer *header, const struct named_tensor *const *order, size_t count)
 {
     json_open_object(header, "__metadata__");
@@ -139,7 +139,7 @@ static weft_status make_header(const struct named_tensor *const *order, size_t c
 
 /* ---- elements ---- */
 
-/* All that a file holds, as both the writer and the hasher go through it. */
+/* The contents of a file, read by both the writer and the hasher. */
 struct safetensors_write_content {
     const char *header;
     uint64_t header_size;
@@ -147,10 +147,10 @@ struct safetensors_write_content {
     size_t count;
 };
 
-/* Hashing takes as long as writing to memory or a fast disk, so a thread of its own does it meanwhile. */
+/* Hashing takes as long as writing to memory or a fast disk, so it runs in parallel on its own thread. */
 struct hasher {
     const struct safetensors_write_content *content;
-    atomic_bool stop; /* writing failed: the digest is of no use */
+    atomic_bool stop; /* writing failed: the digest is not needed */
     weft_status status;
     uint8_t digest[SHA256_BYTES];
     struct error error;
@@ -196,7 +196,7 @@ static weft_status write_content(const char *path, const struct safetensors_writ
     return file_writer_close(&writer, error);
 }
 
-/* Write and hash at the same time; one after the other where no thread can be had. */
+/* Write and hash at the same time, or one after the other if no thread can be created. */
 static weft_status write_and_hash(const char *path, const struct safetensors_write_content *content,
                                   struct file_digest *digest, struct error *error)
 {
@@ -233,7 +233,7 @@ static weft_status write_taken(struct file_writer *writer, struct sha256 *hash, 
         uint64_t piece = size - done < SAFETENSORS_PIECE ? size - done : SAFETENSORS_PIECE;
         const void *taken = source->acquire(source->owner, bytes + done, piece);
         if (!taken)
-            return error_set(error, WEFT_ERROR_ABORTED, "writing '%s' was given up", writer->path);
+            return error_set(error, WEFT_ERROR_ABORTED, "writing '%s' was canceled", writer->path);
         sha256_update(hash, taken, piece);
         status = file_writer_append(writer, taken, piece, error);
         source->release(source->owner, bytes + done, piece);
@@ -241,7 +241,7 @@ static weft_status write_taken(struct file_writer *writer, struct sha256 *hash, 
     return status;
 }
 
-/* Hash and write by turns: see safetensors_write_from(). */
+/* Alternate between hashing and writing: see safetensors_write_from(). */
 static weft_status write_from(const char *path, const struct safetensors_write_content *content,
                               const struct byte_source *source, struct file_digest *digest, struct error *error)
 {

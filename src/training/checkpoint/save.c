@@ -111,7 +111,7 @@ weft_status checkpoint_write_index(const char *run, uint64_t step, const struct 
     return status;
 }
 
-/* Whether this rank sees all files as they were told of. */
+/* Check that this rank sees every file with the size that its writer reported. */
 static weft_status save_find_files(const char *run, uint64_t step, const struct checkpoint_record *records,
                                    size_t count, struct error *error)
 {

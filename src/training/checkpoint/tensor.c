@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is common to reading and writing named tensors. */
+/* Helpers shared by reading and writing named tensors. */
 #include "training/checkpoint/safetensors.h"
 
 #include <inttypes.h>

@@ -53,9 +53,9 @@ static weft_status fill_index(struct tensor_index *index, const cJSON *map, cons
         const char *file = cJSON_GetStringValue(item);
         if (!*item->string || !file || !is_good_name(file))
             return error_set(error, WEFT_ERROR_DATA,
-                             "the 'weight_map' of %s puts tensor '%.200s' into '%.200s', which is no name of a "
-                             "safetensors file beside it",
-                             where, item->string, file ? file : "what is no text");
+                             "the 'weight_map' of %s puts tensor '%.200s' into '%.200s', which is not the name of a "
+                             "safetensors file in the same directory",
+                             where, item->string, file ? file : "a value that is not a string");
         index->entries[index->count].tensor = item->string;
         index->entries[index->count].file = file;
         index->files[index->count++] = file;
@@ -145,7 +145,7 @@ static weft_status tensor_files_join(struct tensor_files *files, const char *pat
     return WEFT_OK;
 }
 
-/* Every file holds the tensors that the index puts into it; others it may hold too. */
+/* Every file must hold the tensors that the index assigns to it. It may hold others, too. */
 static weft_status check_against_index(const struct tensor_files *files, const struct tensor_index *index,
                                        const char *where, struct error *error)
 {
@@ -165,8 +165,8 @@ static weft_status check_against_index(const struct tensor_files *files, const s
                 bsearch(&index->entries[i].tensor, names, count, sizeof *names, by_first_name))
                 continue;
             free((void *)names);
-            return error_set(error, WEFT_ERROR_DATA, "%s says that '%s' has tensor '%.200s', but it has not", where,
-                             index->files[f], index->entries[i].tensor);
+            return error_set(error, WEFT_ERROR_DATA, "%s lists tensor '%.200s' in '%s', which does not have it", where,
+                             index->entries[i].tensor, index->files[f]);
         }
     }
     free((void *)names);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Public weights as people download them: the tensors of one safetensors file, or of several with an index.
+ * Downloaded public weights: the tensors of one safetensors file, or of several with an index.
  *
  *     DIRECTORY/model.safetensors                       all tensors, or
  *     DIRECTORY/model.safetensors.index.json            {"metadata": {...}, "weight_map": {"NAME": "FILE", ...}}
  *     DIRECTORY/model-00001-of-00002.safetensors ...    the files that it names
  *
- * Files are mapped: their bytes are read when they are looked at.
+ * Files are mapped, so bytes are read on first access.
  */
 #ifndef WEFT_TRAINING_CHECKPOINT_TENSOR_FILES_H
 #define WEFT_TRAINING_CHECKPOINT_TENSOR_FILES_H
@@ -35,7 +35,7 @@ const struct named_tensor *tensor_files_find(const struct tensor_files *files, c
 /** The file that holds `tensor`, one of these, as error messages name it. */
 const char *tensor_files_where(const struct tensor_files *files, const struct named_tensor *tensor);
 
-/** What an index says. Names point into the tree. */
+/** The contents of an index. Names point into the tree. */
 struct tensor_index {
     void *root; /**< owns the texts */
     struct {
@@ -47,7 +47,7 @@ struct tensor_index {
 };
 
 /**
- * Read the text of an index; `where` names it in messages. Errors: DATA for what is no such object, a tensor named
+ * Read the text of an index; `where` names it in messages. Errors: DATA for anything but such an object, a tensor named
  * twice, or a file whose name is not that of a .safetensors file in the same directory.
  */
 weft_status tensor_index_parse(const char *text, size_t size, const char *where, struct tensor_index *index,

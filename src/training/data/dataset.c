@@ -152,7 +152,7 @@ static void split_by_place(struct dataset *dataset)
     uint64_t held = total / 10, least = dataset->options.sequence + 1;
     if (held < least)
         held = least < total ? least : total;
-    uint64_t left = total - held; /* tokens still to be given to training */
+    uint64_t left = total - held; /* tokens still to be assigned to training */
     for (size_t i = 0; i < dataset->shard_count; i++) {
         uint64_t count = dataset->shards[i].layout.count, train = count < left ? count : left;
         if (train > 0)

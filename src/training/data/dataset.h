@@ -55,9 +55,9 @@ struct dataset_options {
 
 /**
  * Open a dataset of `count` paths, each a file or a directory.
- * Errors: SYSTEM or ARGUMENT for what cannot be read or is mixed; DATA for an empty file, a shard of odd size, a header
- * with another version or count than the file holds, or fewer tokens than one sample a split needs (the message says
- * how many there are and how many it takes).
+ * Errors: SYSTEM for unreadable files, ARGUMENT for mixed formats; DATA for an empty file, a shard of odd size, a
+ * header with an unknown version or a count that differs from the file's contents, or too few tokens for one sample in
+ * each split (the message has the number found and the number needed).
  */
 weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
                          struct dataset **dataset, struct error *error);
@@ -70,7 +70,7 @@ weft_status dataset_open_random(const struct dataset_options *options, struct da
 
 void dataset_close(struct dataset *dataset);
 
-/** One line of text: what it is, how that was recognized, how it is split. Lives as long as the dataset. */
+/** One line of text: the format, how it was recognized, and the split. Lives as long as the dataset. */
 const char *dataset_describe(const struct dataset *dataset);
 
 /** Number of different tokens: options' vocabulary, or the format's. */
@@ -90,9 +90,9 @@ struct dataset_identity {
 };
 
 /**
- * Identify a dataset. Of up to 4 Mi tokens all are hashed; of more, evenly spread blocks of 4096, two of each file at
- * least, so that a terabyte takes no longer: a change between them goes unnoticed. Errors: those of dataset_batch() for
- * files.
+ * Identify a dataset. Up to 4 Mi tokens are hashed completely. Of larger datasets, evenly spaced blocks of 4096 tokens
+ * are hashed, at least two per file, so that a terabyte takes no longer; a change between the blocks goes undetected.
+ * Errors: those of dataset_batch() for files.
  */
 weft_status dataset_identify(const struct dataset *dataset, struct dataset_identity *identity, struct error *error);
 

@@ -14,7 +14,7 @@ static weft_status check_free(const char *path, struct error *error)
 {
     struct stat status;
     if (lstat(path, &status) != 0)
-        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot look at '%s'", path);
+        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the status of '%s'", path);
     bool is_directory = S_ISDIR(status.st_mode), has_something = true;
     DIR *entries = is_directory ? opendir(path) : NULL;
     if (entries) {
@@ -52,7 +52,7 @@ weft_status new_directory_open(struct new_directory *directory, const char *path
     mode_t mask = umask(0);
     umask(mask);
     if (!mkdtemp(directory->partial)) {
-        error_system(error, "cannot make a directory beside '%s'", directory->path);
+        error_system(error, "cannot create a directory next to '%s'", directory->path);
         directory->partial[0] = '\0';
         return WEFT_ERROR_SYSTEM;
     }

@@ -14,15 +14,15 @@ struct new_directory {
 };
 
 /**
- * Begin the directory `path`, which must not exist, or be empty; directories above it are made. Errors: ARGUMENT where it
- * is not empty, SYSTEM.
+ * Begin the directory `path`, which must be empty or not exist. Parent directories are created. Errors: ARGUMENT if it
+ * is not empty; SYSTEM.
  */
 weft_status new_directory_open(struct new_directory *directory, const char *path, struct error *error);
 
 /** Sync and rename. On an error it is discarded. */
 weft_status new_directory_close(struct new_directory *directory, struct error *error);
 
-/** Remove it with what is in it; harmless after close. */
+/** Remove it and its contents; harmless after close. */
 void new_directory_discard(struct new_directory *directory);
 
 #endif

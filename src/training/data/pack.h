@@ -3,8 +3,8 @@
  * Encodes texts into token shards once, so that training reads tokens only.
  *
  * Each file is a document: its tokens are preceded by "<|endoftext|>", as in llm.c's data, where the tokenizer has that
- * token; the same string in a text begins another document. Held out are the files whose name says so
- * (training/data/files.h), or, if none or all do, the last part of all text, from the beginning of a line on.
+ * token; the same string in a text begins another document. Files are held out by name (training/data/files.h). If no
+ * file or every file has such a name, the last part of all text is held out, from the beginning of a line on.
  *
  * The output is a directory with train_000000.bin ..., val_000000.bin ..., the tokenizer's files and a description
  * (packed.h). It appears atomically.
@@ -21,7 +21,7 @@ struct pack_options {
     const char *output;                /**< the directory to make */
     double held_out;                   /**< share of the text, below 1; 0: none */
     uint64_t shard_tokens;             /**< most tokens in a file */
-    const volatile sig_atomic_t *stop; /**< where it becomes non-zero nothing is written; may be NULL */
+    const volatile sig_atomic_t *stop; /**< if it becomes non-zero, packing stops and nothing is written; may be NULL */
 };
 
 /**

@@ -11,7 +11,7 @@
  *       "held_out": { "tokens": 115900, "bytes": 415321, "files": 1 }
  *     }
  *
- * "bytes" are those of the text that the tokens were made of. Thread-safe.
+ * "bytes" is the size of the text that was encoded. Thread-safe.
  */
 #ifndef WEFT_TRAINING_DATA_PACKED_H
 #define WEFT_TRAINING_DATA_PACKED_H

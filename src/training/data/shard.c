@@ -68,7 +68,7 @@ static weft_status recognise_llmc(const char *path, const uint8_t *bytes, uint64
     uint64_t count = header_word(bytes, 2), held = size - SHARD_HEADER_BYTES;
     if (count * width != held)
         return error_set(error, WEFT_ERROR_DATA,
-                         "the header of '%s' tells of %" PRIu64 " tokens of %u bytes, but %" PRIu64
+                         "the header of '%s' states %" PRIu64 " tokens of %u bytes, but %" PRIu64
                          " bytes follow it instead of %" PRIu64 "; it is truncated or damaged",
                          path, count, width, held, count * width);
     *layout = (struct shard_layout){wide ? SHARD_LLMC_WIDE : SHARD_LLMC, width, SHARD_HEADER_BYTES, count};
@@ -143,7 +143,7 @@ void shard_close(struct shard *shard)
     shard->path = NULL;
 }
 
-/* `from` may be the end of `output`: what is written never overtakes what is read. */
+/* `from` may be the end of `output`: the write position never overtakes the read position. */
 static uint32_t decode_tokens(const uint8_t *from, unsigned width, uint64_t count, int32_t *output)
 {
     uint32_t highest = 0, token;

@@ -29,8 +29,8 @@ struct shard_layout {
 
 /**
  * Recognize the format of a file of `size` bytes by its first SHARD_HEADER_BYTES `bytes`, or all of a shorter file.
- * Errors: DATA for an empty file, a magic number with another
- * version, a count that is not what the file holds, an odd size of 16-bit tokens.
+ * Errors: DATA for an empty file, a magic number with an unknown version, a count that differs from the file's
+ * contents, an odd size of 16-bit tokens.
  */
 weft_status shard_recognize(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
                             struct error *error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Token shards of llm.c (dataset.h has the format), written from front to back: NAME_000000.bin, NAME_000001.bin ...
- * in a directory, each of at most so many tokens. Belongs to one thread at a time.
+ * Writes token shards of llm.c (dataset.h has the format) sequentially: NAME_000000.bin, NAME_000001.bin ... in a
+ * directory, each with a bounded number of tokens. Belongs to one thread at a time.
  */
 #ifndef WEFT_TRAINING_DATA_SHARD_WRITER_H
 #define WEFT_TRAINING_DATA_SHARD_WRITER_H
@@ -29,17 +29,17 @@ struct shard_writer {
 /** The narrowest format for numbers below `vocabulary`. */
 enum shard_format shard_writer_format(uint64_t vocabulary);
 
-/** Begin; no file is made before there is a token. The struct is large: not for the stack. */
+/** Begin. The first file is created with the first token. The struct is large: do not put it on the stack. */
 void shard_writer_open(struct shard_writer *writer, const char *directory, const char *name, enum shard_format format,
                        uint64_t most);
 
-/** Append tokens. After an error only discard is of use. */
+/** Append tokens. After an error, only discard is allowed. */
 weft_status shard_writer_append(struct shard_writer *writer, const int32_t *tokens, size_t count, struct error *error);
 
 /** Finish the last file. */
 weft_status shard_writer_close(struct shard_writer *writer, struct error *error);
 
-/** Give up the open file; harmless after close. Files finished before stay. */
+/** Discard the open file; harmless after close. Finished files stay. */
 void shard_writer_discard(struct shard_writer *writer);
 
 #endif

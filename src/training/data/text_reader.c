@@ -72,7 +72,7 @@ static bool text_pieces_is_plain(uint8_t byte)
     return byte > ' ' && byte < 0x7f;
 }
 
-/* Where a piece that begins at `text` ends. */
+/* The end of the piece that begins at `text`. */
 static uint64_t text_pieces_find_end(const uint8_t *text, uint64_t size)
 {
     uint64_t most = size < PIECE_MOST ? size : PIECE_MOST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Reading text that a tokenizer is trained on or that is encoded: files, in pieces that can be encoded one by one.
+ * Reads text, for training a tokenizer or for encoding, in pieces that can be encoded one by one.
  *
  * A piece ends after a newline that has no whitespace before or after it, where GPT-2's pattern always ends a
  * pre-token, so the tokens of the pieces are those of the whole text. (A text without such a place in 256 MiB is cut
@@ -53,7 +53,7 @@ struct text_reader {
     const char *path; /**< borrowed */
     int descriptor;
     uint64_t size;    /**< of the file */
-    uint64_t at, end; /**< what is still to be read */
+    uint64_t at, end; /**< the rest to be read */
     uint8_t *window;
     size_t room;
 };

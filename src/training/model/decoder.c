@@ -48,7 +48,7 @@ weft_status decoder_append(struct decoder *decoder, const int32_t *tokens, size_
     return WEFT_OK;
 }
 
-/* Where the window of a sequence begins that is read for the first time. */
+/* The start of the window of a sequence that is read for the first time. */
 static size_t first_start(const struct decoder *decoder, size_t length)
 {
     const size_t window = model_get_sequence(decoder->model);
@@ -74,7 +74,7 @@ static weft_status extend(struct decoder *decoder, size_t end, struct error *err
     return status;
 }
 
-/* The last token is always read alone: so the logits are the same bits after decoder_cut(), which leaves it to be read
+/* The last token is always read alone, so that the logits have the same bits after decoder_cut(), which has it read
  * again. */
 weft_status decoder_read(struct decoder *decoder, const double **logits, struct error *error)
 {

@@ -19,7 +19,7 @@
 /** Offsets in the flat array are multiples of this many elements. */
 #define MODEL_ALIGNMENT 16
 
-/** What the layers of one pass share. */
+/** The state that the layers of one pass share. */
 struct pass {
     struct device *device;
     const struct model_description *description;
@@ -37,7 +37,7 @@ struct pass {
     double smoothing;                 /**< of labels */
     double dropout;                   /**< share of what layers add to the stream that is dropped; 0: none */
     uint64_t seed, sample;            /**< of dropout: see struct model_batch */
-    size_t room_batch, room_sequence; /**< what memory was planned for; the pass may have less */
+    size_t room_batch, room_sequence; /**< as planned for in the memory; the pass may have less */
 };
 
 static inline size_t pass_rows(const struct pass *pass)
@@ -59,7 +59,7 @@ struct layer_places {
     void *scratch;
 };
 
-/** What memory is planned for. */
+/** The sizes for which memory is planned. */
 struct layer_room {
     size_t element;    /**< bytes of an element of the device's type */
     size_t activation; /**< bytes of an activation */

@@ -17,10 +17,10 @@ struct model {
     void *gradient;              /* of the rows between two layers, during a backward pass */
     void *logits;                /* of one row, activations */
     void *as_activations;        /* all weights as activations; NULL where they are already */
-    const void *cast_from;       /* the array that they were made from last; NULL: they are old */
+    const void *cast_from;       /* the array that they were last cast from; NULL: out of date */
     int32_t *tokens, *targets;
     double *losses;        /* of each row */
-    double *host;          /* losses or a row of logits, on their way out */
+    double *host;          /* losses or a row of logits, in host memory */
     bool prepared;         /* a forward pass waits for its backward pass */
     uint64_t seed, sample; /* of that forward pass */
     model_watcher watcher; /* NULL: none */
@@ -38,14 +38,14 @@ static bool is_recomputed(const struct model *model, size_t i)
            (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
 }
 
-/* Nothing before the first parameter that is trained needs a backward pass. */
+/* Layers before the first trained parameter need no backward pass. */
 static bool is_passed_over(const struct model *model, size_t i)
 {
     const struct layer *layer = &model->description->layers[i];
     return layer->parameter + layer->parameter_count <= model->description->first_trainable;
 }
 
-/* A layer has its own memory for what a backward pass will need and does not recompute. */
+/* A layer has its own memory for values that the backward pass needs and does not recompute. */
 static bool keeps(const struct model *model, size_t i)
 {
     return model->options.training && !is_recomputed(model, i) && !is_passed_over(model, i);
@@ -235,7 +235,7 @@ static struct pass pass_of(struct model *model, const void *parameters)
     };
 }
 
-/* Passes that train drop; the backward pass what its forward pass did. */
+/* Training passes drop elements; a backward pass drops those of its forward pass. */
 static void model_drop(struct model *model, struct pass *pass, uint64_t seed, uint64_t sample)
 {
     pass->dropout = model->options.dropout;

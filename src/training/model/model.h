@@ -2,25 +2,30 @@
 /**
  * Networks as explicit forward and backward passes.
  *
- * A *shape* says how large a network is, by name ("gpt-micro") or by numbers. A *description* says what that network is
- * made of: the list of its parameters and their offsets in one flat array. A *model* is a description on a device, with
- * memory for the activations of one micro-batch. Weights and gradients belong to the caller, who passes the
- * flat arrays:
+ * A *shape* is the size of a network, by name ("gpt-micro") or by numbers. A *description* lists the layers of that
+ * network, and its parameters with their offsets in one flat array. A *model* is a description on a device, with memory
+ * for the activations of one micro-batch. Weights and gradients belong to the caller, which passes the flat arrays:
  *
  *     struct model_shape shape;
  *     struct model_description *description;
  *     struct model *model;
+ *
  *     status = model_shape_find("gpt-micro", &shape, error);
  *     status = model_describe(&shape, &description, error);
- *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
+ *
+ *     float *parameters = weft_alloc(context, description->elements * sizeof(float));
+ *     float *gradients = weft_alloc(context, description->elements * sizeof(float));
+ *     status = model_initialize(description, device, parameters, seed, error);
+ *
  *     struct model_options options = {.batch = batch, .sequence = sequence, .training = true};
  *     status = model_open(description, device, &options, &model, error);
- *     status = model_initialize(description, device, parameters, seed, error);
- *     status = model_forward(model, parameters, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, error);
+ *
+ *     struct model_batch micro_batch = {.tokens = tokens, .targets = targets};
+ *     status = model_forward(model, parameters, &micro_batch, &loss, error);
  *     status = model_backward(model, parameters, gradients, ready, context, error);
  *
  * A description never changes and may be used by several threads and models at once. A model belongs to one thread at a
- * time, as its device does. Closing order: models, then their device and description.
+ * time, as its device does. Close models first, then their device and description.
  */
 #ifndef WEFT_TRAINING_MODEL_MODEL_H
 #define WEFT_TRAINING_MODEL_MODEL_H
@@ -35,7 +40,7 @@
 #define MODEL_NAME_BYTES 64
 #define MODEL_DIMENSIONS 4
 
-/** The dimensions of a network. 0 means the default of the kind where it is documented; those that a kind does not use
+/** The dimensions of a network. 0 means the kind's default where one is documented. Dimensions that a kind does not use
  * are 0. */
 struct model_shape {
     const char *kind; /**< "gpt", "llama" or "mlp"; a static string */
@@ -59,11 +64,11 @@ struct model_size {
     const char *about; /**< "0.8M parameters: learns a text in minutes on a laptop" */
 };
 
-/** All named shapes, those of a kind together, smallest first; `count` receives how many. */
+/** All named shapes, grouped by kind, smallest first; `count` receives their number. */
 const struct model_size *model_sizes(size_t *count);
 
-/** The shape called `name` ("gpt" alone is gpt-micro, the one to begin with); an unknown name is WEFT_ERROR_ARGUMENT
- * with the nearest one. Where a file may be named, too: model_shape_load() (training/model/file/model_file.h). */
+/** The shape called `name` ("gpt" alone is gpt-micro, a good first choice). An unknown name is WEFT_ERROR_ARGUMENT, and
+ * the message suggests the nearest one. model_shape_load() (training/model/file/model_file.h) also accepts files. */
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
 
 /**
@@ -78,11 +83,11 @@ struct model_parameter {
     size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
     bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
     bool frozen;            /**< not trained: no gradient, no weight decay, moments stay as they are */
-    double rate_factor;     /**< the learning rate is multiplied by it; 1 unless somebody says otherwise */
+    double rate_factor;     /**< the learning rate is multiplied by it; default 1 */
     double mean, deviation; /**< of its initial values, normal numbers; a deviation of 0 is a constant */
 };
 
-/** What a network is made of. */
+/** The layers and parameters of a network. */
 struct model_description {
     struct model_shape shape;
     struct model_parameter *parameters; /**< in forward order, offsets rising */
@@ -102,11 +107,11 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
                            struct error *error);
 void model_description_free(struct model_description *description);
 
-/** From the shapes in the list of parameters, compute counts, offsets and what else follows from them. For code that
- * makes or changes such a list. */
+/** Compute counts, offsets and all derived members from the shapes in the list of parameters. For code that makes or
+ * changes such a list. */
 void model_lay_out_parameters(struct model_description *description);
 
-/** The element of the flat array where the next parameter begins: the end of a parameter and the gap after it. */
+/** The first element of the flat array after a parameter and its gap, where the next parameter begins. */
 static inline size_t model_parameter_end(const struct model_description *description, size_t parameter)
 {
     return parameter + 1 < description->parameter_count ? description->parameters[parameter + 1].offset
@@ -131,7 +136,7 @@ double model_flops_per_token(const struct model_description *description, size_t
 struct model_layer {
     const char *name; /**< "h.3.attention" */
     const char *kind; /**< "attention" */
-    size_t width;     /**< elements of a row that it makes; 0: it makes losses */
+    size_t width;     /**< elements of an output row; 0: its output is losses */
     size_t parameter; /**< index of its first parameter; those of all layers are consecutive */
     size_t parameter_count;
     size_t weights; /**< elements of its parameters */
@@ -142,8 +147,8 @@ struct model_layer {
 };
 
 /**
- * What the backward pass recomputes from the rows that entered a layer, instead of keeping it: memory against time
- * (Chen et al. 2016, "Training deep nets with sublinear memory cost"; of attention alone, Korthikanti et al. 2022).
+ * How much the backward pass recomputes from a layer's input rows instead of keeping it: saves memory, costs time (Chen
+ * et al. 2016, "Training deep nets with sublinear memory cost"; of attention alone, Korthikanti et al. 2022).
  */
 enum model_recompute {
     MODEL_RECOMPUTE_NOTHING,
@@ -155,7 +160,7 @@ enum model_recompute {
 struct model_options {
     size_t batch;    /**< sequences in a micro-batch */
     size_t sequence; /**< tokens in a sequence */
-    bool training;   /**< false leaves out what only backward needs */
+    bool training;   /**< false: no memory for the backward pass */
     enum model_recompute recompute;
     double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
     /**
@@ -174,15 +179,14 @@ void model_get_layer(const struct model_description *description, size_t number,
 weft_status model_check_options(const struct model_description *description, const struct model_options *options,
                                 struct error *error);
 
-/** Bytes that a model takes on a device of these types, the weights, gradients and moments not included; 0 if memory is
- * out. */
+/** Bytes that a model takes on a device of these types, without weights, gradients and moments; 0 without memory. */
 size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,
                     const struct model_options *options);
 
 /**
  * Set all `elements` of the flat array: GPT-2's initial values (normal 0.02; residual projections divided by sqrt(2
- * layers); gains 1, biases and gaps 0). Value i of tensor j is a function of (seed, j, i), so every rank makes the same
- * bits.
+ * layers); gains 1, biases and gaps 0). Value i of tensor j is a function of (seed, j, i), so every rank computes the
+ * same bits.
  */
 weft_status model_initialize(const struct model_description *description, struct device *device, void *parameters,
                              uint64_t seed, struct error *error);
@@ -215,22 +219,21 @@ weft_status model_forward(struct model *model, const void *parameters, const str
 
 /**
  * Called from within model_backward(), on its thread, as soon as the gradient of a parameter, with the gap after it, is
- * final: once per parameter and pass, from the last parameter to the first.
+ * final. It is called once per parameter and pass, from the last parameter to the first.
  */
 typedef void (*model_ready)(void *context, size_t parameter);
 
 /**
- * Gradients of the mean loss of the last model_forward(), which must have been with targets and the same parameters (0
- * for layers before description->first_trainable).
- * Overwrites all `elements` of `gradients` (summing over micro-batches is the caller's). `ready` may be NULL. One
- * backward a forward: it consumes the activations.
+ * Gradients of the mean loss of the last model_forward(), which must have had targets and the same parameters. Those of
+ * layers before description->first_trainable are 0. Overwrites all `elements` of `gradients`; the caller sums over
+ * micro-batches. `ready` may be NULL. Each forward pass allows one backward pass, which consumes its activations.
  */
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
                            void *context, struct error *error);
 
 /**
  * On a device whose activations are not of its type, a model has a copy of the weights as activations. It is made when
- * a pass gets another array than the one before. Call model_weights_changed() after changing the array, or let
+ * a pass gets a different array than the previous one. Call model_weights_changed() after changing the array, or let
  * optimizer_update() update the copy, which is at model_weights_as_activations() (NULL where there is none).
  */
 void model_weights_changed(struct model *model);
@@ -241,9 +244,9 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
                            struct error *error);
 
 /**
- * For sampling: read `count` tokens at positions first to first + count - 1 of one sequence, and give the logits of the
- * token that follows the last one (`vocabulary` doubles). Positions before `first` must have been read by earlier calls
- * with the same parameters, whose keys and values are kept. The model must have been opened with batch 1.
+ * For sampling: read `count` tokens at positions first to first + count - 1 of one sequence, and return the logits of
+ * the next token (`vocabulary` doubles). Positions before `first` must have been read by earlier calls with the same
+ * parameters, whose keys and values are kept. The model must have been opened with batch 1.
  */
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error);
@@ -258,7 +261,7 @@ enum model_direction {
 struct model_turn {
     size_t layer; /**< its number in the description */
     enum model_direction direction;
-    bool begins;        /**< then the rest is 0 */
+    bool begins;        /**< if so, the members below are 0 */
     const void *values; /**< on the device: rows, or losses after the last layer; backward the gradient of the rows that
                            entered it (its weights' gradients are complete too), NULL for the first layer */
     size_t count;
@@ -268,8 +271,8 @@ struct model_turn {
 /** Called from within passes, on their thread. May read from the device. */
 typedef void (*model_watcher)(void *context, const struct model_turn *turn);
 
-/** Have `watcher` called before and after every layer of model_forward(), model_evaluate() and model_backward(); NULL:
- * no more. */
+/** Have `watcher` called before and after every layer of model_forward(), model_evaluate() and model_backward(); NULL
+ * stops it. */
 void model_watch(struct model *model, model_watcher watcher, void *context);
 
 const struct model_description *model_get_description(const struct model *model);

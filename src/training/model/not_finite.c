@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#define BLOCK 4096 /* elements that are looked at together */
+#define BLOCK 4096 /* elements that are checked together */
 
 /* Whether all of `count` elements from `first` on are finite. */
 static bool is_finite(struct device *device, weft_type type, const void *values, size_t first, size_t count)
@@ -43,7 +43,7 @@ static const char *not_finite_tensor_of(const struct search *search, const void 
     return NULL;
 }
 
-/* Outputs are looked at one after the other, gradients with those of the layer's tensors. */
+/* Outputs are checked one by one, gradients together with those of the layer's tensors. */
 static void not_finite_look(void *context, const struct model_turn *turn)
 {
     const bool backward = turn->direction == MODEL_BACKWARD;

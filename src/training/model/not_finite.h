@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Where a number that is not finite came from: the passes of a micro-batch once more, looking at what each layer makes.
+ * Finds the origin of a number that is not finite: repeats the passes of a micro-batch and checks the output of each
+ * layer.
  *
- * For when a loss or a gradient was seen to be infinite or not a number: a pass that nobody looks at costs nothing.
+ * Call it after a loss or a gradient turned out infinite or NaN, so that normal passes pay nothing.
  */
 #ifndef WEFT_TRAINING_MODEL_NOT_FINITE_H
 #define WEFT_TRAINING_MODEL_NOT_FINITE_H
@@ -12,7 +13,7 @@
 enum not_finite_in {
     NOT_FINITE_NOWHERE,
     NOT_FINITE_IN_OUTPUT,   /**< of a layer, forwards */
-    NOT_FINITE_IN_GRADIENT, /**< all outputs are finite: of a layer's weights or of what entered it, backwards */
+    NOT_FINITE_IN_GRADIENT, /**< all outputs are finite; in the gradient of a layer's weights or input */
 };
 
 struct not_finite {
@@ -23,7 +24,7 @@ struct not_finite {
 
 /**
  * Forward and, if all is finite until then, backward of `batch`, as model_forward() and model_backward() do them; the
- * model is for training. `gradients` is overwritten, and means nothing afterwards.
+ * model is for training. `gradients` is overwritten with undefined values.
  */
 weft_status not_finite_find(struct model *model, const void *parameters, void *gradients,
                             const struct model_batch *batch, struct not_finite *found, struct error *error);

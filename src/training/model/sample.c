@@ -61,7 +61,7 @@ static double sample_weight_of(double logit, double largest, const struct sample
     return exp((logit - largest) / options->temperature);
 }
 
-/* The share of top_p is one of what top_k leaves. Heap and popped values share `scratch`, of 2 x count. */
+/* The share top_p refers to the tokens that top_k leaves. Heap and popped values share `scratch`, of 2 x count. */
 static struct sample_choice sample_choose(const double *logits, size_t count, double largest,
                                           const struct sample_options *options, double *scratch)
 {

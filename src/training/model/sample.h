@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Which tokens may be drawn, and how likely each is. */
+/** Which tokens may be drawn, and with what probability. */
 struct sample_options {
     double temperature; /**< logits are divided by it; 0: always the likeliest token */
     size_t top_k;       /**< draw among this many of the likeliest tokens; 0: among all */
@@ -18,10 +18,11 @@ struct sample_options {
 };
 
 /**
- * Draw one of the tokens 0 to `count` - 1: draw number `index` of the stream. Of equal logits the lower token counts as
- * likelier, so top_k = 1 is a temperature of 0, and at least one token always remains. A logit of minus infinity is
- * never drawn. `scratch` holds 2 x count doubles, and is not used at a temperature of 0. Errors: DATA, with the first such token, where a logit is not a
- * number or infinite, and where all are minus infinity; then *token is unchanged.
+ * Draw one of the tokens 0 to `count` - 1: draw number `index` of the stream. Among equal logits the lower token counts
+ * as likelier, so top_k = 1 equals a temperature of 0, and at least one token always remains. A token with a logit of
+ * minus infinity is never drawn. `scratch` holds 2 x count doubles, and is not used at a temperature of 0. Errors:
+ * DATA, with the first such token, where a logit is not a number or infinite, and where all are minus infinity; then
+ * *token is unchanged.
  */
 weft_status sample_draw(const double *logits, size_t count, const struct sample_options *options, uint64_t index,
                         double *scratch, int32_t *token, struct error *error);

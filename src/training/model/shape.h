@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The numbers of a shape by name: what a file that describes a network may say (training/model/file/model_file.h), what options may
- * change, and what is printed.
+ * The numbers of a shape by name: the keys of a file that describes a network (training/model/file/model_file.h), the
+ * options that change them, and the text that is printed.
  */
 #ifndef WEFT_TRAINING_MODEL_SHAPE_H
 #define WEFT_TRAINING_MODEL_SHAPE_H
@@ -20,11 +20,11 @@ struct shape_number {
     size_t offset; /**< of that member */
     double least, most;
     bool of_all;       /**< every kind of network has it; others are named by the kinds that do */
-    bool may_be_usual; /**< 0 is what is usual for the kind */
-    const char *about; /**< for people: lower case, no full stop */
+    bool may_be_usual; /**< 0 stands for the kind's default */
+    const char *about; /**< for users: lower case, no full stop */
 };
 
-/** All of them, in the order in which people read them. */
+/** All of them, in the order in which they are printed. */
 extern const struct shape_number shape_numbers[];
 extern const size_t shape_number_count;
 
@@ -35,7 +35,7 @@ void shape_number_set(struct model_shape *shape, const struct shape_number *numb
 
 #define SHAPE_TEXT_BYTES 256
 
-/** "4 layers, 4 heads, width 128, context 128, vocabulary 256": what tells shapes apart; returns `text`. */
+/** "4 layers, 4 heads, width 128, context 128, vocabulary 256": the numbers that distinguish shapes; returns `text`. */
 char *shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES]);
 
 #endif

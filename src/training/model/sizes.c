@@ -51,7 +51,7 @@ const struct model_size *model_sizes(size_t *count)
     return sizes;
 }
 
-/* What some are called as well. */
+/* Aliases. */
 static const char *const others[][2] = {
     {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"mlp", "mlp-micro"},      {"gpt2-124m", "gpt2"},
     {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},

@@ -41,7 +41,7 @@ static double decay_of(const struct piece *piece)
     return piece->decays ? piece->optimizer->weight_decay : 0;
 }
 
-/* By how much the learning rate is scaled for one tensor: the ratio of the norms of its parameters and its direction. */
+/* The factor of the learning rate for one tensor: the ratio of the norms of its parameters and its direction. */
 static double trust_ratio(const struct piece *piece, double trust)
 {
     if (!piece->decays)
@@ -121,9 +121,9 @@ static size_t parameter_at(const struct model_description *description, size_t e
 }
 
 /*
- * The last parameter of the piece that begins with parameter `i`: neighbors that are treated alike are updated in one
- * call, unless tensors are updated one by one. A gap belongs to the parameter before it: its weights and gradients are 0
- * and stay so.
+ * The last parameter of the piece that begins with parameter `i`: neighbors with equal settings are updated in one
+ * call, unless tensors are updated one by one. A gap belongs to the parameter before it; its weights and gradients stay
+ * 0.
  */
 static size_t last_of_piece(const struct model_description *description, size_t i, bool one_tensor)
 {

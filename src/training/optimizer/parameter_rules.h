@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Rules for parameters that the optimizer treats differently: frozen ones, those without weight decay, those with their
- * own learning rate. Users name parameters by patterns, as a list with commas:
+ * own learning rate. Users select parameters by comma-separated patterns:
  *
  *     wte.weight            one tensor
  *     h.0                   all tensors whose name begins with it, up to a dot: "h.0.ln_1.weight", but not "h.01..."
@@ -19,7 +19,7 @@
 
 #define PARAMETER_RATES_MOST 64
 
-/** What the user asked for. Strings are borrowed; NULL: nothing. */
+/** The rules that the user gave. Strings are borrowed; NULL: none. */
 struct parameter_rules {
     const char *freeze;                      /**< patterns of tensors that are not trained */
     const char *no_decay;                    /**< of tensors without weight decay, besides gains and biases */

@@ -55,7 +55,7 @@ weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status 
 const char *const kernel_rule_names[KERNELS_NAMED + KERNEL_SETS + 1] = {"common", "same",       "baseline", "avx2",
                                                                         "avx512", "avx512bf16", "amx",      NULL};
 
-/* What a rank says: its rule, and its highest set. */
+/* The contribution of a rank: its rule, and its highest set. */
 struct offer {
     uint8_t rule, best;
 };
@@ -140,7 +140,7 @@ const char *kernel_choice_describe(const struct kernel_choice *choice, const wef
     char who[128];
     *text = 0;
     if (choice->better == ranks)
-        snprintf(text, KERNEL_CHOICE_TEXT_BYTES, "%s, as asked for; every rank could use more",
+        snprintf(text, KERNEL_CHOICE_TEXT_BYTES, "%s, as requested; every rank could use more",
                  kernel_set_names[choice->set]);
     else if (choice->better)
         snprintf(

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What all ranks agree on before they go on: whether everything succeeded, and which kernels they use.
+ * Agreement of all ranks before they continue: whether everything succeeded, and which kernels they use.
  *
- * A step of preparation that may fail on some ranks (a file that is missing on one host) fails on all, with the message
- * of the first rank that it failed on. Otherwise the other ranks would wait for one that has given up.
+ * A preparation step that may fail on some ranks (a file that is missing on one host) fails on all, with the message of
+ * the first failed rank. Otherwise the other ranks would wait for a rank that has exited.
  */
 #ifndef WEFT_TRAINING_PARALLEL_AGREEMENT_H
 #define WEFT_TRAINING_PARALLEL_AGREEMENT_H
@@ -48,7 +48,7 @@ struct kernel_choice {
 
 /**
  * Choose the set for kernels of `activations` (WEFT_F32 or WEFT_BF16) by `rule`. Collective; the same result on all
- * ranks. Errors: ARGUMENT where the rule cannot be kept, or ranks have different rules; *speaks as for
+ * ranks. Errors: ARGUMENT if the rule cannot be satisfied, or ranks have different rules; *speaks as for
  * agreement_reach().
  */
 weft_status kernel_choice_reach(weft_context *context, weft_comm *comm, int rule, weft_type activations,

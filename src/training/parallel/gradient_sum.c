@@ -63,7 +63,7 @@ void gradient_accumulator_complete(const struct gradient_accumulator *sum, void 
 
 /* ---- opening and closing ---- */
 
-/* Round gradients in place, and keep them as they will move. Metrics are not rounded. */
+/* Round gradients in place, and store them in the type in which they move between ranks. Metrics are not rounded. */
 static void round_gradients(void *context, float *array, size_t first, size_t count)
 {
     struct gradient_sum *sum = context;
@@ -76,7 +76,7 @@ static void round_gradients(void *context, float *array, size_t first, size_t co
     device->from_activations(device, count - skipped, rounded, array + first + skipped);
 }
 
-/* Buckets of what moves: f32 gradients, then the metrics; or bf16 gradients alone. */
+/* Buckets over the array that moves between ranks: f32 gradients, then the metrics; or bf16 gradients alone. */
 static weft_status open_buckets(struct gradient_sum *sum, size_t bucket_bytes, struct error *error)
 {
     const struct model_description *description = sum->description;
@@ -179,7 +179,7 @@ void gradient_sum_ready(struct gradient_sum *sum, size_t parameter)
         gradient_buckets_ready(&sum->buckets, (uint32_t)parameter);
 }
 
-/* Wait for what moves. */
+/* Wait for the all-reduces. */
 static weft_status finish_communication(struct gradient_sum *sum)
 {
     weft_request *request = NULL;

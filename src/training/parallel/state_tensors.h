@@ -49,7 +49,7 @@ void tensor_list_select(struct tensor_list *list, const unsigned *writer_of, uns
  *     gathered_state_open -> (fill in on rank 0) -> gathered_state_scatter -> gathered_state_close
  *     gathered_state_open -> gathered_state_gather -> (write on rank 0) -> gathered_state_close
  *
- * Opening can fail on rank 0 alone: agree on its status before scattering or gathering, which are collective.
+ * Opening can fail on rank 0 alone, so the ranks must agree on its status before the collective scatter or gather.
  */
 struct gathered_state {
     struct state_arrays arrays; /**< on rank 0 with all moments; on other ranks the same as `shard` */

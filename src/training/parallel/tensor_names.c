@@ -33,7 +33,7 @@ static void name_ranks(const uint8_t *marks, int ranks, uint8_t mark, char *text
 
 #define RANKS_TEXT 160
 
-/* ---- what all ranks have registered ---- */
+/* ---- registrations of all ranks ---- */
 
 /* All ranks' lists, one after the other. */
 struct registered_lists {
@@ -117,7 +117,7 @@ static void lists_close(struct registered_lists *lists)
     free(lists->marks);
 }
 
-/* Room for the lists, and each of them sorted; false: no memory. */
+/* Allocate and sort each rank's list; false without memory. */
 static bool lists_open(struct registered_lists *lists, uint64_t total)
 {
     lists->parameters = calloc(total + 1, sizeof *lists->parameters);
@@ -141,7 +141,7 @@ static void sort_lists(struct registered_lists *lists)
     }
 }
 
-/* Every rank's list to all ranks; where they are the same but for their order, take rank 0's. */
+/* Send every rank's list to all ranks. If the lists differ in order only, use rank 0's. */
 static weft_status compare_all(weft_context *context, weft_comm *comm, struct registered_lists *lists,
                                struct model_parameter *parameters, uint32_t count, uint32_t *index_of,
                                struct error *error)

@@ -231,7 +231,7 @@ weft_status weft_training_start(weft_training *training)
     else if (!training->description.parameter_count)
         status = error_set(&error, WEFT_ERROR_STATE,
                            "there is nothing to train: register parameters with weft_training_parameter()");
-    /* What fails on one rank fails on all, so that no rank waits for one that has given up. */
+    /* A failure on one rank is a failure on all, so that no rank waits for one that has exited. */
     status = agreement_reach(training->context, training->comm, status, &error, &speaks);
     if (status == WEFT_OK)
         status = agree_names(training, &error);

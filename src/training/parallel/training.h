@@ -8,7 +8,7 @@
 
 #include <weft/train.h>
 
-/* What is summed with the gradients, after the program's notes. */
+/* Values that are summed with the gradients, after the program's metrics. */
 enum training_metric {
     TRAINING_METRIC_MISSING = WEFT_TRAINING_NOTES, /**< some gradient was not ready */
     TRAINING_METRIC_DISORDERED,                    /**< a bucket had to wait for one before it */
@@ -43,23 +43,23 @@ struct weft_training {
     size_t ready_count;              /**< how many are */
     bool *missing;                   /**< of each parameter: it was not ready in a micro-batch of this step */
     float metrics[GRADIENT_METRICS]; /**< of the current micro-batch */
-    uint64_t agree_at;               /**< ranks agree on no other order of gradients before this step */
+    uint64_t agree_at;               /**< the order of gradients is not renegotiated before this step */
 };
 
 /** Store the message for weft_message(), and return the status. */
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error);
 
-/** How values and moments are divided among the ranks. */
+/** The division of values and moments among the ranks. */
 const struct shards *training_shards(const weft_training *training);
 
 /** Which rank computes which micro-batch. */
 const struct micro_batches *training_layout(const weft_training *training);
 
-/** Where the pointer to the device lies that sums gradients and takes the optimizer's steps: before
- * weft_training_start() it may be replaced by a device that wraps it. */
+/** Returns the location of the pointer to the device that sums gradients and takes the optimizer's steps. Before
+ * weft_training_start() that device may be replaced by one that wraps it. */
 struct device **training_device(weft_training *training);
 
-/** Gradient bytes fused into one all-reduce, where neighbors become ready together. */
+/** Gradient bytes fused into one all-reduce if neighbors become ready together. */
 size_t training_bucket_bytes(const weft_training *training);
 
 /** Set the number of steps done before this process began, from a checkpoint. */

@@ -106,7 +106,7 @@ static weft_status read_newest_checkpoint(weft_training *training, const struct 
     return status;
 }
 
-/* What rank 0 found; sent to all ranks as bytes. */
+/* The state that rank 0 read, sent to all ranks as bytes. */
 struct finding {
     uint64_t found, steps;
 };

@@ -132,7 +132,7 @@ static void update(weft_training *training, const struct optimizer_step *step)
                      &arrays);
 }
 
-/* Bring the bf16 copy of the other ranks' shards up to date. */
+/* Update the bf16 copy of the other ranks' shards. */
 static void cast_other_shards(weft_training *training)
 {
     const struct shards *shards = &training->shards;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** How long one rank computes: measured by running the model on random tokens, once for each size of micro-batch. */
+/** The compute time of one rank, measured by running the model on random tokens, once for each size of micro-batch. */
 #ifndef WEFT_TRAINING_PLAN_CALIBRATE_H
 #define WEFT_TRAINING_PLAN_CALIBRATE_H
 
@@ -24,9 +24,9 @@ weft_status calibration_open(struct calibration *calibration, const struct model
 void calibration_close(struct calibration *calibration);
 
 /**
- * Seconds of forward and backward of a micro-batch of `sequences` (a power of two) sequences: the best of a few,
- * measured when first asked for. From 16 sequences on it is taken as proportional. Fits struct strategy_problem; a
- * failure gives 0 and is kept.
+ * Seconds of forward and backward of a micro-batch of `sequences` (a power of two) sequences: the best of a few runs,
+ * measured on first use. From 16 sequences on it is assumed proportional. Has the signature of struct
+ * strategy_problem's member; a failure returns 0 and is stored.
  */
 double calibration_compute(void *calibration, uint32_t sequences);
 

@@ -54,7 +54,7 @@ weft_status cluster_describe_file(const struct cluster_file *file, const struct 
     return WEFT_OK;
 }
 
-/* ---- where ranks lie ---- */
+/* ---- placement of ranks ---- */
 
 void cluster_map_free(struct cluster_map *map)
 {
@@ -64,7 +64,7 @@ void cluster_map_free(struct cluster_map *map)
     *map = (struct cluster_map){0};
 }
 
-/* From leaves and pods by node to leaves by node and pods by leaf; what has one unit only is left out. */
+/* From leaves and pods by node to leaves by node and pods by leaf; levels with a single unit are left out. */
 static weft_status map_units(const struct cluster_file *file, struct cluster_map *map, struct error *error)
 {
     uint32_t maps = file ? cluster_file_maps(file) : 0, n = map->node_count;
@@ -97,11 +97,11 @@ weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, u
 {
     *map = (struct cluster_map){0};
     if (!nodes && (!file || !file->levels[0].size))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "nobody says on how many nodes the %u ranks lie", ranks);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the number of nodes for the %u ranks is not given", ranks);
     uint32_t each = nodes ? 0 : file->levels[0].size;
     map->node_count = nodes ? nodes : (ranks + each - 1) / each;
     if (map->node_count > ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--nodes is %u, but there are only %u ranks to lie on them", nodes,
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--nodes is %u, but there are only %u ranks to place", nodes,
                          ranks);
     map->nodes = malloc(ranks * sizeof *map->nodes);
     if (!map->nodes)

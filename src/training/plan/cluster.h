@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The cluster as the planner sees it: nodes alike, ranks on each, links between them, and how fast one rank computes.
+ * The cluster as the planner models it: identical nodes, ranks on each, links between them, and the speed of one rank.
  *
- * Numbers come from measurements where there are any, and each says where it comes from. Thread-safe.
+ * Numbers are measured where possible, and each has its source. Thread-safe.
  */
 #ifndef WEFT_TRAINING_PLAN_CLUSTER_H
 #define WEFT_TRAINING_PLAN_CLUSTER_H
@@ -21,27 +21,27 @@ struct cluster {
     const struct cluster_file *file;      /**< the description it is made from, borrowed; NULL: none */
 };
 
-/** Where ranks lie: the maps of a schedule_shape. */
+/** The placement of ranks: the maps of a schedule_shape. */
 struct cluster_map {
     uint32_t *nodes, *above[SHAPE_LEVELS];
     uint32_t node_count;
 };
 
 /**
- * Put `ranks` ranks on nodes and these under the leaves of `file` (NULL: there are none), in order. `nodes`: on so
- * many, in runs of (nearly) equal length; 0: on as few as the file's nodes take. cluster_map_free() frees the maps.
- * Errors: ARGUMENT when the ranks do not fit.
+ * Put `ranks` ranks on nodes and these under the leaves of `file` (NULL: there are none), in order. `nodes`: use that
+ * many nodes, with (nearly) equally many consecutive ranks each; 0: as few of the file's nodes as possible.
+ * cluster_map_free() frees the maps. Errors: ARGUMENT when the ranks do not fit.
  */
 weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, uint32_t nodes, struct cluster_map *map,
                               struct error *error);
 void cluster_map_free(struct cluster_map *map);
 
-/** The cluster that `file` describes (it is borrowed), each node with the memory of `machine`. Errors: ARGUMENT when
- * the file does not say how large it is. */
+/** The cluster that `file` describes (it is borrowed), each node with the memory of `machine`. Errors: ARGUMENT if the
+ * file does not give the cluster's size. */
 weft_status cluster_describe_file(const struct cluster_file *file, const struct machine *machine,
                                   struct cluster *cluster, struct error *error);
 
-/** `nodes` nodes like `machine`, with what `links` knows of its links (assumed values for the rest). */
+/** `nodes` nodes like `machine`, with the measured links of `links` and assumed values for the rest. */
 void cluster_describe(const struct machine *machine, const struct links *links, uint32_t nodes, uint32_t ranks_per_node,
                       struct cluster *cluster);
 

@@ -28,7 +28,7 @@ static uint64_t strategy_memory_of(const struct strategy_problem *problem, const
     return memory_estimate_total(&first) + (ranks_on_a_node(problem, strategy) - 1) * memory_estimate_total(&other);
 }
 
-/* How much slower a rank computes when the ranks of its node take turns on its cores. */
+/* The slowdown of a rank when the ranks of its node take turns on its cores. */
 static double crowding(const struct strategy_problem *problem, const struct strategy *strategy)
 {
     uint32_t on_a_node = ranks_on_a_node(problem, strategy);

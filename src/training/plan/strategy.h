@@ -3,13 +3,13 @@
  * Strategies: ways to spread a training step over a cluster, priced, best first.
  *
  * Today a strategy is data parallelism over some of the ranks, with a size of micro-batch and a size of gradient
- * bucket. Its price is computed from what will run: the micro-batch layout, the buckets in the order in which the
- * backward pass makes them ready, and for each bucket the simulated time of its all-reduce's plan:
+ * bucket. Its time is predicted from the actual operations: the micro-batch layout, the buckets in the order in which
+ * the backward pass makes them ready, and for each bucket the simulated time of its all-reduce's plan:
  *
  *     a rank's compute     = micro-batches x time of one (measured), slower where ranks outnumber cores
  *     bucket i is ready    at the i-th share of the last backward pass (two thirds of a micro-batch's time)
  *     bucket i is reduced  after it is ready and bucket i - 1 is reduced, in its all-reduce's time
- *     a step               = compute, what of the last bucket outlasts it, and the optimizer
+ *     a step               = compute, the part of the last bucket that outlasts it, and the optimizer
  */
 #ifndef WEFT_TRAINING_PLAN_STRATEGY_H
 #define WEFT_TRAINING_PLAN_STRATEGY_H
@@ -18,7 +18,7 @@
 #include "training/parallel/partition.h"
 #include "training/plan/cluster.h"
 
-/** What is to be trained, on what. */
+/** The model and the cluster to plan for. */
 struct strategy_problem {
     const struct model_description *description;
     uint32_t batch;    /**< sequences in a global batch */
@@ -47,8 +47,8 @@ struct strategy {
 };
 
 /**
- * Price every strategy; *strategies (malloc, the caller's) is sorted: those that fit first, then by time of a step,
- * then by number of ranks. Errors: ARGUMENT when there is none at all.
+ * Predict every strategy's step time. *strategies (the caller frees it) is sorted: those that fit into memory first,
+ * then by step time, then by number of ranks. Errors: ARGUMENT if there is no strategy at all.
  */
 weft_status strategy_search(const struct strategy_problem *problem, struct strategy **strategies, size_t *count,
                             struct error *error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A device: one table of numeric kernels, with its name and element type first.
+ * A device: a table of numeric kernels that begins with its name and element type.
  *
  * Models call kernels through this table only, so that the same forward and backward run in f32 on the processor's fast
  * path ("cpu"), in mixed precision ("cpu-bf16"), in plain C in double precision ("reference", for gradient checks) or
@@ -84,7 +84,7 @@ struct attention {
     size_t kv_heads; /**< a divisor of heads */
     size_t head_width;
     bool causal;
-    size_t first; /**< forward only: compute positions first to sequence - 1; those before keep what they hold */
+    size_t first; /**< forward only: compute positions first to sequence - 1; those before are unchanged */
 };
 
 /** Elements in a row of qkv. */
@@ -307,11 +307,11 @@ extern const char *const device_names[];
 weft_status device_open(const char *name, int threads, struct device **device, struct error *error);
 
 /**
- * As device_open(), with the kernels of `set`, or of the highest below it of which the device's type makes use; the
+ * As device_open(), with the kernels of `set`, or of the highest set below it that the device's type uses. The
  * reference devices have one set. A set that this process cannot use (see kernel_set_best()) is WEFT_ERROR_ARGUMENT.
  *
- * The devices of a process should all use the same set: oneDNN can be held to a lower one only before its first
- * product in the process. Where it is too late, the first product fails: finish() returns WEFT_ERROR_STATE.
+ * The devices of a process should all use the same set: oneDNN can be limited to a lower one only before its first
+ * product in the process. After that, the first product fails, and finish() returns WEFT_ERROR_STATE.
  */
 weft_status device_open_with(const char *name, enum kernel_set set, int threads, struct device **device,
                              struct error *error);

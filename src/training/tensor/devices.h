@@ -9,7 +9,8 @@
 
 struct kernels;
 
-/** The processor with one of the tables of kernels_supported(), and whatever oneDNN uses: for comparisons of tables. */
+/** The processor with one of the tables of kernels_supported(), and oneDNN's own choice of kernels. For comparing
+ * tables. */
 weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error);
 
 weft_status cpu_open(enum kernel_set set, int threads, struct device **device, struct error *error);

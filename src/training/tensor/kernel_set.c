@@ -13,7 +13,7 @@
 
 const char *const kernel_set_names[KERNEL_SETS + 1] = {"baseline", "avx2", "avx512", "avx512bf16", "amx", NULL};
 
-/* oneDNN's names of limits. Others mean no limit, to it as to us. */
+/* oneDNN's names of limits. Other values mean no limit, as in oneDNN. */
 static const struct {
     const char *name;
     enum kernel_set set;
@@ -41,10 +41,10 @@ static enum kernel_set limit_of_environment(void)
 #if defined(__x86_64__)
 
 #define TILES_OF_INT8_AND_BF16 (1u << 25 | 1u << 24 | 1u << 22) /* of CPUID leaf 7, in EDX */
-#define TILE_DATA              18                               /* a state component that a process has to ask for */
+#define TILE_DATA              18                               /* a state component that a process must request */
 #define ASK_FOR_COMPONENT      0x1023                           /* ARCH_REQ_XCOMP_PERM */
 
-/* Linux lets a process use tiles after it has asked; oneDNN asks likewise. */
+/* Linux lets a process use tiles only on request; oneDNN makes the same request. */
 static bool has_tiles(void)
 {
     unsigned a, b, c, d;

@@ -30,9 +30,9 @@ static inline enum kernel_set kernel_set_highest(weft_type activations)
 }
 
 /**
- * The highest set that this process can use for `activations`: that of its processor, or below where oneDNN's variable
- * ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) says so. Weft's own kernels respect it too, so that one variable makes a
- * processor behave like an older one.
+ * The highest set that this process can use for `activations`: its processor's, or a lower one set by oneDNN's variable
+ * ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA). Weft's own kernels respect it too, so that one variable emulates an older
+ * processor.
  */
 enum kernel_set kernel_set_best(weft_type activations);
 

@@ -42,7 +42,7 @@ static struct profiled_call profiled_begin(struct device *device, enum profiled_
     return (struct profiled_call){profiled, profiled->inner, &profiled->counts[kernel], clock_now()};
 }
 
-/* Keep the first failure until finish(), as every device does; the inner one has forgotten it. */
+/* Keep the first failure until finish(), as every device does; the inner device has cleared it. */
 static void profiled_end(const struct profiled_call *call, double flops, double bytes)
 {
     call->inner->finish(call->inner, &call->profiled->failure);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A device that measures: it passes every kernel on to another device, and counts its calls, time, operations and bytes.
+ * A measuring device: passes every kernel on to another device, and counts its calls, time, operations and bytes.
  * Results are the other device's, bit for bit.
  *
  * It waits for each kernel to finish, so kernels of an asynchronous device do not overlap. The cost is two clock readings

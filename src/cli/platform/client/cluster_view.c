@@ -120,8 +120,9 @@ weft_status pod_shape_parse(const char *text, struct pod_shape *shape, struct er
     }
     const uint64_t hosts = (uint64_t)read.pods * read.hosts;
     if (hosts > HOSTS_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--pods is '%s': these are %" PRIu64 " hosts, the most is %d",
-                         text, hosts, HOSTS_MOST);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--pods is '%s': these are %" PRIu64 " hosts, but at most %d are allowed", text, hosts,
+                         HOSTS_MOST);
     *shape = read;
     return WEFT_OK;
 }

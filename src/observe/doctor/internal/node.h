@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What the doctor and its far ends (observe/doctor/hosts.c, observe/doctor/node.c) say to each other: lines.
+ * The line protocol between the doctor (observe/doctor/hosts.c) and its far ends (observe/doctor/node.c):
  *
  *     doctor    check RANKS: look at your machine, for so many ranks; 0: one a core
  *     far end   DOCTOR_GREETING, then {"host","version","libfabric","addresses","findings":[...]}
  *     doctor    clock                        {"now": nanoseconds since 1970, as text}
  *     doctor    reach HOST ADDRESS:PORT      {"reached": whether HOST's doctor answered there, "why": otherwise}
  *
- * Who connects to a far end's port is told DOCTOR_ANSWER, its host name and a newline.
+ * A far end sends DOCTOR_ANSWER, its host name and a newline to each client that connects to its port.
  */
 #ifndef WEFT_OBSERVE_DOCTOR_INTERNAL_NODE_H
 #define WEFT_OBSERVE_DOCTOR_INTERNAL_NODE_H

@@ -14,7 +14,7 @@
 
 struct counter {
     uint64_t value; /**< when it was read last */
-    uint64_t at;    /**< moment of that, in nanoseconds */
+    uint64_t at;    /**< time of that, in nanoseconds */
     bool known;     /**< it was read */
 };
 

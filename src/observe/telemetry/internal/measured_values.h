@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Values that were measured at one moment, each with its name: "machine/network/eth0/received". The unit is told where
- * the name is. Parts of a name that come from outside hold letters, digits and ".:_-" only. A list belongs to one
+ * Values that were measured at one time, each with its name: "machine/network/eth0/received". The unit is documented
+ * with the name. Parts of a name that come from outside hold letters, digits and ".:_-" only. A list belongs to one
  * thread at a time.
  */
 #ifndef WEFT_OBSERVE_TELEMETRY_INTERNAL_MEASURED_VALUES_H

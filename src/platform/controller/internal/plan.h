@@ -51,8 +51,8 @@ struct controller_plan {
 weft_status controller_plan(struct controller *controller, int64_t now, const struct controller_plan **plan,
                             struct error *error);
 
-/** Why one of those that wait does, as a message, into `text`; returns it. `whole`: for somebody who may see its
- * project; others are told no names, limits and balances. */
+/** Write the reason for which a run waits, as a message, to `text`; returns it. `whole`: for users who may see its
+ * project; for others names, limits and balances are left out. */
 char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, bool whole,
                              int64_t now, char *text, size_t size);
 

@@ -38,8 +38,8 @@ struct controlled_node {
     int64_t heard_at; /**< when something was heard of it last; 0: not by this controller */
 };
 
-/** Where the scheduler has a run. Nowhere: it does not know of it, for the run cannot be placed on these hosts, or has
- * slots there that are not there any more. */
+/** Where the scheduler has a run. Nowhere: it does not have it, because the run cannot be placed on these hosts, or
+ * holds slots that no longer exist. */
 enum controlled_place { CONTROLLED_NOWHERE, CONTROLLED_IN_QUEUE, CONTROLLED_ON_HOSTS };
 
 struct controlled_run {
@@ -49,7 +49,7 @@ struct controlled_run {
     uint32_t limits;                /**< its class among those of the configuration, or CONTROLLED_NONE */
     int64_t priority;
     bool personal, preemptible, spans; /**< spans: may be in several Pods */
-    int64_t time_limit, time_slice;    /**< milliseconds, as its class allows; a slice of 0 is none */
+    int64_t time_limit, time_slice;    /**< milliseconds, as its class allows; slice 0: no slices */
 
     uint32_t name; /**< the scheduler's */
     enum controlled_place place;
@@ -62,22 +62,22 @@ struct controlled_run {
     int64_t member_due, pool_due; /**< what is set aside for it to begin with, of its owner's account or the pool */
 
     struct controlled_node *node;    /**< of its attempt under way; NULL: there is none */
-    bool to_start, started;          /**< the engine is to be told; was told */
+    bool to_start, started;          /**< the engine must start it; has started it */
     int64_t start_due, start_failed; /**< where the machine could not start it: not before that, since then; else 0 */
     char *blamed;                    /**< which rank the attempt failed by, as its launcher told; NULL: it did not */
-    bool first_leads;                /**< the nodes behind the first one only wait, until that has ended */
-    bool heard;                      /**< the engine has something to tell of it */
-    bool to_stop;                    /**< the engine is to be told to end it, so: */
+    bool first_leads;                /**< the nodes after the first one only wait, until that has ended */
+    bool heard;                      /**< the engine has new records of it */
+    bool to_stop;                    /**< the engine must end it, in this way: */
     enum engine_end how;
-    int64_t stop_due;   /**< where it could not be told: not before that; else 0 */
-    int64_t stop_told;  /**< when it was told first; 0: not by this controller */
-    int64_t troubled;   /**< the attempt that has a remark because it could not be told or heard; 0: none */
+    int64_t stop_due;   /**< if the request failed: not again before that; else 0 */
+    int64_t stop_told;  /**< when the engine was first asked to; 0: not by this controller */
+    int64_t troubled;   /**< the attempt that has a remark because its node could not be reached; 0: none */
     bool leaving;       /**< its attempt was asked to end */
     int64_t slice_end;  /**< when its time slice is over; INT64_MAX: never */
     int64_t had_turn;   /**< when it gave way because of that, before its present attempt; 0: it did not */
     bool short_hold;    /**< what it holds of its budget does not last for its time limit */
     int64_t held;       /**< slot-milliseconds */
-    int64_t idle_epoch; /**< the attempt that was told to be idle; 0: none */
+    int64_t idle_epoch; /**< the attempt that was reported as idle; 0: none */
     uint64_t planned;   /**< the number of the last plan that it waits in */
     struct run_progress_watch progress; /**< of its attempt under way */
     bool progress_unkept;               /**< the registry has not the last of it, */
@@ -132,7 +132,7 @@ struct controller {
     struct controlled_run **by_name; /**< by the scheduler's name */
     size_t name_room;
     bool changed;             /**< something has happened that a pass should look at */
-    int64_t stepped_at;       /**< the last moment that it was told */
+    int64_t stepped_at;       /**< the time of the last step */
     int64_t clock_step;       /**< milliseconds by which the clock was set last; 0: never */
     int64_t clock_stepped_at; /**< when that was noticed, by the clock as it is since then */
     int64_t passed_at;        /**< of the last pass */
@@ -233,7 +233,8 @@ weft_status runs_enter_again(struct controller *controller, struct controlled_ru
 void runs_remove(struct controller *controller, struct controlled_run *run);
 void runs_free(struct controller *controller);
 
-/** Hosts that were promised are not any more: it is parked, and waits for something else. The next pass judges anew. */
+/** Hosts that were promised are no longer available: the run is parked, and waits for something else. The next pass
+ * decides again. */
 void runs_break_promise(struct controller *controller, struct controlled_run *run, enum controller_wait waits,
                         int64_t now);
 
@@ -252,8 +253,7 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
                         const char *actor, const char *detail, int64_t now, struct error *error);
 weft_status attempt_stop(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** Take in what the engine tells of an attempt; of what it cannot tell, this run alone has the trouble. In a
- * transaction. */
+/** Process the engine's records of an attempt. Records that cannot be read affect this run alone. In a transaction. */
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
 /** A node of an attempt has ended so, at `moment`. In a transaction. */
@@ -268,7 +268,8 @@ void attempt_forget(struct controller *controller, struct controlled_run *run);
 
 /* ---- platform/controller/silence.c: nodes of which nothing is heard ---- */
 
-/** What keeps an attempt from being told or heard is kept among the run's events, once: others may wait for its end. */
+/** Record the reason for which an attempt cannot be reached among the run's events, once, because other runs may wait
+ * for its end. */
 weft_status silence_note(struct controller *controller, struct controlled_run *run, const char *what, const char *why,
                          int64_t now, struct error *error);
 
@@ -329,7 +330,7 @@ weft_status pause_note(const struct controller *controller, struct controlled_ru
 bool pause_judge(struct controller *controller, const struct controlled_run *run, int64_t now);
 void pause_set_back(struct controlled_run *run, int64_t now);
 
-/** How long it still does, and why if it is told `whole`. */
+/** The remaining pause, and its reason if `whole`. */
 char *pause_say(const struct controlled_run *run, bool whole, int64_t now, char *text, size_t size);
 
 /* ---- platform/controller/limits.c: classes and personal runs ---- */

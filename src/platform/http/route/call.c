@@ -183,7 +183,7 @@ static void tell_missing(struct route_call *call)
               sees_all ? "" : "' may not see it");
 }
 
-/* What was asked for takes more than who asks may, or than the token allows. */
+/* The request needs a higher role than the user has, or than the token allows. */
 static void tell_forbidden(struct route_call *call, enum role needed, enum role role)
 {
     const struct identity *who = &call->who;
@@ -192,7 +192,7 @@ static void tell_forbidden(struct route_call *call, enum role needed, enum role 
     if (by_token)
         snprintf(why, sizeof why, "this token is for no more than a %s's part", role_name(who->most));
     else if (needed == ROLE_NONE)
-        snprintf(why, sizeof why, "'%s' is none, or not by this token", who->user);
+        snprintf(why, sizeof why, "'%s' is not one, or not with this token", who->user);
     else
         snprintf(why, sizeof why, "'%s' is a %s there", who->user, role_name(role));
     if (needed == ROLE_NONE)

@@ -189,7 +189,7 @@ static weft_status add_route(struct router *router, const struct route_table *ta
     *entry = (struct router_entry){.route = route, .tag = table->tag, .context = table->context};
     const char *fault = NULL;
     if (!is_method(route->method) || !route->path || route->path[0] != '/' || !route_divide(entry, route->path))
-        fault = "its method or path is none";
+        fault = "its method or path is invalid";
     if (!fault)
         fault = fault_of(router, entry);
     if (fault) {

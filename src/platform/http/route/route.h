@@ -16,9 +16,9 @@
  *     };
  *
  * Projects are kept apart by the table: a route that needs a role has the project in its path as {project}, or names it
- * by `project_of`, which is asked before the body has come; a table that does neither is refused. Who has no role in
- * the project is told the same as of one that is not there (404). An answer that goes on for long ends within seconds
- * where a token, a user or a role has ended (router_access.still).
+ * by `project_of`, which is asked before the body has come; a table that does neither is refused. A user without a role
+ * in the project gets the same answer as for a project that does not exist (404). A long-lived answer ends within
+ * seconds after a token, a user or a role has ended (router_access.still).
  *
  * Everything runs on the server's thread (http.h). A handler answers at once, or keeps the call, which lives until the
  * answer is sent, and answers later.
@@ -26,8 +26,8 @@
 #ifndef WEFT_PLATFORM_HTTP_ROUTE_ROUTE_H
 #define WEFT_PLATFORM_HTTP_ROUTE_ROUTE_H
 
-#include "platform/http/http.h"
 #include "platform/access/identity.h"
+#include "platform/http/http.h"
 #include "platform/http/route/internal/schema.h"
 #include "platform/http/static_files.h"
 
@@ -54,7 +54,7 @@ enum route_type {
     ROUTE_CHOICE,  /**< one of `choices` */
 };
 
-/** A parameter: in the path if that has {name}, otherwise behind the question mark. */
+/** A parameter: in the path if that has {name}, otherwise in the query. */
 struct route_parameter {
     const char *name;
     enum route_type type;
@@ -95,7 +95,7 @@ struct route_call {
     const char *idempotency_key; /**< the header Idempotency-Key: 1 to 128 printable characters; or NULL */
     cJSON *body;                 /**< as the schema says; NULL where the route takes none */
     const char *detail;          /**< more on what is done, for router_access.answered; NULL: the path says it */
-    bool noted;                  /**< router_access.answered was told */
+    bool noted;                  /**< router_access.answered was called */
     void *kept;                  /**< the handler's own, freed by `release` with the call */
     void (*release)(void *kept);
     struct router *router;
@@ -123,7 +123,7 @@ struct route {
     unsigned status;           /**< of success [200; 204 for a route without `response` and `produces`] */
     size_t body_most;          /**< [that of http_limits] */
     bool idempotent_key;       /**< takes an Idempotency-Key */
-    bool unnoted; /**< no business of router_access.answered: what it belongs to was told (a key that is typed) */
+    bool unnoted; /**< router_access.answered is not called: it was for the surrounding session (a key that is typed) */
     bool project_may_be_new; /**< the {project} of its path need not be there: it is made for who may */
     /** Write the project that the call concerns; false: what it is about is not there. */
     bool (*project_of)(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
@@ -202,8 +202,8 @@ const struct route_value *route_value(const struct route_call *call, const char 
 /** The role of who calls in `project`: by membership and token. */
 enum role route_role(const struct route_call *call, const char *project);
 
-/** Tell router_access.answered of the call now, with the status that its answer begins with: of what goes on for long,
- * nobody should hear only at its end. It is told once. */
+/** Call router_access.answered for the call now, with the status that its answer begins with, so that a long-lived
+ * answer is not reported only at its end. It is called once. */
 void route_note(struct route_call *call, unsigned status);
 
 /** The status of success. */

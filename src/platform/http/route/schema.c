@@ -218,10 +218,10 @@ static weft_status check_amount(struct visit *visit, const cJSON *schema, const 
 {
     const cJSON *low = schema_get(schema, least), *high = schema_get(schema, most);
     if (low && amount < low->valuedouble)
-        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the least is %.12g", schema_place(visit),
+        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the minimum is %.12g", schema_place(visit),
                          *what ? "has" : "is", amount, *what ? " " : "", what, low->valuedouble);
     if (high && amount > high->valuedouble)
-        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the most is %.12g", schema_place(visit),
+        return error_set(visit->error, WEFT_ERROR_DATA, "%s %s %.12g%s%s; the maximum is %.12g", schema_place(visit),
                          *what ? "has" : "is", amount, *what ? " " : "", what, high->valuedouble);
     return WEFT_OK;
 }
@@ -281,7 +281,7 @@ static weft_status schema_check_object(struct visit *visit, const cJSON *schema,
                 *each;
     weft_status status = WEFT_OK;
     if (cJSON_GetArraySize(value) > ENTRIES_MOST)
-        return error_set(visit->error, WEFT_ERROR_DATA, "%s has %d entries; the most is %d", schema_place(visit),
+        return error_set(visit->error, WEFT_ERROR_DATA, "%s has %d entries; the maximum is %d", schema_place(visit),
                          cJSON_GetArraySize(value), ENTRIES_MOST);
     cJSON_ArrayForEach(each, schema_get(schema, "required"))
     {

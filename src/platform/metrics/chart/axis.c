@@ -64,7 +64,7 @@ static size_t suffix_of(double largest, double *unit)
     return suffix;
 }
 
-/* Digits behind the point that a value needs, up to 4. */
+/* Decimal places that a value needs, up to 4. */
 static int digits_of(double value)
 {
     int digits = 0;
@@ -75,7 +75,7 @@ static int digits_of(double value)
 
 static const char *const suffixes[] = {"", "k", "M", "G", "T"};
 
-/* All in one unit, and with as many digits behind the point as one of them needs. */
+/* All in one unit, and with as many decimal places as one of them needs. */
 static void write_linear_labels(struct chart_axis *axis)
 {
     const double power = pow(10, axis->exponent);

@@ -28,7 +28,7 @@
 #define FRAME "#c3c8d4"
 #define PAPER "#ffffff"
 
-/* Colours that people who see fewer of them can tell apart (Okabe and Ito 2008), darkened for lines on white. */
+/* Colors that color-blind readers can distinguish (Okabe and Ito 2008), darkened for lines on white. */
 static const char *const palette[CHART_COLOURS] = {"#0b6bb5", "#d9540b", "#0b8f6a", "#b5488f",
                                                    "#b98500", "#3aa0d8", "#7a4fc4", "#50555f"};
 
@@ -147,7 +147,7 @@ static void put_axes(FILE *out, const struct chart_frame *frame, const char *x_t
     put_label(out, right, bottom + 36, "x-title", x_title);
 }
 
-/* Numbers of one decimal; a line begins anew after a gap. */
+/* Numbers of one decimal; a new line begins after a gap. */
 static void chart_put_line(FILE *out, const struct chart_frame *frame, const struct chart_curve *curve)
 {
     static const char *const kinds[] = {[CHART_FAINT] = "faint", [CHART_STRONG] = "strong", [CHART_DOTTED] = "joint"};

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 enum chart_style {
-    CHART_FAINT,  /**< a thin, pale line: noise behind a curve */
-    CHART_STRONG, /**< the curve that one looks at */
+    CHART_FAINT,  /**< a thin, pale line: noise in the background */
+    CHART_STRONG, /**< the main curve */
     CHART_DOTTED, /**< points joined by a thin line: few values, each of its own */
 };
 
@@ -22,7 +22,7 @@ struct chart_curve {
     const double *x, *y;
     size_t count;
     enum chart_style style;
-    unsigned colour;   /**< number in the palette; it begins anew after CHART_COLOURS */
+    unsigned colour;   /**< number in the palette, modulo CHART_COLOURS */
     const char *label; /**< in the legend; NULL: not there */
 };
 

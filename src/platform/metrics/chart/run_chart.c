@@ -12,7 +12,7 @@
 #define POINTS_MOST 2000 /* of a curve: more than a screen has columns */
 #define LABEL_BYTES 160
 
-/* Copies of curves, and what is said of them. */
+/* Copies of curves, and their labels. */
 struct drawing {
     struct chart_curve loss[3 * RUN_CHART_MOST], rate[RUN_CHART_MOST], speed[RUN_CHART_MOST];
     size_t loss_count, rate_count, speed_count;

@@ -197,7 +197,7 @@ static void fold(struct folded *folded, const struct grid *grid, const struct me
             held = metric_summary_mean(part);
             fold_one(&folded[i], held, part->lowest.value, part->highest.value);
             if (i == 1 && last == grid->count && parts[0].count == 0 && grid->parts[1] == grid->parts[0] + 1)
-                fold_one(&folded[0], held, held, held); /* it begins a moment later than others */
+                fold_one(&folded[0], held, held, held); /* it begins a little later than others */
             last = i;
         } else if (part->count == 0 && last < grid->count && grid->parts[i] - grid->parts[last] <= METRIC_ALIGN_HELD) {
             fold_one(&folded[i], held, held, held);

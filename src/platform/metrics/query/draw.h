@@ -33,8 +33,8 @@ struct metric_query {
     enum metric_axis axis;
     int64_t from, to; /**< of the axis, both included; INT64_MIN and INT64_MAX: all of it */
     size_t most;      /**< points; 0: METRIC_DRAW_MOST */
-    /** Over times: ranks report at times of their own, and are drawn as one curve nevertheless. A part is at least as
-     * wide as the usual time between two points of a rank; see metric_curve.spreads. */
+    /** Over times: ranks report at different times, and are drawn as one curve nevertheless. A part is at least as wide
+     * as the usual time between two points of a rank; see metric_curve.spreads. */
     bool together;
 };
 
@@ -58,7 +58,7 @@ struct metric_curve {
 
 /**
  * Draw. A part counts as one point if a single point was reported there, else as two. Errors: DATA if the run has no
- * such metric (the nearest name is told), or what is kept of it is damaged; SYSTEM, MEMORY.
+ * such metric (the message suggests the nearest name), or its stored data is damaged; SYSTEM, MEMORY.
  */
 weft_status metric_draw(struct metric_store *store, const struct metric_query *query, struct metric_curve *curve,
                         struct error *error);

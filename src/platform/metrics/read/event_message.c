@@ -245,7 +245,7 @@ weft_status event_message_read(const uint8_t *bytes, size_t size, events_take *t
     struct events_scalar scalar = {0};
     struct event_message_field field, value;
     weft_status status = WEFT_OK;
-    /* Step and time first: they may stand behind the values. */
+    /* Step and time first: they may come after the values. */
     while (next_field(&event, &field)) {
         if (field.number == 2 && field.wire == WIRE_VARINT)
             scalar.step = (int64_t)field.value;

@@ -4,11 +4,11 @@
  *
  * Where they are looked for: in the directory that is chosen; or, if none is, in the directories "runs", "logs", "tensorboard"
  * and "lightning_logs" of the program's directory and of each directory in that (as "output/runs"). From there
- * EVENTS_DIRECTORY_DEPTH directories down. What is behind symbolic links is not looked at. A look is bounded:
- * EVENTS_DIRECTORY_ENTRIES entries of directories, EVENTS_DIRECTORY_FILES files; what lies beyond is not found, of which
- * events_directory_trouble() tells.
+ * EVENTS_DIRECTORY_DEPTH directories down. Symbolic links are not followed. A scan is bounded: EVENTS_DIRECTORY_ENTRIES
+ * entries of directories, EVENTS_DIRECTORY_FILES files. The rest is not found, and events_directory_trouble() returns a
+ * message about it.
  *
- * What was in a file when the directory was opened is passed by: it is of an earlier attempt, or came with the code.
+ * Data that was in a file when the directory was opened is skipped: it is of an earlier attempt, or came with the code.
  *
  * Names: TensorBoard shows each directory that has event files as a curve of its own, under one tag. Here a scalar is
  * called for its tag alone where that is enough: the highest directory that has event files is a *run directory*, and those

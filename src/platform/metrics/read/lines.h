@@ -8,18 +8,18 @@
  *     {"event":"step","step":10,"loss":1.25}           as weft train --metrics writes it: the curve "train/loss"
  *     {"progress": 10, "of": 50, "seconds_left": 9}    how far the run is; alone, or beside the metrics of a step
  *
- * Any other line is none, and is left to whoever keeps the program's words: one without a "step", or in which the JSON
- * is not whole. "progress" needs no "step". Strings, arrays, true, false and null are passed over. Of an object's own
- * keys three are no curves: "step"; "time" if it is a number of seconds since 1970; "rank" if it is a whole number, for
- * one program that speaks for many ranks. Of the lines of weft train, those of steps and evaluations are metrics; a
- * loss that was not finite is null there, and is NaN here.
+ * Other lines are not metrics and are treated as the program's output: lines without a "step", or with incomplete JSON.
+ * "progress" needs no "step". Strings, arrays, true, false and null are skipped. Of an object's own keys three are no
+ * curves: "step"; "time" if it is a number of seconds since 1970; "rank" if it is a whole number, for one program that
+ * speaks for many ranks. Of the lines of weft train, those of steps and evaluations are metrics; a loss that was not
+ * finite is null there, and is NaN here.
  *
  * Where an object has the numbers "progress" and "of", these two and "seconds_left" report progress and are no curves.
  * The report counts if 0 <= progress <= of, of > 0, and all are finite; a "seconds_left" that is negative, not finite
  * or null is left out.
  *
- * A line costs no memory, and one that is none (it does not begin with a brace, or has no "step") no more than a look
- * at its bytes. Thread-safe.
+ * Reading a line allocates no memory. Other lines (without a brace at the start, or without "step") cost one scan of
+ * their bytes. Thread-safe.
  */
 #ifndef WEFT_PLATFORM_METRICS_READ_LINES_H
 #define WEFT_PLATFORM_METRICS_READ_LINES_H
@@ -30,8 +30,8 @@
 
 #define METRIC_NAME_MOST   200   /**< bytes of a name, its groups included */
 #define METRIC_LINE_VALUES 256   /**< of one line; those above are left out */
-#define METRIC_LINE_MOST   65536 /**< bytes of a line; a longer one is none */
-#define METRIC_LINE_DEPTH  16    /**< of objects and arrays in each other; a deeper line is none */
+#define METRIC_LINE_MOST   65536 /**< bytes of a line; longer ones are not metrics */
+#define METRIC_LINE_DEPTH  16    /**< nesting of objects and arrays; deeper lines are not metrics */
 
 /** The members of a line that report progress. */
 #define METRIC_PROGRESS     "progress"
@@ -70,7 +70,8 @@ struct metric_line {
 /** The rank before a line, and the bytes of that prefix; METRIC_NO_RANK and 0 if there is none. */
 uint32_t metric_line_rank(const char *line, size_t size, size_t *prefix);
 
-/** Read a line of `length` bytes, its newline with it or not. False if it is none; `metrics` is then of no use. */
+/** Read a line of `length` bytes, with or without its newline. False if it is not a line of metrics; `metrics` is then
+ * undefined. */
 bool metric_line_read(const char *line, size_t length, struct metric_line *metrics);
 
 #endif

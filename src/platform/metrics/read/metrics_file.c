@@ -112,14 +112,14 @@ static weft_status metrics_file_take(struct metrics *metrics, const cJSON *event
     return metrics_file_append(&metrics->held_out, (double)step, metrics_file_number_of(event, "loss"), error);
 }
 
-/* One line. DATA: it is none of ours, perhaps torn. */
+/* One line. DATA: not a line of weft train, or a truncated one. */
 static weft_status metrics_file_take_line(struct metrics *metrics, const char *line, size_t length, const char *where,
                                           bool *starts, struct error *error)
 {
     cJSON *event;
     *starts = false;
     if (length > LINE_MOST)
-        return error_set(error, WEFT_ERROR_DATA, "%s: a line of %zu bytes is none that weft train has written", where,
+        return error_set(error, WEFT_ERROR_DATA, "%s: a line of %zu bytes was not written by weft train", where,
                          length);
     weft_status status = json_parse(line, length, where, &event, error);
     if (status != WEFT_OK)
@@ -167,7 +167,7 @@ weft_status metrics_read(const char *path, struct metrics *metrics, struct error
     fclose(file);
     if (status == WEFT_OK && metrics->figures[METRICS_LOSS].count == 0)
         status = error_set(error, WEFT_ERROR_DATA,
-                           "'%s' tells of no step; it should be what weft train --metrics has written", path);
+                           "'%s' has no step; it should be a file written by weft train --metrics", path);
     if (status != WEFT_OK)
         metrics_free(metrics);
     return status;

@@ -2,10 +2,9 @@
 /**
  * Files of metrics that `weft train --metrics` has written (training/train/report/json.c), read again: an object a line.
  *
- * A run that went on, or began anew, in the same file has lines about steps that stand there already: the later ones
- * count. The last line may be torn, as may one before a "start": a process that died left it. Anything else that is no
- * such line is an error: the file is anybody's, and nothing in it is believed. Events and keys that are not known are
- * passed over.
+ * A run that was resumed or restarted in the same file repeats steps: the later lines count. The last line may be
+ * truncated, as may one before a "start", if a process died while writing it. Any other malformed line is an error: the
+ * file is untrusted input. Unknown events and keys are skipped.
  */
 #ifndef WEFT_PLATFORM_METRICS_READ_METRICS_FILE_H
 #define WEFT_PLATFORM_METRICS_READ_METRICS_FILE_H

@@ -16,7 +16,7 @@
 #define HEAD_BYTES  12 /* of a record: length and its checksum */
 #define TAIL_BYTES  4  /* checksum of the rest */
 #define READ_BYTES  ((size_t)64 << 10)
-#define RECORD_SANE ((uint64_t)1 << 40) /* a length above it is none, whatever its checksum says */
+#define RECORD_SANE ((uint64_t)1 << 40) /* a larger length is invalid, even with a correct checksum */
 
 static uint64_t tensorboard_events_little_endian(const uint8_t *bytes, size_t size)
 {
@@ -157,8 +157,8 @@ static weft_status check_size(const struct events_reader *reader, struct error *
         return error_system(error, "cannot look at the event file '%s'", reader->path);
     if ((uint64_t)file.st_size < reader->seen)
         return error_set(error, WEFT_ERROR_DATA,
-                         "the event file '%s' has %" PRIu64 " bytes, of which %" PRIu64
-                         " were read before: it was replaced or cut",
+                         "the event file '%s' has %" PRIu64 " bytes, but %" PRIu64
+                         " were read before: it was replaced or truncated",
                          reader->path, (uint64_t)file.st_size, reader->seen);
     return WEFT_OK;
 }

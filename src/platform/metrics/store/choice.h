@@ -18,7 +18,7 @@ struct metric_choice {
 
 /**
  * The series of a run's metric, of that rank and attempt or of all (METRIC_ANY). Errors: DATA if the run has no such
- * metric (the nearest name is told); SYSTEM, MEMORY. To be freed also then.
+ * metric (the message suggests the nearest name); SYSTEM, MEMORY. Free it after an error, too.
  */
 weft_status metric_choose(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
                           struct metric_choice *choice, struct error *error);

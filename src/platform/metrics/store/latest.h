@@ -7,7 +7,7 @@
 
 #define METRIC_LATEST_SECONDS 60 /**< a rank that has said nothing for so long when another did is not waited for */
 
-/** Of one point of each rank. With a NaN among them the mean is none; the lowest and the highest pass it by. */
+/** Of one point of each rank. With a NaN among them the mean is NaN; the lowest and the highest ignore it. */
 struct metric_latest {
     int64_t step; /**< the last one that every rank has reached */
     int64_t time; /**< microseconds since 1970: when the last of these points came */
@@ -17,9 +17,9 @@ struct metric_latest {
 
 /**
  * The newest attempt counts, and of its ranks those whose newest points came within METRIC_LATEST_SECONDS of the newest
- * of all. Of each the newest point is taken that is not beyond the step that all of them have reached: ranks are heard
- * of one after the other, and the number is not to be that of whoever was heard of last. `*found`: there is one.
- * Errors: DATA if the run has no such metric, or what is kept of it is damaged; SYSTEM, MEMORY.
+ * of all. Of each the newest point is taken that is not beyond the step that all of them have reached: ranks report one
+ * after the other, and the value must not be that of the last reporter alone. `*found`: there is one. Errors: DATA if
+ * the run has no such metric, or its stored data is damaged; SYSTEM, MEMORY.
  */
 weft_status metric_latest(struct metric_store *store, int64_t run, const char *name, struct metric_latest *latest,
                           bool *found, struct error *error);

@@ -12,7 +12,7 @@ static weft_status points_pass_on(const struct metric_point *points, size_t coun
     return status;
 }
 
-/* The points of a series from number `*next` on; stops behind a block once `*left` are passed on. */
+/* The points of a series from number `*next` on; stops after a block once `*left` have been passed on. */
 static weft_status page_of(struct metric_store *store, int64_t run, const char *name,
                            const struct metric_chosen *chosen, uint64_t *next, size_t *left, metric_points_take *take,
                            void *state, struct error *error)

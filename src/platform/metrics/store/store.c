@@ -293,7 +293,7 @@ static weft_status check_room(const struct metric_store *store, struct error *er
                      failed ? store->trouble.text : "call metric_store_tick()");
 }
 
-/* Where a lot has come at once (4 MiB, unless the options say otherwise). What fails is told by the next tick. */
+/* Flush when a lot of data has arrived at once (by default 4 MiB). The next tick returns a failure. */
 static void flush_early(struct metric_store *store, uint64_t now)
 {
     const size_t early = store->options.waiting_bytes / 16;

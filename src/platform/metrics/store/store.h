@@ -18,8 +18,8 @@
  * When a flush fails (the disk is full), nothing is forgotten: it is tried again at the next tick, and points are
  * taken until METRIC_WAITING_BYTES wait, from then on refused with the message of the failure.
  *
- * Records that are told at least once (those of a node's journal, numbered from 1) are taken exactly once, whatever is
- * killed when: the store keeps the number of the last one of each source, in the same transaction as its points.
+ * Records that are delivered at least once (those of a node's journal, numbered from 1) are stored exactly once, even
+ * after a crash: the store keeps the number of the last one of each source, in the same transaction as its points.
  *
  *     status = metric_store_mark(store, &source, &taken, error);
  *     if (status == WEFT_OK && sequence > taken && (status = metric_store_begin(store, error)) == WEFT_OK) {
@@ -27,7 +27,7 @@
  *         status = metric_store_end(store, &source, sequence, error);
  *     }
  *
- * A store belongs to one thread; it has a database of its own, of which it is the one writer.
+ * A store belongs to one thread. It has a separate database and is its only writer.
  */
 #ifndef WEFT_PLATFORM_METRICS_STORE_STORE_H
 #define WEFT_PLATFORM_METRICS_STORE_STORE_H

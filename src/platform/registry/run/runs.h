@@ -201,9 +201,9 @@ weft_status registry_runs_changed(struct database *database, int64_t after, size
 
 /**
  * Record that the files of a finished run (directories, checkpoints, output) shall be removed, with a note among its
- * events. What the registry knows of the run stays; the files are removed later (retention.h of the service).
- * Idempotent. Errors: STATE if the run has not ended, or if an unfinished run begins from one of its checkpoints;
- * ARGUMENT if there is no such run.
+ * events. The run's rows in the registry stay; the files are removed later (retention.h of the service). Idempotent.
+ * Errors: STATE if the run has not ended, or if an unfinished run begins from one of its checkpoints; ARGUMENT if there
+ * is no such run.
  */
 weft_status registry_run_discard(struct database *database, int64_t run, const char *actor, const char *detail,
                                  int64_t now, struct error *error);

@@ -138,7 +138,8 @@ bool run_cause_is_end(enum run_cause cause);
 /**
  * The cause of the change that ends an attempt. `asked` is the last cause that asked it to stop, RUN_CAUSE_SUBMITTED if
  * none did; `again` whether the run may be tried again after a failure of the kind of `exit` (the caller counts them).
- * It is allowed in each active state in which such an end can be told: any, but a program does not end in placed.
+ * It is allowed in each active state in which such an end can occur: in all, except that a program does not end in
+ * placed.
  */
 enum run_cause run_cause_of_end(enum run_cause asked, enum run_exit exit, bool again);
 

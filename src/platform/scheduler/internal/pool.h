@@ -63,9 +63,8 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slot
 void pool_free(struct pool *pool);
 
 /**
- * Where a gang may be, and how many of these places there are: in one of the Pods; behind them, for one that spans
- * them, in all together, as if they were one, which is made in
- * `all`.
+ * The places where a gang may run, and their number: each Pod and, for a gang that spans Pods, a last place that is all
+ * Pods together, as if they were one, which is built in `all`.
  */
 uint32_t pool_places(const struct pool *pool, struct gang gang);
 const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, struct pool_pod *all);

@@ -51,7 +51,7 @@ static weft_status settle_numbers(const char *directory, struct database *regist
         status = database_end(registry, registry_number_above(registry, largest, &last, error), error);
     if (status == WEFT_OK && largest > last)
         fprintf(stderr,
-                "weft: '%s' knows of no run above %" PRId64 ", but runs up to %" PRId64 " have left something in '%s': "
+                "weft: '%s' has no run above %" PRId64 ", but runs up to %" PRId64 " have left something in '%s': "
                 "the next run is number %" PRId64 "\n",
                 REGISTRY_FILE, last, largest, directory, largest + 1);
     return status;
@@ -114,7 +114,7 @@ weft_status leftovers_settle(const char *directory, struct database *registry, s
     if (status == WEFT_OK)
         status = engine->attempts(engine, end_orphan, &orphans, error);
     if (orphans.count)
-        fprintf(stderr, "weft: run%s %s, which '%s' does not know, still ran here, and %s told to end\n",
+        fprintf(stderr, "weft: run%s %s, which '%s' does not know, still ran here, and %s asked to end\n",
                 orphans.count > 1 ? "s" : "", orphans.named, REGISTRY_FILE, orphans.count > 1 ? "are" : "is");
     return status == WEFT_OK ? orphans.status : status;
 }

@@ -28,7 +28,7 @@ struct measured_run {
     char project[PLATFORM_NAME_BYTES];
     uint64_t bytes, quota;
     uint64_t settled;       /* its bytes when its project had no more than it may the last time */
-    uint64_t told_at;       /* its bytes when it was told; 0: it was not */
+    uint64_t told_at;       /* its bytes when it was reported; 0: it was not */
     bool live, measured;    /* live: at the last look at the registry */
     bool quota_known, last; /* last: measured since it has ended */
     bool seen;              /* in the present listing */
@@ -141,7 +141,7 @@ static void use_list_runs(struct disk_use *use)
 
 /* ---- who takes too much ---- */
 
-/* Decide whether a run is to be told of. With the mutex. */
+/* Decide whether to report a run. With the mutex. */
 static void use_judge(struct disk_use *use, struct measured_run *entry)
 {
     const uint64_t most = (uint64_t)use->config.project_quota;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What subscribers of events hear of the registry's changes:
+ * The events that subscribers get for changes of the registry:
  *
  *     event: run       data: the run as GET /api/v1/runs/{run} begins   topic: its project
- *     event: queue     data: {}    the queue has another order, or other runs: ask anew    topic: ""
+ *     event: queue     data: {}    the queue has another order, or other runs: fetch it   topic: ""
  *     event: cluster   data: {}    other runs are on the hosts, or hosts have changed      topic: ""
  *     event: project   data: {"project": its name}   its members, its budget or itself changed  topic: the project
  *

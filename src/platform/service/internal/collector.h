@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What is measured, kept in the database of metrics: what runs report and use (platform/metrics/run_metrics.h); every few
- * seconds how full the cluster is (platform/metrics/cluster_history.h) and what this machine does (observe/telemetry/machine_watch.h,
- * under the names that are told there and CLUSTER_RUN). Who listens hears of runs that have new points, once a second
- * at most:
+ * Stores measurements in the database of metrics: the metrics and resource use of runs (platform/metrics/run_metrics.h)
+ * and, every few seconds, the occupancy of the cluster (platform/metrics/cluster_history.h) and the load of this
+ * machine (observe/telemetry/machine_watch.h, under its names and CLUSTER_RUN). Subscribers get an event for a run with
+ * new points, at most once a second:
  *
  *     event: metrics    data: {"run":12,"progress":null}    topic: its project
  *
@@ -32,7 +32,7 @@ struct collector_config {
 /** Errors: those of the database of metrics, and of run_metrics_open(). */
 weft_status collector_open(const struct collector_config *config, struct collector **collector, struct error *error);
 
-/** NULL is allowed. What cannot be written any more is told on standard error. */
+/** NULL is allowed. Data that can no longer be written is reported on standard error. */
 void collector_close(struct collector *collector);
 
 /** For the controller: its sink, and the context of that. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct complaint {
-    struct error told; /**< what was told last; empty: there is no trouble */
+    struct error told; /**< the last message; empty: there is no trouble */
 };
 
 /** `what` failed because of `error`: "nothing can be changed at the moment". */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The writer: the one thread that changes anything. It owns the registry (to write), the controller, the engine and
- * the metrics, hears the engine, lets the controller take its steps, and does what requests ask for.
+ * The writer: the one thread that changes anything. It owns the registry (to write), the controller, the engine and the
+ * metrics, reads the engine's records, runs the controller's steps, and executes requests.
  *
  *     HTTP thread ──writer_do()──► queue ──► works, as one group commit ──► answers ──► HTTP thread
  *                                            controller_step()          ──► events   ──► subscribers
  *
- * An answer goes out when what it tells of is on disk. Works that wait together share one sync of the disk. Steps sync
- * what they decide, and what has begun and ended; those that only hear heartbeats and output do not
+ * An answer is sent when its changes are on disk. Requests that wait together share one sync of the disk. Steps sync
+ * their decisions, and starts and ends; those that only read heartbeats and output do not
  * (platform/controller/controller.h).
  *
- * What takes long is done elsewhere, or in pieces: logs of databases are written back by threads of their own
- * (platform/store/database.h), directories of runs are made by others (platform/runs/directory.h) and removed by another (retention.h),
- * and a step of the controller does no more than some 20 ms of what there is to do.
+ * Slow work is done on other threads, or in pieces: logs of databases are written back by threads of their own
+ * (platform/store/database.h), directories of runs are made by others (platform/runs/directory.h) and removed by
+ * another (retention.h), and a step of the controller does no more than some 20 ms of what there is to do.
  *
  * When the registry cannot be written (a full disk), what is under way goes on: the writer gives up its controller,
  * answers requests that need it with the message, and opens another one a second later.
@@ -25,9 +25,9 @@
 #include "platform/http/route/route.h"
 #include "platform/metrics/store/store.h"
 #include "platform/registry/run_specification.h"
+#include "platform/service/internal/disk.h"
 #include "platform/service/internal/exits.h"
 #include "platform/service/internal/policy.h"
-#include "platform/service/internal/disk.h"
 
 #define SERVICE_SECRETS "secrets" /**< the directory of secret_store.h, in that of the state */
 

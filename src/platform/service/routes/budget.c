@@ -25,7 +25,7 @@ static weft_status amount_of(const struct route_call *call, const char *key, int
     double value = 0;
     weft_status status = json_get_number(call->body, key, "the body", &value, error);
     if (status == WEFT_OK && fabs(value) > (double)LEDGER_MOST / (double)LEDGER_SLOT_MINUTE)
-        status = error_set(error, WEFT_ERROR_DATA, "%s is %g slot-minutes, the most is %g", key, value,
+        status = error_set(error, WEFT_ERROR_DATA, "%s is %g slot-minutes; the maximum is %g", key, value,
                            (double)LEDGER_MOST / (double)LEDGER_SLOT_MINUTE);
     if (status == WEFT_OK)
         *amount = (int64_t)llround(value * (double)LEDGER_SLOT_MINUTE);
@@ -101,8 +101,7 @@ static weft_status routes_budget_give_back(struct database *registry, int64_t ru
     }
     free(holds);
     if (status == WEFT_OK && *refunded == 0)
-        status =
-            error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has cost nothing so far that was not given back", run);
+        status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has no charges that were not refunded", run);
     return status;
 }
 
@@ -199,8 +198,8 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/runs/{run}/refund",
      .operation = "refundRun",
-     .summary = "Give back what the ended attempts of a run were charged, once: the platform has failed it, as was "
-                "found out later.",
+     .summary = "Refund the charges of a run's ended attempts, once, if the platform turns out to have caused their "
+                "failure.",
      .permission = ROUTE_ADMINISTRATOR,
      SERVICE_OF_RUN,
      .request = "Refund",
@@ -223,24 +222,24 @@ static const struct schema schemas[] = {
     {"Budget", SCHEMA({"type": "object", "description": "Amounts in slot-minutes.", "properties": {
         "limited": {"type": "boolean", "description": "false: the project has no budget, and is not limited."},
         "rate_per_day": {"type": "number"},
-        "cap": {"type": "number", "description": "It grows until pool, members and held together are this."},
-        "shared": {"type": "boolean", "description": "Members draw on the pool too."},
-        "pool": {"type": "number", "description": "With what has accrued until now."},
-        "accruing": {"type": "number", "description": "Of the pool: what has accrued, and will be posted to the ledger."},
+        "cap": {"type": "number", "description": "Accrual stops when pool, members and held together reach this."},
+        "shared": {"type": "boolean", "description": "Members may also use the pool."},
+        "pool": {"type": "number", "description": "Including the amount accrued until now."},
+        "accruing": {"type": "number", "description": "The part of the pool that has accrued and is not yet posted to the ledger."},
         "members": {"type": "number"},
-        "held": {"type": "number", "description": "For what runs."}, "spent": {"type": "number"}}})},
+        "held": {"type": "number", "description": "Reserved for running runs."}, "spent": {"type": "number"}}})},
     {"BudgetRequest", SCHEMA({"type": "object", "required": ["rate_per_day", "cap"], "additionalProperties": false,
         "properties": {"rate_per_day": {"type": "number", "minimum": 0}, "cap": {"type": "number", "minimum": 0},
                        "shared": {"type": "boolean"}}})},
     {"Grant", SCHEMA({"type": "object", "required": ["amount"], "additionalProperties": false, "properties": {
-        "amount": {"type": "number", "description": "Slot-minutes; below 0 takes away."},
+        "amount": {"type": "number", "description": "Slot-minutes; negative amounts are withdrawn."},
         "detail": {"type": "string", "maxLength": 400}}})},
     {"Transfer", SCHEMA({"type": "object", "required": ["amount"], "additionalProperties": false, "properties": {
         "from": {"type": "string", "maxLength": 63, "description": "A member; empty: the pool."},
         "to": {"type": "string", "maxLength": 63, "description": "A member; empty: the pool."},
         "amount": {"type": "number"}, "detail": {"type": "string", "maxLength": 400}}})},
     {"Refund", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
-        "detail": {"type": "string", "maxLength": 400, "description": "Why; kept in the ledger."}}})},
+        "detail": {"type": "string", "maxLength": 400, "description": "The reason, stored in the ledger."}}})},
     {"Refunded", SCHEMA({"type": "object", "properties": {
         "run": {"type": "integer"}, "project": {"type": "string"},
         "refunded": {"type": "number", "description": "Slot-minutes."}}})},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands in the nodes of runs, for the owner of the run and the managers of its project: begun here, spoken to while
- * they run. Who began one is the only one who may speak to it, and by the same token.
+ * Commands in the nodes of runs, for the owner of the run and the managers of its project: started here, used while
+ * they run. Only the user who began one may use it, with the same token.
  */
 #include "platform/access/access.h"
 #include "platform/service/internal/accounts.h"
@@ -60,7 +60,7 @@ static weft_status routes_exec_read_environment(struct routes_exec_beginning *be
     int count = cJSON_GetArraySize(given), used = 0;
     const cJSON *item;
     if (count > WORDS_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%d environment variables are more than the %d that there may be",
+        return error_set(error, WEFT_ERROR_ARGUMENT, "there are %d environment variables, but at most %d are allowed",
                          count, WORDS_MOST);
     beginning->environment = calloc((size_t)count + 1, sizeof(char *));
     if (!beginning->environment)
@@ -160,7 +160,7 @@ static void exec_in_node(struct route_call *call)
         return;
     }
     if (service->session_count >= SESSIONS_MOST) {
-        http_fail(call->request, 503, "%u commands run in nodes for people already; end one, or try again later",
+        http_fail(call->request, 503, "%u commands are already running in nodes; end one, or try again later",
                   service->session_count);
         return;
     }
@@ -256,7 +256,8 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/runs/{run}/nodes/{node}/exec",
      .operation = "execInNode",
-     .summary = "Run a command beside a run's own in one of its nodes: a stream of its output, and of its end.",
+     .summary =
+         "Run a command next to a run's own on one of its nodes. The response streams its output and its exit code.",
      .permission = ROUTE_MEMBER,
      .parameters = exec_parameters,
      .project_of = service_project_of_run,
@@ -268,7 +269,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/input",
      .operation = "writeInput",
-     .summary = "Write to a command; answered when it has taken what was sent.",
+     .summary = "Write to a command's input. The response is sent when the command has read it.",
      .permission = ROUTE_USER,
      .parameters = input_parameters,
      .consumes = "application/octet-stream",
@@ -278,7 +279,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/resize",
      .operation = "resizeTerminal",
-     .summary = "Give a command's terminal another size.",
+     .summary = "Resize a command's terminal.",
      .permission = ROUTE_USER,
      .parameters = session_parameters,
      .request = "TerminalSize",
@@ -287,7 +288,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/signal",
      .operation = "signalCommand",
-     .summary = "Send a signal to a command and what it has started.",
+     .summary = "Send a signal to a command and its descendants.",
      .permission = ROUTE_USER,
      .parameters = session_parameters,
      .request = "Signal",
@@ -299,18 +300,18 @@ static const struct schema schemas[] = {
     {"ExecRequest", SCHEMA({"type": "object", "required": ["command"], "additionalProperties": false, "properties": {
         "command": {"type": "array", "minItems": 1, "maxItems": 4096, "items": {"type": "string", "maxLength": 131072}},
         "environment": {"type": "object", "additionalProperties": {"type": "string"},
-                        "description": "Over that of the node."},
-        "terminal": {"type": "boolean", "description": "Give it a terminal, for people."},
+                        "description": "Added to the node's environment."},
+        "terminal": {"type": "boolean", "description": "Run it on a terminal, for interactive use."},
         "rows": {"type": "integer", "minimum": 1, "maximum": 10000},
         "columns": {"type": "integer", "minimum": 1, "maximum": 10000}}})},
     {"ExecFrame", SCHEMA({"type": "object", "description": "A line of the stream; empty ones are to be passed over.",
         "properties": {
-        "session": {"type": "string", "description": "Of the first line: what the command is named by."},
+        "session": {"type": "string", "description": "In the first line: the session's id for further requests."},
         "stream": {"type": "integer", "description": "1: standard output, 2: standard error."},
         "data": {"type": "string", "format": "byte", "description": "Output, in base64."},
-        "exit": {"type": "integer", "description": "Of the last line: the exit code; 127 beside an error: the command cannot be run."},
-        "signal": {"type": "integer", "description": "That ended it; 0: none."},
-        "error": {"type": "string", "description": "Of the last line instead: why there is no end to tell of."}}})},
+        "exit": {"type": "integer", "description": "In the last line: the exit code; 127 together with an error: the command cannot be run."},
+        "signal": {"type": "integer", "description": "The signal that ended it; 0: none."},
+        "error": {"type": "string", "description": "In the last line instead: the reason for which no exit code is known."}}})},
     {"TerminalSize", SCHEMA({"type": "object", "required": ["rows", "columns"], "additionalProperties": false,
         "properties": {"rows": {"type": "integer", "minimum": 1, "maximum": 10000},
                        "columns": {"type": "integer", "minimum": 1, "maximum": 10000}}})},

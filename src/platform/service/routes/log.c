@@ -183,7 +183,7 @@ static bool log_write_lines(struct log_reading *reading)
     return true;
 }
 
-/* Write what was added. True: there is more to be said, of this attempt or of the next, and room for it. */
+/* Write new lines. True: there is more to write, of this attempt or of the next, and room for it. */
 static bool log_follow_on(struct log_reading *reading)
 {
     struct database *reader = service_of(reading->call)->reader;
@@ -311,9 +311,9 @@ static void log_read(struct route_call *call)
         return;
     bool follow = route_value(call, "follow")->truth;
     if (!follow && route_value(call, "most")->integer == 0)
-        http_fail_parameter(call->request, 400, "most", "no line at all can be asked for only with follow=true");
+        http_fail_parameter(call->request, 400, "most", "most=0 needs follow=true");
     else if (follow && reading->cursor && !reading->forwards)
-        http_fail_parameter(call->request, 400, "before", "what comes is behind a cursor, not before one");
+        http_fail_parameter(call->request, 400, "before", "new lines come after a cursor, not before one");
     else if (follow && (reading->cursor || run.epoch == 0))
         begin_stream(call, WEFT_OK, &none);
     else if (run.epoch == 0)
@@ -328,7 +328,7 @@ static const struct route_parameter log_parameters[] = {
     ROUTE_NUMBERED("node", 0, 65535, NULL, "Only lines of this node."),
     ROUTE_NUMBERED("rank", 0, 1e8, NULL, "Only lines that name this rank."),
     ROUTE_NUMBERED("stream", 1, 2, NULL, "Only of standard output (1) or standard error (2)."),
-    {.name = "search", .least = 1, .most = 256, .meaning = "Only lines with this text in them, in any case."},
+    {.name = "search", .least = 1, .most = 256, .meaning = "Only lines that contain this text, ignoring case."},
     {.name = "before", .least = 1, .most = 120, .meaning = "The last lines before this cursor, not before the end."},
     {.name = "after", .least = 1, .most = 120, .meaning = "The first lines after this cursor."},
     ROUTE_NUMBERED("most", 0, RUN_OUTPUT_LINES_MOST, "1000",
@@ -341,7 +341,8 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/logs",
      .operation = "readLog",
-     .summary = "What a run has printed: the last lines, those before or after a cursor, and what comes.",
+     .summary =
+         "The output of a run: the last lines, or those before or after a cursor; with follow=true also new ones.",
      .permission = ROUTE_VIEWER,
      .parameters = log_parameters,
      .project_of = service_project_of_run,
@@ -353,12 +354,12 @@ static const struct route routes[] = {
 static const struct schema schemas[] = {
     {"Log", SCHEMA({"type": "object", "required": ["lines", "more"], "properties": {
         "lines": {"type": "array", "items": {"$ref": "#/components/schemas/LogLine"}},
-        "more": {"type": "boolean", "description": "There is more in this direction."},
-        "before": {"type": "string", "nullable": true, "description": "A cursor: what is older is before it."},
-        "after": {"type": "string", "nullable": true, "description": "A cursor: what is newer is behind it."}}})},
+        "more": {"type": "boolean", "description": "There are more lines in this direction."},
+        "before": {"type": "string", "nullable": true, "description": "The cursor before which older lines are."},
+        "after": {"type": "string", "nullable": true, "description": "The cursor after which newer lines are."}}})},
     {"LogLine", SCHEMA({"type": "object", "required": ["time", "node", "stream", "text", "cursor"], "properties": {
         "time": {"type": "integer"}, "attempt": {"type": "integer"}, "node": {"type": "integer"},
-        "rank": {"type": "integer", "nullable": true, "description": "That the line names."},
+        "rank": {"type": "integer", "nullable": true, "description": "The rank named in the line."},
         "stream": {"type": "integer", "description": "1: standard output, 2: standard error, 0: the platform's own."},
         "text": {"type": "string"}, "cursor": {"type": "string"}}})},
 };

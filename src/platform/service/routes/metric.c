@@ -267,11 +267,11 @@ static weft_status tell_curve(struct route_call *call, struct json_writer *answe
 
 /* clang-format off */
 #define NAME    {.name = "name", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST, .required = true, \
-                 .meaning = "Of the metric: train/loss."}
+                 .meaning = "The name of the metric: train/loss."}
 #define RANK    {.name = "rank", .type = ROUTE_INTEGER, .least = 0, .most = 4294967295, \
-                 .meaning = "Of one rank; otherwise of all."}
+                 .meaning = "Only this rank; default: all ranks."}
 #define ATTEMPT {.name = "attempt", .type = ROUTE_INTEGER, .least = 1, .most = 1e15, \
-                 .meaning = "Of one attempt; otherwise of all, of which the newest has each step."}
+                 .meaning = "Only this attempt; default: all attempts, with the newest one for each step."}
 #define BOUND(key, what) {.name = key, .type = ROUTE_INTEGER, .least = -8e12, .most = 8e12, \
                           .meaning = what " of the axis: a step, or milliseconds since 1970."}
 
@@ -279,31 +279,32 @@ static const char *const axes[] = {"steps", "times", NULL}, *const formats[] = {
 static const struct route_parameter list_parameters[] = {
     SERVICE_RUN_PARAMETER,
     {.name = "search", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
-     .meaning = "Only names that contain this, in small or capital letters."},
+     .meaning = "Only names that contain this, ignoring case."},
     {.name = "prefix", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
      .meaning = "Only names with this before their first slash; '/': only names without one."},
     {.name = "after", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
-     .meaning = "Only names after this one: the last of the page before."},
+     .meaning = "Only names after this one: the last name of the previous page."},
     {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 2000, .fallback = "500",
-     .meaning = "How many names at most; 'more' says whether there are others."},
+     .meaning = "The maximum number of names; 'more' is true if there are others."},
     {0}};
 static const struct route_parameter curve_parameters[] = {
     SERVICE_RUN_PARAMETER, NAME, RANK, ATTEMPT,
-    {.name = "axis", .type = ROUTE_CHOICE, .choices = axes, .fallback = "steps", .meaning = "What it is drawn over."},
+    {.name = "axis", .type = ROUTE_CHOICE, .choices = axes, .fallback = "steps", .meaning = "The x axis."},
     BOUND("from", "The beginning"), BOUND("to", "The end"),
     {.name = "most", .type = ROUTE_INTEGER, .least = 2, .most = 20000, .fallback = "2000",
-     .meaning = "Points of the picture: a part with a lowest and a highest counts as two."},
+     .meaning = "The maximum number of points; an interval with a lowest and a highest value counts as two."},
     {0}};
 static const struct route_parameter point_parameters[] = {
     SERVICE_RUN_PARAMETER, NAME, RANK, ATTEMPT,
-    {.name = "format", .type = ROUTE_CHOICE, .choices = formats, .fallback = "csv", .meaning = "Of the answer."},
+    {.name = "format", .type = ROUTE_CHOICE, .choices = formats, .fallback = "csv", .meaning = "The format of the response."},
     {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/metrics",
      .operation = "listMetrics",
-     .summary = "What a run has reported and used: its metrics with their newest values, by name, and its energy.",
+     .summary = "The metrics of a run with their newest values, by name: those that it has reported and the resources that "
+                "it has used; and its energy.",
      .permission = ROUTE_VIEWER,
      .parameters = list_parameters,
      .project_of = service_project_of_run,
@@ -339,34 +340,34 @@ static const struct schema schemas[] = {
     {"Metrics", SCHEMA({"type": "object", "required": ["metrics"], "properties": {
         "metrics": {"type": "array", "items": {"type": "object", "properties": {
             "name": {"type": "string"},
-            "group": {"type": "string", "description": "What stands before the last slash of the name."},
+            "group": {"type": "string", "description": "The part of the name before its last slash."},
             "ranks": {"type": "integer"}, "attempts": {"type": "integer"},
-            "unit": {"type": "string", "description": "Of what is measured: share (0 to 1), bytes, bytes/s, CPUs, s, J, W, °C; else empty."},
+            "unit": {"type": "string", "description": "The unit of a measured value: share (0 to 1), bytes, bytes/s, CPUs, s, J, W, °C; empty for others."},
             "last": {"type": "object", "nullable": true,
-                "description": "Of the last step that all ranks have reached: the mean of their newest values there, and their lowest and highest.",
+                "description": "At the last step that all ranks have reached: the mean, the lowest and the highest of their values.",
                 "properties": {
                     "step": {"type": "integer"}, "time": {"type": "integer"},
                     "value": {"$ref": "#/components/schemas/MetricValue"},
                     "lowest": {"$ref": "#/components/schemas/MetricValue"}, "highest": {"$ref": "#/components/schemas/MetricValue"},
-                    "ranks": {"type": "integer", "description": "That it is of; one that was silent for a minute is not waited for."}}}}}},
-        "matching": {"type": "integer", "description": "Names that the parameters choose, on all pages."},
-        "total": {"type": "integer", "description": "Names that the run has."},
-        "more": {"type": "boolean", "description": "There are more after the last of this page."},
-        "prefixes": {"type": "array", "description": "Of all names that contain what was searched for.", "items": {"type": "object", "properties": {
-            "prefix": {"type": "string", "description": "What stands before the first slash; empty: there is none."},
+                    "ranks": {"type": "integer", "description": "The number of ranks included. Ranks that have been silent for a minute are not waited for."}}}}}},
+        "matching": {"type": "integer", "description": "The number of names that match the parameters, on all pages."},
+        "total": {"type": "integer", "description": "The number of the run's names."},
+        "more": {"type": "boolean", "description": "There are more names after this page."},
+        "prefixes": {"type": "array", "description": "The prefixes of all names that match the search.", "items": {"type": "object", "properties": {
+            "prefix": {"type": "string", "description": "The part before the first slash; empty: there is none."},
             "metrics": {"type": "integer"}}}},
         "prefixes_left_out": {"type": "integer", "description": "Prefixes beyond the first 500."},
         "energy": {"type": "number", "nullable": true,
-                   "description": "Joules that its GPUs, and its part of the processors, have taken so far."}}})},
+                   "description": "Joules used so far by its GPUs and its share of the processors."}}})},
     {"Curve", SCHEMA({"type": "object", "required": ["x", "mean", "lowest", "highest"], "properties": {
         "name": {"type": "string"}, "axis": {"type": "string", "enum": ["steps", "times"]},
-        "points": {"type": "integer", "description": "That it stands for."},
-        "nan": {"type": "integer", "description": "Of these, not finite: no column has them."},
-        "infinite": {"type": "integer", "description": "Of those, plus or minus infinity."},
-        "whole": {"type": "boolean", "description": "Each place of x is all that was reported at one step, or time."},
-        "ranks": {"type": "array", "items": {"type": "integer"}, "description": "That have reported it."},
+        "points": {"type": "integer", "description": "The number of points that it represents."},
+        "nan": {"type": "integer", "description": "The number of points that are not finite; no column includes them."},
+        "infinite": {"type": "integer", "description": "The number of these that are plus or minus infinity."},
+        "whole": {"type": "boolean", "description": "Each entry of x covers a single step or time."},
+        "ranks": {"type": "array", "items": {"type": "integer"}, "description": "The ranks that have reported it."},
         "x": {"type": "array", "items": {"type": "integer"},
-            "description": "Over times a place of several ranks is at least as wide as the usual time between two points of a rank: each counts once in it."},
+            "description": "Over time, an interval of several ranks is at least as long as the usual time between two points of a rank, and each rank counts once in it."},
         "mean": {"type": "array", "items": {"type": "number", "nullable": true}},
         "lowest": {"type": "array", "items": {"type": "number", "nullable": true}},
         "highest": {"type": "array", "items": {"type": "number", "nullable": true}}}})},

@@ -123,7 +123,7 @@ static weft_status put_slots(struct prometheus *text, struct database *registry,
                           "1: new runs may start on a host; 0: it is drained, cordoned or lost.");
         put_hosts(text, hosts, taken, count, HOST_UP);
         prometheus_family(text, "weft_host_cordoned", "gauge",
-                          "1: the platform has taken a host out of use, as it failed repeatedly.");
+                          "1: the platform has cordoned a host after repeated failures.");
         put_hosts(text, hosts, taken, count, HOST_CORDONED);
     }
     free(taken);
@@ -213,7 +213,7 @@ static void put_writer(struct prometheus *text, struct writer *writer)
     put_one(text, "weft_controller_step_seconds_total", "counter", "Time of these, with the passes of the scheduler.",
             counts.step_seconds);
     put_one(text, "weft_controller_step_longest_seconds", "gauge", "The longest step.", counts.longest_step);
-    put_one(text, "weft_controller_failing", "gauge", "1: nothing can be started or changed at the moment.",
+    put_one(text, "weft_controller_failing", "gauge", "1: no run can be started or changed at present.",
             counts.troubled);
     put_one(text, "weft_metric_records_total", "counter", "Records of nodes that were looked at for metrics.",
             (double)metrics.runs.records);
@@ -280,13 +280,13 @@ static void routes_prometheus_gather(struct writer *writer, void *context)
         routes_prometheus_release(scrape); /* the server is stopping, and frees the request */
 }
 
-/* They tell of all projects and hosts. */
+/* They cover all projects and hosts. */
 static void show_metrics(struct route_call *call)
 {
     if (service_viewer(call)) {
         http_fail(
             call->request, 403,
-            "only an administrator's token reads /metrics; for a monitoring system, one that changes nothing will "
+            "only an administrator's token can read /metrics; for a monitoring system, one that changes nothing will "
             "do: 'weft token make --administrator --most viewer'");
         return;
     }
@@ -303,8 +303,8 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/metrics",
      .operation = "scrapeMetrics",
-     .summary = "The control plane, its cluster and its machine, as Prometheus reads them: to administrators, and to "
-                "their tokens of at most viewer.",
+     .summary = "Metrics of the control plane, its cluster and its machine in Prometheus's format, for administrators "
+                "and their tokens of at most viewer.",
      .permission = ROUTE_USER,
      .produces = "text/plain",
      .handler = show_metrics},

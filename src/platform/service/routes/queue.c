@@ -184,8 +184,9 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/queue",
      .operation = "showQueue",
-     .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs. "
-                "Without `after` the first of each, in that order.",
+     .summary =
+         "The plan: the waiting runs in order, with the resource they wait for and their expected start, and the "
+         "running ones. Without `after`, the first of each in that order.",
      .permission = ROUTE_USER,
      .parameters = queue_parameters,
      .response = "Queue",
@@ -201,7 +202,7 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/runs/{run}/why",
      .operation = "explainRun",
-     .summary = "Why a run is in its state: what it waits for, and when it is expected to start.",
+     .summary = "Why a run is in its state: the resource it waits for, and its expected start.",
      .permission = ROUTE_VIEWER,
      SERVICE_OF_RUN,
      .response = "Why",
@@ -213,28 +214,28 @@ static const struct route routes[] = {
 static const struct schema schemas[] = {
     {"Queue", SCHEMA({"type": "object", "required": ["queue", "running", "more"], "properties": {
         "queue": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
-        "waiting": {"type": "integer", "description": "How many wait in all."},
-        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
-        "waiting_slots": {"type": "integer", "description": "The slots of all that wait."},
+        "waiting": {"type": "integer", "description": "The total number of waiting runs."},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at present; null: runs are started."},
+        "waiting_slots": {"type": "integer", "description": "The slots of all waiting runs."},
         "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
-        "running_count": {"type": "integer", "description": "How many run in all."},
-        "running_slots": {"type": "integer", "description": "The slots of all that run."},
-        "more": {"type": "boolean", "description": "Whether runs wait or run that are not in this answer."},
-        "next": {"type": "integer", "description": "With after, where more follow: the after of the next page."}}})},
+        "running_count": {"type": "integer", "description": "The total number of running runs."},
+        "running_slots": {"type": "integer", "description": "The slots of all running runs."},
+        "more": {"type": "boolean", "description": "There are waiting or running runs that are not in this response."},
+        "next": {"type": "integer", "description": "With after, if more follow: the after of the next page."}}})},
     {"Planned", SCHEMA({"type": "object", "required": ["nodes", "slots"], "properties": {
         "run": {"type": "integer", "nullable": true,
-                "description": "null, as the next three, where you may not see the project."},
+                "description": "null, like the next three, if you may not see the project."},
         "project": {"type": "string", "nullable": true}, "owner": {"type": "string", "nullable": true},
         "name": {"type": "string", "nullable": true}, "nodes": {"type": "integer"}, "slots": {"type": "integer"}, "size": {"type": "integer"},
-        "since": {"type": "integer", "nullable": true, "description": "It waits, or runs."},
+        "since": {"type": "integer", "nullable": true, "description": "The time since which it waits, or runs."},
         "place": {"type": "integer"},
-        "reason": {"type": "string", "description": "Without names and amounts where you may not see the project."},
+        "reason": {"type": "string", "description": "Without names and amounts if you may not see the project."},
         "expected_start": {"type": "integer", "nullable": true, "description": "A plan, not a promise."},
-        "ends_before": {"type": "integer", "nullable": true, "description": "By its limits."}}})},
+        "ends_before": {"type": "integer", "nullable": true, "description": "The latest end by its limits."}}})},
     {"Why", SCHEMA({"type": "object", "required": ["state", "why"], "properties": {
         "run": {"type": "integer"}, "state": {"type": "string"}, "why": {"type": "string"},
         "expected_start": {"type": "integer", "nullable": true,
-                           "description": "A plan, not a promise; null where the run does not wait."}}})},
+                           "description": "A plan, not a promise; null if the run does not wait."}}})},
 };
 /* clang-format on */
 

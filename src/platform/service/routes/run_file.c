@@ -51,7 +51,7 @@ static const struct schema schemas[] = {
     {"Checkpoints", SCHEMA({"type": "object", "required": ["checkpoints"], "properties": {
         "checkpoints": {"type": "array", "items": {"type": "object", "properties": {
             "name": {"type": "string"}, "time": {"type": "integer", "nullable": true}, "bytes": {"type": "integer"},
-            "step": {"type": "integer", "nullable": true, "description": "As its name tells; null: it does not."},
+            "step": {"type": "integer", "nullable": true, "description": "The step in its name; null: there is none."},
             "best": {"type": "boolean", "description": "The program has marked it as its best one."}}}}}})},
 };
 /* clang-format on */

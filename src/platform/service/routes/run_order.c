@@ -140,7 +140,7 @@ static weft_status derive(struct route_call *call, bool planned, struct json_wri
         return status;
     cJSON *wanted = submission.wanted, *interactive = cJSON_GetObjectItemCaseSensitive(wanted, "interactive");
     if (planned && !cJSON_IsTrue(interactive))
-        status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is a planned one already: fork it", parent);
+        status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is already a planned run: fork it", parent);
     if (planned && interactive)
         cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
     if (status == WEFT_OK && planned && !name_planned(wanted))
@@ -300,7 +300,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/projects/{project}/runs",
      .operation = "submitRun",
-     .summary = "Queue a run. The answer comes when it is on disk.",
+     .summary = "Submit a run. The response is sent when the run is on disk.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
      .parameters = submit_parameters,
@@ -320,9 +320,8 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/runs/{run}/discard",
      .operation = "discardRun",
-     .summary =
-         "Throw away what an ended run has left on disk: its directory, checkpoints and output. Its metrics and events "
-         "stay.",
+     .summary = "Delete the files of an ended run: its directory, checkpoints and output. Its metrics and events "
+                "stay.",
      .permission = ROUTE_MEMBER,
      SERVICE_OF_RUN,
      .response = "Discarded",
@@ -330,7 +329,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/runs/{run}/fork",
      .operation = "forkRun",
-     .summary = "Queue a new run with the code and the settings of this one, but for what the body says.",
+     .summary = "Submit a new run with the code and the settings of this one, except for those in the body.",
      .permission = ROUTE_MEMBER,
      SERVICE_OF_RUN,
      .request = "RunChange",
@@ -341,8 +340,7 @@ static const struct route routes[] = {
      .path = "/api/v1/runs/{run}/promote",
      .operation = "promoteRun",
      .summary =
-         "Queue a planned run with the code, as it is in the directory now, and the settings of this interactive "
-         "one.",
+         "Submit a planned run with the settings of this interactive run and the code that is now in its directory.",
      .permission = ROUTE_MEMBER,
      SERVICE_OF_RUN,
      .request = "RunChange",
@@ -355,31 +353,31 @@ static const struct route routes[] = {
 /* What can be asked for, as properties of both. */
 #define SETTINGS SCHEMA("command": {"type": "array", "minItems": 1, "items": {"type": "string"},                      \
     "description": "The program and its arguments."},                                                                 \
-    "name": {"type": "string", "description": "For people; one line, not of digits alone: that is a run's number."}, \
+    "name": {"type": "string", "description": "A display name: one line, and not digits only, which are a run's number."}, \
     "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
     "secrets": {"type": "array", "items": {"type": "string"},                                                        \
         "description": "Secrets of the owner or the project that become variables: NAME or NAME=VARIABLE."},          \
-    "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
-    "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
-    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out, or if its hosts are a pretence (weft serve --pods)."}, \
+    "nodes": {"type": "integer", "minimum": 1, "description": "The number of hosts on which it runs."},               \
+    "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each host."},                   \
+    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "Default, and always on simulated hosts (weft serve --pods): the kind that the cluster has."}, \
     "launch": {"type": "string", "enum": ["ranks", "nodes", "first"],\
                "description": "The command is started as a rank on every slot, on every node, or on the first."},      \
-    "processors": {"type": "integer", "minimum": 0, "description": "That each node may use; 0: those of its slots."}, \
-    "memory": {"type": "integer", "minimum": 0, "description": "Bytes, likewise."},                                   \
-    "processes": {"type": "integer", "minimum": 0, "description": "Likewise, threads included; 0: 1024 for a slot."}, \
+    "processors": {"type": "integer", "minimum": 0, "description": "Processors that each node may use; 0: those of its slots."}, \
+    "memory": {"type": "integer", "minimum": 0, "description": "Bytes that each node may use; 0: the share of its slots."}, \
+    "processes": {"type": "integer", "minimum": 0, "description": "Processes and threads that each node may have; 0: 1024 per slot."}, \
     "disk": {"type": "integer", "minimum": 0,                                                                         \
              "description": "Bytes that its directories may take on disk; 0: the default of the server."},            \
-    "time_limit": {"description": "Of each attempt: 6h, or seconds. A day if left out."},                             \
-    "time_slice": {"description": "So long it may run before others have their turn."},                               \
+    "time_limit": {"description": "The time limit of each attempt: 6h, or seconds. Default: a day."},                 \
+    "time_slice": {"description": "The time that it may run before others get their turn."},                          \
     "preemptible": {"type": "boolean", "description": "May be stopped at a checkpoint and run again later."},         \
     "may_span_pods": {"type": "boolean"}, "interactive": {"type": "boolean"},                                         \
     "priority": {"type": "integer", "minimum": -100, "maximum": 100},                                                 \
     "retries": {"type": "integer", "minimum": 0,                                                                       \
-                "description": "When its own program fails: after a second, two, four ... a minute at most."},         \
+                "description": "The number of retries after failures of its program: after 1 s, 2 s, 4 s ... at most a minute."}, \
     "class": {"type": "string", "description": "Limits are set by class."},                                           \
-    "snapshot": {"type": "string", "description": "Of the code, as it was uploaded."},                                \
-    "checkpoint": {"type": "string", "description": "Of the parent, from which it begins."},                          \
-    "commit": {"type": "string", "description": "Of git."},                                                           \
+    "snapshot": {"type": "string", "description": "The snapshot of the code, as uploaded."},                          \
+    "checkpoint": {"type": "string", "description": "The checkpoint of the parent from which it starts."},            \
+    "commit": {"type": "string", "description": "The git commit of the code."},                                       \
     "commit_changed": {"type": "boolean", "description": "The code differs from that commit, or has files that are not in it."})
 
 static const struct schema schemas[] = {
@@ -387,16 +385,16 @@ static const struct schema schemas[] = {
                    "}}"},
     {"RunChange", "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {" SETTINGS ", "
                   SCHEMA("arguments": {"type": "array", "items": {"type": "string"},
-                                       "description": "Instead of all of the command but the program."},
+                                       "description": "Replaces all arguments of the command."},
                          "resume": {"type": "boolean",
-                                    "description": "It goes on with this run: refused while another one does."}) "}}"},
+                                    "description": "It continues this run; refused while another run does."}) "}}"},
     {"Submitted", SCHEMA({"type": "object", "required": ["run"], "properties": {
         "run": {"type": "integer"},
-        "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
-        "project_made": {"type": "boolean", "description": "There was no such project until now."},
+        "again": {"type": "boolean", "description": "It was already submitted with the same Idempotency-Key."},
+        "project_made": {"type": "boolean", "description": "The project was created by this request."},
         "secrets_left_out": {"type": "integer",
                              "description": "Files in the directory of a promoted run that look like secrets; absent if none."},
-        "limited": {"type": "string", "description": "That its class allows it less time than it asks for; absent if it does not."}}})},
+        "limited": {"type": "string", "description": "A message if its class allows less time than requested; otherwise absent."}}})},
     {"Discarded", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "discarded": {"type": "integer"}}})},
     {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},
 };

@@ -86,7 +86,7 @@ static void remove_secret(struct route_call *call)
 
 /* clang-format off */
 #define SECRET  {.name = "secret", .type = ROUTE_TEXT, .least = 1, .most = SECRET_NAME_BYTES - 1, \
-                 .meaning = "The name of the secret: that of an environment variable."}
+                 .meaning = "The name of the secret, which is that of an environment variable."}
 #define PROJECT ROUTE_NAMED("project", "The name of the project.")
 
 static const struct route_parameter own_parameters[] = {SECRET, {0}}, project_parameters[] = {PROJECT, {0}},
@@ -104,7 +104,7 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/secrets/{secret}",
      .operation = "setSecret",
-     .summary = "Keep a secret of your own. No request gives its value back.",
+     .summary = "Store a secret of your own. Its value cannot be read back.",
      .permission = ROUTE_USER,
      .parameters = own_parameters,
      .request = "SecretRequest",
@@ -119,7 +119,7 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/projects/{project}/secrets",
      .operation = "listProjectSecrets",
-     .summary = "The names of a project's secrets, which its members' runs can ask for.",
+     .summary = "The names of a project's secrets, which its members' runs can use.",
      .permission = ROUTE_MEMBER,
      .parameters = project_parameters,
      .response = "Secrets",
@@ -127,7 +127,7 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/secrets/{secret}",
      .operation = "setProjectSecret",
-     .summary = "Keep a secret of a project. No request gives its value back.",
+     .summary = "Store a secret of a project. Its value cannot be read back.",
      .permission = ROUTE_MANAGER,
      .parameters = both_parameters,
      .request = "SecretRequest",
@@ -144,7 +144,7 @@ static const struct route routes[] = {
 /* clang-format off */
 static const struct schema schemas[] = {
     {"Secrets", SCHEMA({"type": "object", "required": ["secrets"], "properties": {
-        "secrets": {"type": "array", "items": {"type": "string"}, "description": "Names alone."}}})},
+        "secrets": {"type": "array", "items": {"type": "string"}, "description": "Names only."}}})},
     {"SecretRequest", SCHEMA({"type": "object", "required": ["value"], "additionalProperties": false, "properties": {
         "value": {"type": "string", "minLength": 8, "maxLength": 65536}}})},
 };

@@ -89,13 +89,13 @@ static void subscribe(struct route_call *call)
 }
 
 static const struct route_parameter event_parameters[] = {
-    {.name = "after", .meaning = "The id of the last event seen; without it only what is new comes."}, {0}};
+    {.name = "after", .meaning = "The id of the last event seen. Without it only new events are sent."}, {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/server",
      .operation = "showServer",
-     .summary = "What this server is, and who you are to it.",
+     .summary = "The server's version and configuration, and your user and role.",
      .permission = ROUTE_USER,
      .response = "Server",
      .handler = service_read,
@@ -104,9 +104,9 @@ static const struct route routes[] = {
      .path = "/api/v1/events",
      .operation = "readEvents",
      .summary =
-         "Changes as they happen: 'run' has the run as it is now; 'queue' and 'cluster' say that these are to be "
-         "asked for anew, 'project' the same of the one that it names; 'metrics' names a run with new points, as "
-         "{\"run\":12}; 'missed' says that some are gone. What runs print comes from "
+         "Changes as they happen. 'run' has the run's new state; after 'queue', 'cluster' and 'project' fetch the "
+         "queue, the cluster or the named project again; 'metrics' names a run with new points, as {\"run\":12}; "
+         "'missed' means that events were lost. The output of runs comes from "
          "GET /api/v1/runs/{run}/logs?follow=true.",
      .permission = ROUTE_USER,
      .parameters = event_parameters,
@@ -119,17 +119,17 @@ static const struct schema schemas[] = {
     {"Server", SCHEMA({"type": "object", "properties": {
         "version": {"type": "string"}, "user": {"type": "string"}, "administrator": {"type": "boolean"},
         "project": {"type": "string", "nullable": true,
-                    "description": "Of a run for which none is named: your personal one, or that of your token."},
-        "tokens": {"type": "boolean", "description": "Whether everybody needs a token."},
+                    "description": "The default project of a run: your personal one, or that of your token."},
+        "tokens": {"type": "boolean", "description": "Whether every user needs a token."},
         "slot_kind": {"type": "string", "enum": ["gpu", "cpu"]}, "slots": {"type": "integer"},
         "hosts": {"type": "integer"}, "started": {"type": "integer"},
-        "isolation": {"type": "string", "description": "What keeps runs of different users apart."},
-        "limits": {"type": "string", "description": "Whether runs are kept to the processors, the memory and the number of processes that they have asked for."},
-        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
-        "disk": {"type": "object", "description": "The disk of the state, in bytes.", "properties": {
+        "isolation": {"type": "string", "description": "How runs of different users are isolated."},
+        "limits": {"type": "string", "description": "Whether the limits of runs on processors, memory and processes are enforced."},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at present; null: runs are started."},
+        "disk": {"type": "object", "description": "The disk of the state directory, in bytes.", "properties": {
             "size": {"type": "integer"}, "free": {"type": "integer"},
             "low": {"type": "integer", "description": "It counts as full when less than this is free."},
-            "trouble": {"type": "string", "nullable": true, "description": "That it is full, for people."}}}}})},
+            "trouble": {"type": "string", "nullable": true, "description": "A message for users if the disk is full."}}}}})},
 };
 /* clang-format on */
 

@@ -89,7 +89,7 @@ static const struct route routes[] = {
      .path = "/api/v1/session",
      .operation = "beginSession",
      .summary =
-         "Sign in with a browser: the answer sets a cookie and has the key that goes with it in " SESSION_HEADER ".",
+         "Sign in with a browser: the response sets a cookie and has the key to send with it in " SESSION_HEADER ".",
      .permission = ROUTE_USER,
      .response = "Session",
      .status = 201,
@@ -97,7 +97,7 @@ static const struct route routes[] = {
     {.method = "DELETE",
      .path = "/api/v1/session",
      .operation = "endSession",
-     .summary = "Sign out: the session of the cookie that is shown ends.",
+     .summary = "Sign out: end the session of the request's cookie.",
      .permission = ROUTE_USER,
      .handler = session_end},
 };

@@ -201,7 +201,7 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/projects/{project}/snapshots/{snapshot}",
      .operation = "showSnapshot",
-     .summary = "What a snapshot holds.",
+     .summary = "The contents of a snapshot.",
      .permission = ROUTE_VIEWER,
      .project_may_be_new = true,
      .parameters = snapshot_parameters,
@@ -210,7 +210,7 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/snapshots/{snapshot}",
      .operation = "putSnapshot",
-     .summary = "Offer the list of what a snapshot holds: it is kept once none of its objects is missing.",
+     .summary = "Offer the list of a snapshot's contents. It is stored once no object is missing.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
      .parameters = snapshot_parameters,
@@ -221,7 +221,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/projects/{project}/objects",
      .operation = "addObjects",
-     .summary = "Upload contents of files, each as \"SHA256 SIZE\", a line end and that many bytes.",
+     .summary = "Upload the contents of files, each as \"SHA256 SIZE\", a newline and that many bytes.",
      .permission = ROUTE_MEMBER,
      .project_may_be_new = true,
      .parameters = object_parameters,
@@ -238,15 +238,15 @@ static const struct schema schemas[] = {
         "entries": {"type": "array", "items": {"type": "object", "properties": {
             "path": {"type": "string"}, "kind": {"type": "string", "enum": ["file", "program", "folder", "link"]},
             "bytes": {"type": "integer"},
-            "owner_only": {"type": "boolean", "description": "Nobody but its owner may read the file."},
+            "owner_only": {"type": "boolean", "description": "Only its owner may read the file."},
             "content": {"type": "string", "nullable": true, "description": "The SHA-256 of a file."},
-            "target": {"type": "string", "nullable": true, "description": "Of a link."}}}}}})},
+            "target": {"type": "string", "nullable": true, "description": "The target of a link."}}}}}})},
     {"SnapshotOffer", SCHEMA({"type": "object", "required": ["snapshot", "missing"], "properties": {
         "snapshot": {"type": "string"}, "entries": {"type": "integer"}, "bytes": {"type": "integer"},
         "missing": {"type": "array", "items": {"type": "string"},
-                    "description": "Objects to be uploaded before it is offered again; none: it is kept."}}})},
+                    "description": "Objects to upload before offering it again; empty: it is stored."}}})},
     {"ObjectsAdded", SCHEMA({"type": "object", "required": ["objects"], "properties": {
-        "objects": {"type": "integer", "description": "How many of them were new."}}})},
+        "objects": {"type": "integer", "description": "The number of objects that were new."}}})},
 };
 /* clang-format on */
 

@@ -172,7 +172,7 @@ static bool routes_user_read_token(struct route_call *call, struct token_record 
         return false;
     }
     if (*call->who.project && strcmp(project, call->who.project) != 0) {
-        http_fail(call->request, 403, "the token that asks is for project '%s' alone", call->who.project);
+        http_fail(call->request, 403, "the token of the request is for project '%s' only", call->who.project);
         return false;
     }
     if (registry_user_get(service_of(call)->reader, user, &found, &error) != WEFT_OK) {
@@ -223,7 +223,7 @@ static void revoke_token(struct route_call *call)
     struct error error = {0};
     weft_status status = view_tokens(call, &view, routes_user_seek, &error);
     if (status == WEFT_OK && view.sought) {
-        http_fail(call->request, 404, "you have no token '%s', or the one that asks allows less", id);
+        http_fail(call->request, 404, "you have no token '%s', or the token of the request allows less", id);
         return;
     }
     if (status == WEFT_OK)
@@ -283,7 +283,8 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/users",
      .operation = "listUsers",
-     .summary = "Users by name: to administrators all, to others themselves and the members of their projects.",
+     .summary =
+         "Users by name: all of them for administrators; for others, themselves and the members of their projects.",
      .permission = ROUTE_USER,
      .response = "Users",
      .handler = service_read,
@@ -291,7 +292,7 @@ static const struct route routes[] = {
     {.method = "PUT",
      .path = "/api/v1/users/{user}",
      .operation = "changeUser",
-     .summary = "Make a user, or change one; who was disabled is not any more. An account alone changes nothing else.",
+     .summary = "Create or change a user, and enable a disabled one. A body with only an account changes nothing else.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = user_parameters,
      .request = "UserRequest",
@@ -300,7 +301,7 @@ static const struct route routes[] = {
     {.method = "DELETE",
      .path = "/api/v1/users/{user}",
      .operation = "disableUser",
-     .summary = "Nobody may act as this user any more; what they did is kept.",
+     .summary = "Disable a user: nobody may act as this user any more. The user's history is kept.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = user_parameters,
      .handler = disable_user,
@@ -308,7 +309,7 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/tokens",
      .operation = "listTokens",
-     .summary = "Your tokens, as far as they allow no more than the one that asks; to administrators, everybody's.",
+     .summary = "Your tokens that allow no more than the token of the request; for administrators, those of all users.",
      .permission = ROUTE_USER,
      .response = "Tokens",
      .handler = service_read,
@@ -316,7 +317,7 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/api/v1/tokens",
      .operation = "makeToken",
-     .summary = "Make a token. It is in the answer, and never shown again.",
+     .summary = "Create a token. The response contains it; it is never shown again.",
      .permission = ROUTE_USER,
      .request = "TokenRequest",
      .response = "NewToken",
@@ -332,7 +333,7 @@ static const struct route routes[] = {
     {.method = "GET",
      .path = "/api/v1/audit",
      .operation = "showAudit",
-     .summary = "Who did what, newest first.",
+     .summary = "The audit log, newest first.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = audit_parameters,
      .response = "Audit",
@@ -349,19 +350,19 @@ static const struct schema schemas[] = {
     {"UserRequest", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
         "administrator": {"type": "boolean"},
         "account": {"type": "string", "maxLength": 63,
-                    "description": "Of the machine, whose processes this user's runs are; empty: none of its own."}}})},
+                    "description": "The account of the machine under which this user's runs are started; empty: none."}}})},
     {"Tokens", SCHEMA({"type": "object", "properties": {"tokens": {"type": "array", "items": {"type": "object",
         "properties": {"id": {"type": "string"}, "user": {"type": "string"},
-                       "project": {"type": "string", "description": "The only one it is for; empty: all."},
-                       "most": {"type": "string", "description": "The most that it allows in a project."},
+                       "project": {"type": "string", "description": "The only project for which it is valid; empty: all."},
+                       "most": {"type": "string", "description": "The highest role that it allows in a project."},
                        "administrator": {"type": "boolean"}, "created": {"type": "integer"},
                        "ends": {"type": "integer", "nullable": true},
                        "revoked": {"type": "integer", "nullable": true}, "note": {"type": "string"}}}}}})},
     {"TokenRequest", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
-        "user": {"type": "string", "minLength": 1, "maxLength": 63, "description": "You, if left out."},
+        "user": {"type": "string", "minLength": 1, "maxLength": 63, "description": "Default: you."},
         "project": {"type": "string", "maxLength": 63}, "administrator": {"type": "boolean"},
         "most": {"type": "string", "enum": ["viewer", "member", "manager"]},
-        "days": {"type": "integer", "minimum": 1, "maximum": 3660, "description": "After which it ends; if left out, with the token that asks, beyond which none goes."},
+        "days": {"type": "integer", "minimum": 1, "maximum": 3660, "description": "Days until it expires, at most until the token of the request does, which is also the default."},
         "note": {"type": "string", "maxLength": 100}}})},
     {"NewToken", SCHEMA({"type": "object", "required": ["token", "id"], "properties": {
         "token": {"type": "string"}, "id": {"type": "string"},

@@ -18,7 +18,7 @@
 #define MACHINE_SECONDS   5.0
 #define FORGOTTEN_SECONDS 3600.0 /* a run that nothing was heard of */
 #define TELL_SECONDS      1.0
-#define TOLD_MOST         100 /* runs with new points that are told of at a time */
+#define TOLD_MOST         100 /* runs with new points that are announced at a time */
 
 struct collector {
     struct database *registry;

@@ -214,7 +214,7 @@ weft_status run_submission_enter(struct route_call *call, struct run_submission 
     }
     const int64_t asked = specification.time_limit;
     run_specification_free(&specification);
-    /* It is in the registry, and will be run: nobody is to be told otherwise. */
+    /* It is in the registry and will be run, so no later failure may be reported as the result. */
     struct error trouble = {0};
     if (status == WEFT_OK && !submission->again &&
         controller_submitted(writer_controller(writer), submission->run, now, &trouble) != WEFT_OK)

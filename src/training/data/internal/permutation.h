@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A pseudo-random permutation of 0..count-1 that needs no memory: each position is computed alone. Thread-safe. */
+/** A pseudo-random permutation of 0..count-1 that needs no memory: each position is computed independently.
+ * Thread-safe. */
 #ifndef WEFT_TRAINING_DATA_INTERNAL_PERMUTATION_H
 #define WEFT_TRAINING_DATA_INTERNAL_PERMUTATION_H
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define REMEMBERED_SIZE  256        /* longest pre-token that is remembered, in bytes */
-#define REMEMBERED_BYTES (64 << 20) /* of all pre-tokens remembered; then it starts over */
+#define REMEMBERED_BYTES (64 << 20) /* of all pre-tokens remembered; beyond that the cache is emptied */
 
 /* A token of the pre-token that is being merged. `next` skips the gaps of merged ones. */
 struct symbol {
@@ -132,7 +132,7 @@ static void merge_at(struct encoder *encoder, uint32_t place)
         encoder->fresh[encoder->fresh_count++] = pair_value(encoder, place);
 }
 
-/* Merge all occurrences of the pair of the lowest rank, from left to right; what becomes possible by that waits. */
+/* Merge all occurrences of the pair with the lowest rank, from left to right. Pairs that this creates are queued. */
 static void merge_lowest(struct encoder *encoder)
 {
     uint32_t rank = (uint32_t)(encoder->heap[0] >> 32);

@@ -12,7 +12,7 @@
 #define PATTERN                                                                                                        \
     "'(?:[stmd]|re|ve|ll)| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
 
-/* What stands for a byte that is no UTF-8: no letter, number or space, and in no contraction. */
+/* The substitute for an invalid byte: not a letter, number or space, and in no contraction. */
 #define STRAY 1
 
 struct pretokens {
@@ -21,9 +21,9 @@ struct pretokens {
     pcre2_match_data *match;
     bool compiled; /* to machine code; where the system forbids that, PCRE2 interprets */
     const uint8_t *text;
-    const uint8_t *subject; /* what is matched: the text, or `copy` */
+    const uint8_t *subject; /* the text, or `copy` */
     size_t size, at;
-    uint8_t *copy; /* the text with STRAY in place of what is no UTF-8 */
+    uint8_t *copy; /* the text with STRAY in place of invalid UTF-8 */
     size_t copy_room;
 };
 
@@ -97,7 +97,7 @@ weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t
     if (stray == size)
         return WEFT_OK;
     weft_status status =
-        ARRAY_RESERVE(splitter->copy, splitter->copy_room, size, "a copy of a text that is no UTF-8", error);
+        ARRAY_RESERVE(splitter->copy, splitter->copy_room, size, "a copy of a text that is not UTF-8", error);
     if (status != WEFT_OK)
         return status;
     memcpy(splitter->copy, text, size);

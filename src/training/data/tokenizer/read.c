@@ -17,7 +17,7 @@
 static const char *const vocabulary_names[] = {TOKENIZER_VOCABULARY, "encoder.json"};
 static const char *const merges_names[] = {TOKENIZER_MERGES, "vocab.bpe"};
 
-/* The beginning of a token's text, fit for a message. */
+/* The beginning of a token's text, made printable for a message. */
 static const char *shown(const void *text, size_t size, char buffer[SHOWN_BYTES])
 {
     size_t length = size < SHOWN_BYTES - 1 ? size : SHOWN_BYTES - 1;
@@ -145,14 +145,14 @@ static weft_status parse_merge(struct tokenizer *tokenizer, uint8_t *line, size_
     uint32_t right = right_size == SIZE_MAX ? TOKEN_NONE : tokenizer_find(tokenizer, space + 1, right_size);
     if (left == TOKEN_NONE || right == TOKEN_NONE)
         return error_set(error, WEFT_ERROR_DATA,
-                         "line %" PRIu64 " of '%s' merges '%s' and '%s', but '%s' is no token of the vocabulary; do "
+                         "line %" PRIu64 " of '%s' merges '%s' and '%s', but '%s' is not in the vocabulary; do "
                          "the two files belong together?",
                          number, path, left_name, right_name, left == TOKEN_NONE ? left_name : right_name);
     memmove(line + left_size, space + 1, right_size);
     uint32_t token = tokenizer_find(tokenizer, line, left_size + right_size);
     if (token == TOKEN_NONE)
         return error_set(error, WEFT_ERROR_DATA,
-                         "line %" PRIu64 " of '%s' merges '%s' and '%s', but '%s%s' is no token of the vocabulary; do "
+                         "line %" PRIu64 " of '%s' merges '%s' and '%s', but '%s%s' is not in the vocabulary; do "
                          "the two files belong together?",
                          number, path, left_name, right_name, left_name, right_name);
     uint32_t earlier = tokenizer_find_merge(tokenizer, left, right);
@@ -218,7 +218,7 @@ static weft_status tokenizer_find_files(const char *directory, char vocabulary[F
                                         char merges[FILE_PATH_BYTES], struct error *error)
 {
     if (!file_is_directory(directory))
-        return error_set(error, WEFT_ERROR_DATA, "'%s' is no directory; a tokenizer is a directory with %s and %s",
+        return error_set(error, WEFT_ERROR_DATA, "'%s' is not a directory; a tokenizer is a directory with %s and %s",
                          directory, TOKENIZER_VOCABULARY, TOKENIZER_MERGES);
     weft_status status = tokenizer_find_file(directory, vocabulary_names, vocabulary, error);
     if (status == WEFT_OK)
@@ -228,7 +228,7 @@ static weft_status tokenizer_find_files(const char *directory, char vocabulary[F
     bool has_vocabulary = file_exists(vocabulary), has_merges = file_exists(merges);
     if (has_vocabulary && has_merges)
         return WEFT_OK;
-    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is no tokenizer: it has no %s%s%s", directory,
+    return error_set(error, WEFT_ERROR_DATA, "the directory '%s' is not a tokenizer: it has no %s%s%s", directory,
                      has_vocabulary ? "" : "vocab.json (or encoder.json)",
                      has_vocabulary || has_merges ? "" : " and no ", has_merges ? "" : "merges.txt (or vocab.bpe)");
 }

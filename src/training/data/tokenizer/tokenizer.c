@@ -101,7 +101,7 @@ static void put_merge(struct tokenizer *tokenizer, uint32_t rank)
     tokenizer->slots[at] = rank;
 }
 
-/* Room for one merge more; at most half of the slots are taken. */
+/* Reserve room for one more merge, with at most half of the slots taken. */
 static weft_status tokenizer_make_room(struct tokenizer *tokenizer, struct error *error)
 {
     weft_status status = ARRAY_RESERVE(tokenizer->merges, tokenizer->merge_room, (size_t)tokenizer->merge_count + 1,

@@ -37,14 +37,14 @@
 struct tokenizer;
 
 /**
- * Read the tokenizer in `directory`. Errors: SYSTEM for a file that cannot be read; DATA, with file and line or token, for
- * what is malformed: no JSON object, a number missing, double or too high, a byte without a token, a line that is not
- * two tokens, a merge of or into an unknown token, a merge that is there twice.
+ * Read the tokenizer in `directory`. Errors: SYSTEM for a file that cannot be read; DATA, with file and line or token,
+ * for malformed files: no JSON object, a number missing, duplicate or too high, a byte without a token, a line that is
+ * not two tokens, a merge of or into an unknown token, a merge that is there twice.
  */
 weft_status tokenizer_open(const char *directory, struct tokenizer **tokenizer, struct error *error);
 void tokenizer_close(struct tokenizer *tokenizer);
 
-/** Whether `directory` has a vocabulary by one of its names: then it should be a tokenizer. */
+/** Whether `directory` has a vocabulary file by either name, and so should be a tokenizer. */
 bool tokenizer_is_in(const char *directory);
 
 /** Write vocab.json and merges.txt into `directory`, which exists. Equal tokenizers give the same bytes. */
@@ -57,12 +57,12 @@ struct tokenizer_file {
     size_t size;
 };
 
-/** What tokenizer_write() writes: vocab.json, then merges.txt. Free with tokenizer_files_free(). */
+/** The files of tokenizer_write() in memory: vocab.json, then merges.txt. Free with tokenizer_files_free(). */
 weft_status tokenizer_format(const struct tokenizer *tokenizer, struct tokenizer_file files[TOKENIZER_FILES],
                              struct error *error);
 void tokenizer_files_free(struct tokenizer_file files[TOKENIZER_FILES]);
 
-/** tokenizer_open() of contents, vocab.json first. That of merges.txt is changed. */
+/** tokenizer_open() from file contents, vocab.json first. The contents of merges.txt are modified. */
 weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct tokenizer **tokenizer,
                             struct error *error);
 

@@ -235,7 +235,7 @@ static weft_status gain_pair(struct tokenizer_training *training, uint32_t left,
     return status;
 }
 
-/* A word has lost a pair. The heap is corrected when the pair comes up. */
+/* A word has lost a pair. The heap is corrected when the pair reaches the top. */
 static void lose_pair(struct tokenizer_training *training, uint32_t left, uint32_t right, uint32_t word)
 {
     training->pairs[find_pair(training, left, right)].count -= training->counts[word];
@@ -300,8 +300,8 @@ static weft_status merge_in_word(struct tokenizer_training *training, uint32_t n
     return WEFT_OK;
 }
 
-/* Merge a pair everywhere. It makes a new token always: where a token's text stands with no token across its ends, the
- * merges within it were the same each time, so that it came of the same pair. */
+/* Merge a pair everywhere. The result is always a new token: wherever a token's text occurs with no token across its
+ * ends, the same merges were made within it, so it came from the same pair. */
 static weft_status merge_everywhere(struct tokenizer_training *training, struct tokenizer *tokenizer, uint32_t number,
                                     struct error *error)
 {

@@ -28,12 +28,12 @@ void tokenizer_training_close(struct tokenizer_training *training);
 weft_status tokenizer_training_read(struct tokenizer_training *training, const void *text, size_t size,
                                     struct error *error);
 
-/** How many different pre-tokens there were. */
+/** The number of distinct pre-tokens. */
 uint32_t tokenizer_training_words(const struct tokenizer_training *training);
 
 /**
- * Learn a vocabulary of `vocabulary` tokens; of fewer, where no pair is left that occurs twice. To be called once.
- * Where `*stop` (may be NULL) becomes non-zero it gives up: ABORTED.
+ * Learn a vocabulary of `vocabulary` tokens, or of fewer if no remaining pair occurs twice. Call it once. Errors:
+ * ABORTED when `*stop` (may be NULL) becomes non-zero.
  */
 weft_status tokenizer_training_finish(struct tokenizer_training *training, uint32_t vocabulary,
                                       const volatile sig_atomic_t *stop, struct tokenizer **tokenizer,

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A token as JSON text in ASCII, as the released vocabulary has it. */
+/* A token as JSON text in ASCII, as in the released vocabulary. */
 static void put_json(FILE *stream, const uint8_t *bytes, size_t size)
 {
     fputc('"', stream);

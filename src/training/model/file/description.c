@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a network is made of: its layers, their parameters and how these begin. */
+/* The description of a network: its layers, their parameters and the initial values. */
 #include "base/random.h"
 #include "training/model/layer.h"
 #include "training/model/networks/networks.h"

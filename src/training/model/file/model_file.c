@@ -20,7 +20,7 @@ static void to_name(const char *key, char name[MODEL_NAME_BYTES])
     name[i] = '\0';
 }
 
-/* The number that a key means; NULL for "kind" and "like". */
+/* The number that a key sets; NULL for "kind" and "like". */
 static weft_status find_number(const struct yaml_value *value, const struct shape_number **number, struct error *error)
 {
     char name[MODEL_NAME_BYTES];
@@ -43,7 +43,7 @@ static weft_status find_number(const struct yaml_value *value, const struct shap
                            nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-/* Begin with the size that the file is like, and with the kind that it names. */
+/* Start from the size under "like" and from the kind. */
 static weft_status read_beginning(const struct yaml_value *root, const char *where, struct model_shape *shape,
                                   struct error *error)
 {
@@ -53,7 +53,7 @@ static weft_status read_beginning(const struct yaml_value *root, const char *whe
     *shape = (struct model_shape){0};
     if (!like && !kind) {
         char kinds[128];
-        return error_set(error, WEFT_ERROR_DATA, "%s says neither its 'kind' (%s) nor which size it is 'like'", where,
+        return error_set(error, WEFT_ERROR_DATA, "%s has neither a 'kind' (%s) nor a size that it is 'like'", where,
                          network_kinds(kinds, sizeof kinds));
     }
     if (like) {
@@ -135,7 +135,7 @@ static weft_status model_file_read_numbers(const struct yaml_value *root, struct
     return WEFT_OK;
 }
 
-/* Whether a network can be made of what was read. */
+/* Check that the file describes a complete network. */
 static weft_status model_file_check(const struct model_shape *shape, const char *where, struct error *error)
 {
     const struct network *network = network_find(shape->kind, NULL);

@@ -10,21 +10,20 @@
  *     context: 256
  *     vocabulary: 256
  *
- * What has a usual value may be left out or be 0. A description is complete in itself: what is read can be described
- * (model_describe()).
+ * Numbers with a default may be left out or be 0. A file that is accepted can be passed to model_describe().
  */
 #ifndef WEFT_TRAINING_MODEL_FILE_MODEL_FILE_H
 #define WEFT_TRAINING_MODEL_FILE_MODEL_FILE_H
 
 #include "training/model/model.h"
 
-/** Whether `name` is a file's and not that of a size: it has a slash, or ends in .yaml or .yml. */
+/** Whether `name` is a path and not a named size: it has a slash, or ends in .yaml or .yml. */
 bool model_file_is_named(const char *name);
 
 /**
- * The shape that `name` stands for: a file's, if model_file_is_named(), or that of a size (model_shape_find()).
- * Errors: ARGUMENT for an unknown size; SYSTEM for a file that cannot be read; DATA, with file and line, for one that
- * is wrong.
+ * The shape called `name`: read from a file if model_file_is_named(), otherwise a named size (model_shape_find()).
+ * Errors: ARGUMENT for an unknown size; SYSTEM for a file that cannot be read; DATA, with file and line, for an invalid
+ * file.
  */
 weft_status model_shape_load(const char *name, struct model_shape *shape, struct error *error);
 

@@ -13,8 +13,7 @@
 
 /* ---- reading ---- */
 
-/* One object, the name that it has in messages, and the first thing that was wrong: what is asked after that does
- * nothing. */
+/* One object, its name in messages, and the first error, after which all further reads do nothing. */
 struct public_config_source {
     const cJSON *object;
     const char *where;
@@ -38,7 +37,7 @@ static void get_size(struct public_config_source *source, const char *key, size_
         *size = (size_t)number;
 }
 
-/* Where the key may be missing, the value stays as it is. */
+/* An optional key: if it is missing, the value is unchanged. */
 static void may_get_size(struct public_config_source *source, const char *key, size_t *size)
 {
     if (public_config_find(source, key))
@@ -100,7 +99,8 @@ static void read_gpt2(struct public_config_source *source, struct model_shape *s
     expect_bool(source, "add_cross_attention", false);
 }
 
-/* Rotary positions that are stretched for long contexts are another function; newer files keep the base within. */
+/* Rotary positions scaled for long contexts are a different function. Newer files store the base in this object,
+ * too. */
 static void read_rotary(struct public_config_source *source, const char *key, struct model_shape *shape)
 {
     const cJSON *scaling = public_config_find(source, key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * config.json, the file that lies beside public weights and says what shape they have, as the transformers library
- * reads and writes it.
+ * config.json, the file next to public weights that describes their shape, as the transformers library reads and writes
+ * it.
  *
  *     model_type    read                                                            must be, where it is there
  *     gpt2          n_layer n_head n_embd n_positions (or n_ctx) vocab_size         activation_function: gelu_new;
@@ -11,8 +11,8 @@
  * none; hidden_size intermediate_size max_position_embeddings           attention_bias, mlp_bias: false; vocab_size
  * rms_norm_eps rope_theta tie_word_embeddings          head_dim: hidden_size / heads
  *
- * What would make it another network is refused in a message; the rest (dropout, token numbers, types) does not
- * change the shape and is passed over.
+ * Keys that would make it another network are refused with a message. The rest (dropout, token numbers, types) does not
+ * change the shape and is ignored.
  */
 #ifndef WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H
 #define WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H

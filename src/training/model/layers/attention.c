@@ -2,8 +2,8 @@
 #include "training/model/layers/layers.h"
 
 /*
- * Arrays have a row of activations for each token. Outside of training the rows of qkv stay for as long as the model
- * lives: their keys and values are what a sequence that is extended attends to.
+ * Arrays have a row of activations for each token. Outside of training the rows of qkv live as long as the model: an
+ * extended sequence attends to their keys and values.
  */
 struct attention_arrays {
     struct norm_kept norm;
@@ -36,7 +36,7 @@ static void attention_plan(const struct attention_layer *attention, const struct
     arrays->logsums = arena_take(kept, rows * attention->heads * room->element);
 }
 
-/* What one call works on: forwards the branch alone; gradients backwards. */
+/* The arrays of one call: the branch in the forward pass; its gradients, too, in the backward pass. */
 struct attention_scratch {
     void *branch; /* width; backwards the gradient of the branch's output */
     void *to_norm, *to_attended, *to_qkv;

@@ -2,8 +2,8 @@
 #include "training/model/layers/layers.h"
 
 /*
- * The product with the rows of a window, one after another, is the sum over the window's places of products with one
- * row each: of the rows that lie `back` rows before, and the part of the weight that is theirs. So no row is copied.
+ * The product with the concatenated rows of a window is a sum of products, one for each place in the window: the rows
+ * that lie `back` rows before, times the part of the weight for that place. So no row is copied.
  */
 static size_t dense_larger(size_t a, size_t b)
 {
@@ -11,8 +11,8 @@ static size_t dense_larger(size_t a, size_t b)
 }
 
 /*
- * A row of activations for each token. Outside of training the norms' rows stay for as long as the model lives: they
- * are what a sequence that is extended looks back to.
+ * A row of activations for each token. Outside of training the norms' rows live as long as the model: an extended
+ * sequence looks back to them.
  */
 struct dense_arrays {
     struct norm_kept norm;
@@ -26,7 +26,7 @@ static void dense_plan(const struct dense *dense, const struct layer_room *room,
     arrays->hidden = arena_take(kept, room->batch * room->sequence * dense->linear.outputs * room->activation);
 }
 
-/* What one call works on. */
+/* The arrays of one call. */
 struct dense_scratch {
     void *active; /* after GELU; backwards the gradient of `hidden` */
     void *sum;    /* of products, of the device's type */
@@ -99,7 +99,7 @@ static struct run run_of(const struct pass *pass, size_t back, size_t number)
                         .in = number * pass->sequence + begin - back};
 }
 
-/* Where the part of the weight begins that meets the rows `back` before: the last rows of a window are its newest. */
+/* The start of the part of the weight for the rows `back` before: the last rows of a window are its newest. */
 static size_t part_of_weight(const struct dense *dense, const struct pass *pass, size_t back)
 {
     return pass->description->parameters[dense->linear.weight].offset +

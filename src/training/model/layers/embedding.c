@@ -24,7 +24,7 @@ static void embedding_forward(const struct layer *layer, const struct pass *pass
         pass->device->dropout(pass->device, &dropout, pass_rows(pass), embedding->width, y);
 }
 
-/* A tied table has the head's gradient already; rows of positions that no sequence reached have none. */
+/* A tied table already holds the head's gradient. Rows of positions that no sequence reached have gradient 0. */
 static void embedding_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                                const void *x, void *gradient)
 {

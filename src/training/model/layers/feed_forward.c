@@ -22,7 +22,7 @@ static void feed_forward_plan(const struct feed_forward *feed_forward, const str
     arrays->active = arena_take(kept, column * feed_forward->hidden);
 }
 
-/* What one call works on: forwards the branch alone; gradients backwards. */
+/* The arrays of one call: the branch in the forward pass; its gradients, too, in the backward pass. */
 struct feed_forward_scratch {
     void *branch; /* width; backwards the gradient of the branch's output */
     void *to_norm, *to_active, *to_hidden;

@@ -4,8 +4,8 @@
 #define LOGITS_OUTSIDE_TRAINING ((size_t)4 << 20) /* elements */
 
 /*
- * A row of activations for each token. In training the logits of all tokens are kept, and become their gradients; else
- * they are made a part at a time.
+ * A row of activations for each token. In training the logits of all tokens are kept and overwritten with their
+ * gradients. Otherwise they are computed in parts.
  */
 struct head_arrays {
     struct norm_kept norm;

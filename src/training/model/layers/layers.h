@@ -65,8 +65,8 @@ weft_status feed_forward_add(struct model_description *description, const struct
                              const struct feed_forward_names *names, bool outputs_first, double deviation,
                              double down_deviation, struct error *error);
 
-/** gelu(linear(the concatenated norms of the last `window` rows)); rows before the first of a sequence are 0. It is not a
- * branch: its rows may have another width than those that enter it. */
+/** gelu(linear(the concatenated norms of the last `window` rows)); rows before the first of a sequence are 0. It is not
+ * a branch: its output rows may have another width than its input rows. */
 struct dense {
     struct norm norm; /**< of the rows that enter */
     size_t window;    /**< 1: each row by itself */

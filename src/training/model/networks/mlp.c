@@ -7,9 +7,9 @@
  *     each further one:    x = gelu(weight' norm(x) + bias)
  *     logits = head norm(x)                       the head has a matrix of its own
  *
- * It differs from theirs in what has been learned since: GELU for tanh, a norm before each product, as many hidden
- * layers as are wanted; there are no products straight from the embeddings to the logits. What lies further back than
- * the window it cannot know; before the first token of a sequence are zeros.
+ * It differs from theirs by later findings: GELU instead of tanh, a norm before each product, any number of hidden
+ * layers, and no direct products from the embeddings to the logits. Tokens before the window have no influence. Rows
+ * before the first token of a sequence are 0.
  */
 #include "training/model/networks/networks.h"
 

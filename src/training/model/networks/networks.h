@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The kinds of networks there are. A new one is a file beside this that lists its layers, a line in networks.def and,
- * for sizes with names, lines in sizes.c.
+ * The kinds of networks. A new kind is a file in this directory that lists its layers, a line in networks.def and, for
+ * named sizes, lines in sizes.c.
  */
 #ifndef WEFT_TRAINING_MODEL_NETWORKS_NETWORKS_H
 #define WEFT_TRAINING_MODEL_NETWORKS_NETWORKS_H
@@ -13,7 +13,7 @@ struct network {
     const char *kind; /**< "gpt" */
     /** Numbers of a shape (training/model/shape.h) that this kind has, after those that all have; ends with NULL. */
     const char *const *numbers;
-    /** Fill in those numbers of the shape that are 0 and have a usual value. */
+    /** Fill in the defaults of those numbers of the shape that are 0. */
     void (*complete)(struct model_shape *shape);
     /** Append the layers of description->shape, which is complete and whose numbers are each within their bounds. */
     weft_status (*describe)(struct model_description *description, struct error *error);
@@ -25,13 +25,13 @@ extern const struct network *const networks[];
 /** The kind of this name, or NULL with a message. */
 const struct network *network_find(const char *kind, struct error *error);
 
-/** Whether shapes of this kind have that number: all have some, and each kind names the others. */
+/** Whether shapes of this kind have that number: some are common to all kinds, and each kind lists the others. */
 bool network_has(const struct network *network, const struct shape_number *number);
 
 /** Whether each number is one that the kind has and is within its bounds; a message names the first that is not. */
 weft_status network_check(const struct network *network, const struct model_shape *shape, struct error *error);
 
-/** Whether numbers that transformers share fit each other; a message names the first that does not. */
+/** Whether the numbers that transformers share are consistent; a message names the first that is not. */
 weft_status transformer_check(const struct model_shape *shape, struct error *error);
 
 /** "gpt, llama or mlp", for messages; returns `text`. */

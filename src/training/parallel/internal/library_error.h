@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What a call of weft/weft.h said, passed on. */
+/** Passes on the message of a failed call of weft/weft.h. */
 #ifndef WEFT_TRAINING_PARALLEL_INTERNAL_LIBRARY_ERROR_H
 #define WEFT_TRAINING_PARALLEL_INTERNAL_LIBRARY_ERROR_H
 

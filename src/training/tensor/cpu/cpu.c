@@ -60,14 +60,14 @@ static void cpu_close(struct device *device)
     free(cpu);
 }
 
-#define PEAK_ROUNDS 4000000 /* some ten milliseconds: threads must have found cores of their own */
+#define PEAK_ROUNDS 4000000 /* some ten milliseconds, so that the scheduler has spread the threads over cores */
 
 static double cpu_peak(struct device *device)
 {
     struct cpu *cpu = cpu_of(device);
     double best = 0;
     for (int attempt = 0; attempt < 8; attempt++) {
-        double rate = 0; /* by the time that threads have had a core: others may want it too */
+        double rate = 0; /* by CPU time, as other processes may use the cores too */
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) reduction(+ : rate)
         for (int i = 0; i < device->threads; i++) {
             const uint64_t begin = clock_thread_cpu();
@@ -91,7 +91,7 @@ static weft_status cpu_finish(struct device *device, struct error *error)
 
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
-/* Ask for huge pages where they lie within an array: products wait less for addresses, and the first use is faster. */
+/* Request huge pages within arrays: products have fewer TLB misses, and the first use is faster. */
 static void ask_for_huge_pages(char *memory, size_t bytes)
 {
     const uintptr_t first = ((uintptr_t)memory + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE,
@@ -100,7 +100,7 @@ static void ask_for_huge_pages(char *memory, size_t bytes)
         madvise(memory + (first - (uintptr_t)memory), last - first, MADV_HUGEPAGE);
 }
 
-/* Memory is written to here, as its first use would otherwise be slow in the midst of training. */
+/* Touch the memory here, because page faults on first use would otherwise slow down training. */
 static void *cpu_allocate(struct device *device, size_t bytes, const char *what, struct error *error)
 {
     size_t rounded = (bytes + 63) / 64 * 64 + 64;
@@ -128,7 +128,7 @@ float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride
     *stride = (floats + 31) / 16 * 16;
     size_t all = *stride * (size_t)parts;
     if (all > cpu->scratch_floats) {
-        all += all / 2; /* sampling asks for a little more each time */
+        all += all / 2; /* sampling needs a little more each time */
         all = (all + 15) / 16 * 16;
         float *scratch = aligned_alloc(64, all * sizeof *scratch);
         if (!scratch) {
@@ -156,7 +156,7 @@ static weft_status check_stacks(int threads, struct error *error)
     return address_space_check((uint64_t)(threads - 1) * (each + STACK_GUARD), what, error);
 }
 
-/* oneDNN leaves parts of a product out, without a word, where OpenMP gives fewer threads than it says it will. */
+/* oneDNN silently skips parts of a product if OpenMP provides fewer threads than announced. */
 static weft_status check_threads(int threads, struct error *error)
 {
     int given = 1, dynamic = omp_get_dynamic();

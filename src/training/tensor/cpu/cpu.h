@@ -16,7 +16,7 @@ struct cpu {
     struct device device;
     const struct kernels *kernels;
     struct cpu_matmuls *matmuls;
-    float *scratch; /**< of all threads; as much as any kernel needed so far */
+    float *scratch; /**< of all threads; the maximum that a kernel has needed so far */
     size_t scratch_floats;
     struct rotary_table {
         double base;

@@ -25,7 +25,8 @@ static void add_parts(const struct cpu *cpu, int parts, size_t width, const floa
         cpu->kernels->add(width, out, scratch + (size_t)i * stride, out);
 }
 
-/* oneDNN takes the number of threads from OpenMP's settings of the calling thread: ours for the time of the call. */
+/* oneDNN takes the number of threads from OpenMP's settings of the calling thread, so set ours for the duration of the
+ * call. */
 static void cpu_matmul(struct device *device, const struct matmul *arguments)
 {
     struct cpu *cpu = cpu_of(device);
@@ -223,8 +224,8 @@ static void cpu_embedding_forward(struct device *device, size_t batch, size_t se
     }
 }
 
-/* Tokens repeat, so rows of the table cannot be divided: each thread adds its columns of every row, in the order of
- * rows. */
+/* Tokens repeat, so threads cannot divide rows of the table. Instead each thread adds its columns of every row, in the
+ * order of rows. */
 static void cpu_embedding_backward(struct device *device, size_t batch, size_t sequence, size_t width,
                                    const int32_t *tokens, const void *gradient_out, void *gradient_table,
                                    void *gradient_positions)

@@ -212,8 +212,8 @@ static bool begins(const char *name, const char *with)
 }
 
 /*
- * oneDNN's kernel for a tile: the one that takes strides and sums into a wide c itself, where there is one. For
- * gradients of weights it takes 5 (f32) to 15 % (bf16) less time than the one that comes first.
+ * oneDNN's kernel for a tile: the one that handles strides and accumulates into a wide c itself, if there is one. For
+ * gradients of weights it takes 5 % (f32) to 15 % (bf16) less time than oneDNN's first choice.
  */
 static dnnl_status_t matmul_choose(struct cpu_matmuls *matmuls, const struct matmul_key *key,
                                    const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
@@ -238,8 +238,8 @@ static dnnl_status_t matmul_choose(struct cpu_matmuls *matmuls, const struct mat
 }
 
 /*
- * Whether oneDNN may divide a product among threads. It must not where it would cut the inner sum, as the bits of c
- * would depend on the number of threads: its kernel "brg" does that for a transposed a only, "gemm" where c is small
+ * Whether oneDNN may divide a product among threads. It must not if it would split the inner sum, because the bits of c
+ * would then depend on the number of threads. Its kernel "brg" splits it for a transposed a only, "gemm" for a small c
  * (oneDNN 2.6: brgemm_matmul_utils.cpp, gemm_driver.cpp).
  */
 static bool library_divides(const struct matmul_key *key, dnnl_primitive_desc_t description)
@@ -351,9 +351,9 @@ static size_t scratchpad_of(const struct matmul_entry *entry)
 }
 
 /*
- * oneDNN 2.6 ends the process, by a signal or an exception, where it finds no room for the code that it generates when
- * a product is made or first computed, or for copies of operands: a limited address space must have some for each
- * thread before every product. Up to 10 MiB were seen to be taken.
+ * oneDNN 2.6 ends the process, by a signal or an exception, if memory runs out for the code that it generates when a
+ * product is created or first computed, or for copies of operands. So a limited address space must have room for each
+ * thread before every product. Up to 10 MiB per thread were observed.
  */
 #define ROOM_OF_THREAD ((uint64_t)16 << 20)
 
@@ -474,7 +474,8 @@ static struct tiles matmul_cut(const struct matmul_key *key)
     return tiles;
 }
 
-/* Entries for tiles of up to four sizes. Making one may move the others, so they are looked up when all are there. */
+/* Entries for tiles of up to four sizes. Creating one may move the others, so pointers are looked up after all
+ * exist. */
 static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct matmul_key *whole, struct tiles *tiles,
                               struct error *error)
 {
@@ -507,9 +508,8 @@ static struct matmul_places places_of_tile(const struct cpu_matmuls *matmuls, co
 }
 
 /*
- * With no signal in between: gemm kernels of oneDNN 2.6 let the stack pointer point into their scratch memory, and what
- * the system puts below it for a handler would be written over the heap (tensor_signals_test). A signal that comes
- * waits for the end of the tile, a millisecond or so.
+ * Signals are blocked: gemm kernels of oneDNN 2.6 point the stack pointer into their scratch memory, so a signal frame
+ * would overwrite the heap (tensor_signals_test). A signal is delivered after the tile, a millisecond or so later.
  */
 static dnnl_status_t run_undisturbed(const struct cpu_matmuls *matmuls, const struct matmul_entry *entry,
                                      const struct matmul_places *places, int thread)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products through oneDNN, of f32 or of bf16 with sums in f32. Making a primitive compiles code (milliseconds),
- * so one is kept for each shape that was asked for; the number of shapes of a model is small and the table only grows.
- * Belongs to one thread at a time; nothing is shared between two of them but oneDNN's kernel set, which is the
- * process's and settled by the first product.
+ * Matrix products through oneDNN, of f32 or of bf16 with sums in f32. Creating a primitive compiles code
+ * (milliseconds), so one is cached for each shape. A model has few shapes, so entries are never evicted. Belongs to one
+ * thread at a time. Two of these share only oneDNN's kernel set, which is per process and fixed by the first product.
  */
 #ifndef WEFT_TRAINING_TENSOR_CPU_MATMUL_H
 #define WEFT_TRAINING_TENSOR_CPU_MATMUL_H
@@ -12,7 +11,7 @@
 
 struct cpu_matmuls;
 
-/** Products of `set`; KERNEL_SETS: of whatever set oneDNN uses in this process. */
+/** Products of `set`; KERNEL_SETS: of the set that oneDNN uses in this process. */
 weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int threads, struct cpu_matmuls **matmuls,
                              struct error *error);
 void cpu_matmuls_close(struct cpu_matmuls *matmuls);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference device: every kernel as its formula says, in plain C, without a thought for speed. It is what the fast
- * kernels are tested against and what gradients are checked on, so it should be easy to believe.
+ * The reference device: every kernel written as its formula, in plain C, without regard to speed. Fast kernels are
+ * tested against it and gradients are checked on it, so it must be easy to verify by reading.
  *
  * A template: reference_f32.c and reference_f64.c include it once each, with REAL (the element type), REAL_TYPE,
  * REFERENCE_NAME and REFERENCE_OPEN defined. Sums are in REAL too, except where device.h says double.
@@ -16,7 +16,7 @@
 #define GELU_ROOT 0.79788456080286535588 /* sqrt(2 / pi) */
 #define GELU_CUBE 0.044715
 
-/* There is nothing fast here to measure against. */
+/* A peak means nothing for code that is not optimized. */
 static double reference_peak(struct device *device)
 {
     return 1e9;
@@ -392,7 +392,7 @@ static void reference_rotary(struct device *device, const struct rotary *shape, 
 
 /* ---- attention ---- */
 
-/* Where the query (part 0), key or value (1, 2) of position t in sequence b lies for one head of queries. */
+/* The query (part 0), key or value (1, 2) of position t in sequence b for one head of queries. */
 static size_t qkv_offset(const struct attention *shape, size_t b, size_t t, size_t head, size_t part)
 {
     size_t row = (b * shape->sequence + t) * attention_row(shape);

@@ -77,7 +77,7 @@ struct kernels {
                                float *scratch);
 };
 
-extern const struct kernels kernels_baseline; /**< what the compiler targets by itself; x86-64: SSE2 */
+extern const struct kernels kernels_baseline; /**< the compiler's default target; x86-64: SSE2 */
 extern const struct kernels kernels_baseline_bf16;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2; /**< x86-64-v3: AVX2 with fused multiply-add */

@@ -120,7 +120,7 @@ static weft_status open_data(struct evaluator *evaluator, struct error *error)
     evaluator->sequences = config->sequences ? (uint64_t)config->sequences : all;
     if (evaluator->sequences > all)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--sequences %" PRIu64 " is more than the %" PRIu64 " that the held-out part of '%s' has",
+                         "--sequences %" PRIu64 " exceeds the %" PRIu64 " that the held-out part of '%s' has",
                          evaluator->sequences, all, config->data);
     if (evaluator->sequences / (uint64_t)config->micro_batch > UINT32_MAX)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%" PRIu64 " sequences are too many for --micro-batch %" PRId64,

@@ -36,7 +36,7 @@ weft_status evaluation_run(const struct evaluation *evaluation, const float *par
 
 /* ---- weft eval ---- */
 
-/** The same on every rank, but for `pretrained`. */
+/** The same on every rank, except `pretrained`. */
 struct evaluator_config {
     struct model_shape shape;
     const struct pretrained *pretrained; /**< on rank 0; NULL elsewhere */
@@ -65,8 +65,8 @@ struct evaluator_result {
 
 /**
  * Collective; fails on all ranks or on none (*speaks as in training/parallel/agreement.h), unless a rank is lost.
- * Every rank gets the result. Errors: what pretrained_read() and dataset_batch() refuse; DATA for a loss that is
- * infinite or NaN.
+ * Every rank gets the result. Errors: those of pretrained_read() and dataset_batch(); DATA for a loss that is infinite
+ * or NaN.
  */
 weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
                           struct evaluator_result *result, bool *speaks, struct error *error);

@@ -17,7 +17,7 @@ static weft_status open_text(const struct language_model_config *config, struct 
     if (status != WEFT_OK || text_is_known(text))
         return status;
     return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "nothing says what text the %zu tokens of '%s' stand for: there is no vocab.json and merges.txt "
+                     "the text of the %zu tokens of '%s' is not known: there is no vocab.json and merges.txt "
                      "at '%s'; %s",
                      config->shape.vocabulary, config->from, path,
                      config->tokenizer ? "weft data tokenizer makes them, and directories of public weights have them"

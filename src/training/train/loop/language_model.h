@@ -24,8 +24,8 @@ struct language_model {
 
 /**
  * Read weights and tokenizer. Errors: ARGUMENT without a known tokenizer, and for a tokenizer of more tokens than
- * the model has; MEMORY, before anything is read, if the machine has too little; those of device_open(), pretrained_read() and tokenizer_open().
- * Close with language_model_close(), after an error, too.
+ * the model has; MEMORY, before anything is read, if the machine has too little memory; those of device_open(),
+ * pretrained_read() and tokenizer_open(). Close with language_model_close(), after an error, too.
  */
 weft_status language_model_open(const struct language_model_config *config, struct language_model *model,
                                 struct error *error);

@@ -119,7 +119,7 @@ static uint64_t need_of_node(const struct train_config *config, const struct mod
 {
     const uint32_t ranks = (uint32_t)weft_comm_size(comm), nodes = (uint32_t)weft_comm_nodes(comm);
     const uint64_t local = (uint64_t)weft_comm_local_size(comm);
-    /* All but rank 0 need the same. */
+    /* All ranks but rank 0 need the same amount. */
     const struct memory_estimate first = memory_estimate_of(config, description, 0, ranks, nodes),
                                  other = memory_estimate_of(config, description, 1, ranks, nodes);
     if (weft_comm_node_of(comm, 0) != weft_comm_node(comm))

@@ -196,7 +196,7 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
     return status;
 }
 
-/* Some rank was asked to stop: share the signal's number. */
+/* Some rank received a request to stop: share the signal's number. */
 static weft_status report_stopped(struct trainer *trainer, struct error *error)
 {
     int32_t number = trainer->stop ? (int32_t)*trainer->stop : 0;
@@ -220,7 +220,7 @@ static void report_best(struct trainer *trainer)
                    trainer->state.step, stopping->since_best);
     if (!stopping->best_step)
         return;
-    /* A run that was resumed elsewhere may have left it there. */
+    /* A run that was resumed in another directory may have left its best checkpoint there. */
     const bool kept = directory && file_join(best, directory, CHECKPOINT_BEST, NULL) == WEFT_OK && file_exists(best);
     report_say(&trainer->report, "best   step %" PRIu64 ", loss %.4f%s%s", stopping->best_step, stopping->best_loss,
                kept ? ", kept as " : "", kept ? best : "");

@@ -5,7 +5,7 @@
  *     trainer_open -> trainer_run -> trainer_close
  *
  * All three are collective over the communicator. Where preparation or a checkpoint fails on one rank, all ranks return
- * the same status and message, and *speaks is true on the rank that should tell the user.
+ * the same status and message, and *speaks is true on the rank that should print the message.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_TRAINER_H
 #define WEFT_TRAINING_TRAIN_LOOP_TRAINER_H

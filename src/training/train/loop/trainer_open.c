@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trainer before its first step: check the configuration, open, read, report. */
+/* Prepares a trainer for its first step: check the configuration, open, read, report. */
 #include "core/topology/limits.h"
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
@@ -316,7 +316,7 @@ static void trainer_open_describe(const struct trainer *trainer)
     if (trainer->state.step)
         fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
     if (*trainer->changes)
-        fprintf(trainer->out, "changes %s; an uninterrupted run ends in other bits\n", trainer->changes);
+        fprintf(trainer->out, "changes %s; the result differs from that of an uninterrupted run\n", trainer->changes);
     fflush(trainer->out);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For collectors of metrics such as the platform: the same curves as for TensorBoard, through weft/report.h, which never
- * waits for a reader, and the run's progress. They are optional, so a failure is reported once and does not end a run.
+ * For collectors of metrics such as the platform: the curves written for TensorBoard, and the run's progress, through
+ * weft/report.h, which never waits for a reader. They are optional, so a failure is reported once and does not end a
+ * run.
  */
 #include "training/train/report/internal/sink.h"
 #include "training/train/report/names.h"
@@ -21,7 +22,7 @@ struct collected {
     FILE *warnings;        /* NULL: none, or reported already */
 };
 
-/* Whether the file of metrics that was asked for is collected anyway: it is the same file, or what is printed. */
+/* Whether the requested metrics file is collected anyway: it is the same file, or standard output. */
 static bool is_collected_anyway(const struct report_options *options)
 {
     struct stat asked, other;
@@ -66,7 +67,7 @@ static void collected_note(struct collected *collected, weft_status status)
     collected->warnings = NULL;
 }
 
-/* A disk that was full may have room again: each value is tried. */
+/* A full disk may have space again, so every value is tried. */
 static void collected_put(struct collected *collected, const char *name, uint64_t step, double value)
 {
     if (!collected->only_progress)
@@ -79,7 +80,7 @@ static void put_progress(struct collected *collected, uint64_t step, uint64_t en
         collected_note(collected, weft_report_progress(collected->reporter, (double)step, (double)end, left));
 }
 
-/* Once a second, and at the last step: what is left then is an evaluation and a checkpoint. */
+/* Once a second, and at the last step, after which only an evaluation and a checkpoint remain. */
 static void put_progress_in_time(struct collected *collected, const struct report_figures *figures)
 {
     const struct report_run *run = figures->run;
@@ -130,7 +131,7 @@ static void collected_close(void *state)
 }
 
 const struct report_sink report_sink_collected = {
-    .name = "what WEFT_METRICS names",
+    .name = "the destination in WEFT_METRICS",
     .open = collected_open,
     .step = collected_step,
     .evaluation = collected_evaluation,

@@ -117,7 +117,7 @@ weft_status event_file_put(struct event_file *events, double time, uint64_t step
 
 /* ---- files ---- */
 
-/* A run that goes on gets a new file; TensorBoard puts those of a directory together. */
+/* A resumed run gets a new file; TensorBoard merges the files of a directory. */
 static int event_file_make_file(struct event_file *events, const char *directory, double time, bool collected,
                                 struct error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "end". They are
- * appended, so that a run that goes on continues its file. docs/tutorials/insight.md lists the keys.
+ * appended, so that a resumed run continues its file. docs/tutorials/insight.md lists the keys.
  */
 #include "base/format/json_put.h"
 #include "training/train/report/internal/sink.h"
@@ -18,7 +18,7 @@ struct json_file {
     const char *path;
 };
 
-/* A process that died while it wrote leaves a line without its end, which must not run into ours. */
+/* A process that died while it wrote leaves an incomplete line, to which ours must not be appended. */
 static bool ends_within_line(const char *path)
 {
     FILE *file = fopen(path, "r");

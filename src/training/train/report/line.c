@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines for people: one now and then that stays, and, where the stream is a terminal that can go back to the beginning
- * of a line, or goes to one through weft run, one in between that is written over.
+ * Lines for users: permanent ones at intervals and, if the stream is a terminal with cursor control or reaches one
+ * through weft run, a live line in between that is overwritten.
  *
  * The live line is never wider than the terminal, uses no color, and is erased before anything else is printed:
- * what remains on the screen and in its scroll-back is what a file would have got.
+ * the remaining text on the screen and in its scrollback equals the output to a file.
  */
 #include "training/train/report/internal/sink.h"
 
@@ -32,7 +32,7 @@ struct report_line {
     double seconds, wait_seconds;
 };
 
-/* Columns of the terminal that the stream is, or on which the launcher shows it; 0: no live line can be seen. */
+/* Columns of the terminal that the stream is, or on which the launcher shows it; 0: no live line is possible. */
 static size_t live_columns(FILE *out)
 {
     const char *of_launcher = getenv("WEFT_COLUMNS");

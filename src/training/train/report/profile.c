@@ -11,7 +11,7 @@ struct profile {
     size_t layer_count;
     const struct device *devices[PROFILE_DEVICES];
     size_t device_count;
-    struct profile_step *steps;                     /* room of them, and the one under way */
+    struct profile_step *steps;                     /* capacity in steps, and the current step */
     struct profile_layer *layers;                   /* of all of these */
     struct profiled_count last[PROFILED_KERNELS];   /* at the end of the last step */
     struct profiled_count begin[PROFILED_KERNELS];  /* of the layer under way */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Where the time of training steps goes on this rank: by layer, and by kernel.
+ * The time of training steps on this rank, by layer and by kernel.
  *
  * A profile is given to a run in its configuration (train_config.profile). The trainer then computes on a device that
  * measures (training/tensor/profiled.h) and notifies the profile of layers and steps; results are the same. The profile
@@ -34,7 +34,7 @@ struct profile_step {
     double wait_seconds;                             /**< of what remains, waiting for other ranks */
     struct profile_layer *layers;                    /**< as many as the model has */
     struct profiled_count kernels[PROFILED_KERNELS]; /**< all of the step */
-    struct profiled_count outside[PROFILED_KERNELS]; /**< of these, those outside of layers: optimizer, sums, ... */
+    struct profiled_count outside[PROFILED_KERNELS]; /**< those outside of layers: optimizer, sums, ... */
 };
 
 #define PROFILE_DEVICES 2
@@ -54,7 +54,7 @@ weft_status profile_measure(struct profile *profile, struct device **device, str
 void profile_watch(void *profile, const struct model_turn *turn);
 void profile_step_done(struct profile *profile, double seconds, double wait_seconds);
 
-/** The median step; of two in the middle the shorter one. NULL before the first. */
+/** The median step; for an even count the shorter one of the middle two. NULL before the first. */
 const struct profile_step *profile_median(const struct profile *profile);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The newest figures in Prometheus's text exposition format (version 0.0.4), as its node exporter's textfile collector
- * reads them: a file that is replaced whole, so that no reader sees half of one. Names follow Prometheus's rules: base
- * units, _total for what only rises, _ratio for shares.
+ * reads them: a file that is replaced atomically, so that no reader sees half of one. Names follow Prometheus's rules:
+ * base units, _total for counters, _ratio for shares.
  */
 #include "training/train/report/internal/sink.h"
 
@@ -40,7 +40,7 @@ static weft_status try_path(struct prometheus_file *prometheus, struct error *er
                          "cannot write Prometheus metrics: the path is longer than %zu bytes", room);
     if (stat(prometheus->path, &there) == 0 && !S_ISREG(there.st_mode)) /* it would be replaced */
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "cannot write Prometheus metrics to '%s': it is no ordinary file; name one in a directory",
+                         "cannot write Prometheus metrics to '%s': it is not a regular file; name one in a directory",
                          prometheus->path);
     FILE *file = fopen(prometheus->temporary, "w");
     if (!file)

@@ -64,7 +64,7 @@ static void report_warn(struct report *report, const char *text)
     fflush(report->options.warnings);
 }
 
-/* A metric that could not be written does not end a run. */
+/* A failure to write metrics does not end a run. */
 static void report_give_up(struct report *report, size_t i, const struct error *error)
 {
     char text[ERROR_TEXT_BYTES + 64];
@@ -102,8 +102,8 @@ static struct report_speed speed_of(const struct report_run *run, double steps, 
                                  .wait = wait / seconds};
 }
 
-/* Seconds from a step to the end: of the steps that are left, of what comes between them, and of what follows the last
- * one: the evaluation and the checkpoint there take as long as the longest pause so far. */
+/* Seconds from a step to the end: the remaining steps, the pauses between them, and the evaluation and checkpoint after
+ * the last one, which are assumed to take as long as the longest pause so far. */
 static double seconds_left(struct report *report, uint64_t step, double seconds)
 {
     const uint64_t now = clock_now(), end = report->run.end;

@@ -8,9 +8,9 @@
  *
  *     report_open -> report_begin -> report_step, report_evaluation, report_say ... -> report_end -> report_close
  *
- * A file that cannot be opened is an error of report_open(), and the run does not begin; except for WEFT_METRICS, which
- * the user of this run has not asked for. A file that cannot be written later (a full disk) does not end a run that may
- * have taken days: it is dropped, with a warning at once and at the end, and the run's exit code does not change.
+ * A file that cannot be opened is an error of report_open(), and the run does not begin. WEFT_METRICS is an exception,
+ * because it was not set by the user of this run. If a file cannot be written later (a full disk), it is dropped with a
+ * warning at once and at the end. The run, which may have taken days, continues, and its exit code does not change.
  */
 #ifndef WEFT_TRAINING_TRAIN_REPORT_REPORT_H
 #define WEFT_TRAINING_TRAIN_REPORT_REPORT_H
@@ -33,7 +33,7 @@ struct report_step {
     double data_seconds;  /**< of these, reading the data */
 };
 
-/** Where reports go. Strings are borrowed for the life of the report. */
+/** The destinations of reports. Strings are borrowed for the life of the report. */
 struct report_options {
     FILE *out;               /**< lines for users, and a live line if it is a terminal; NULL: none */
     FILE *warnings;          /**< messages about files that could not be written; NULL: none */
@@ -41,8 +41,7 @@ struct report_options {
     const char *metrics;     /**< file that JSON lines are appended to; NULL: none */
     const char *prometheus;  /**< file that always holds the newest metrics; NULL: none */
     const char *tensorboard; /**< directory that gets an event file; NULL: none */
-    const char
-        *collected; /**< what WEFT_METRICS names: file, pipe or directory for curves (weft/report.h); NULL: none */
+    const char *collected;   /**< WEFT_METRICS: a file, pipe or directory for curves (weft/report.h); NULL: none */
 };
 
 /** A run before its first step. Strings are borrowed for the life of the report. */

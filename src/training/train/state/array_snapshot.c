@@ -158,7 +158,7 @@ static uint64_t unread(const struct array_snapshot *snapshot)
     return bytes;
 }
 
-/* Copy what the reader has not read; false without memory. */
+/* Copy the part that the reader has not read; false without memory. */
 static bool copy_the_rest(struct array_snapshot *snapshot)
 {
     uint64_t bytes = unread(snapshot), used = 0;

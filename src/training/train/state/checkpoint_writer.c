@@ -63,7 +63,7 @@ static void write_parts(struct checkpoint_writer *writer)
     array_snapshot_reader_ended(writer->snapshot);
 }
 
-/* By name; what is not there last. */
+/* By name; absent files last. */
 static int checkpoint_writer_by_name(const void *left, const void *right)
 {
     const struct checkpoint_record *a = left, *b = right;
@@ -182,7 +182,8 @@ static void report_ended(struct checkpoint_writer *writer, weft_status status, c
     report_checkpoint(writer->setup.report, &result);
 }
 
-/* All ranks: the current checkpoint ends with `status`. The user chooses whether training continues without it. */
+/* All ranks: the current checkpoint ends with `status`. The configuration decides whether training continues without
+ * it. */
 static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, weft_status status, bool forgive,
                                             bool *speaks, struct error *error)
 {
@@ -279,7 +280,7 @@ static void add_to_snapshot(struct checkpoint_writer *writer)
     }
 }
 
-/* Local preparation, once the state is where it is written from. */
+/* Local preparation, once the state is in the arrays from which it is written. */
 static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, struct error *error)
 {
     const struct train_config *config = writer->setup.config;
@@ -375,7 +376,7 @@ static weft_status probe_directory(struct checkpoint_writer *writer, struct erro
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(setup->context));
 }
 
-/* Memory for copies of what this rank will write. */
+/* Memory for copies of this rank's part. */
 static weft_status open_snapshot(struct checkpoint_writer *writer, struct error *error)
 {
     const struct checkpoint_writer_setup *setup = &writer->setup;

@@ -5,13 +5,14 @@
  *     begin     all ranks, at the end of a step: assign tensors to ranks, start the threads
  *     (threads) hash and write their parts directly from weights and moments, which the next forward and backward pass
  *               do not change
- *     release   each rank, before the next update: what is not written yet is copied (array_snapshot.h)
+ *     release   each rank, before the next update: copy the parts not written yet (array_snapshot.h)
  *     poll      all ranks, at the end of every step: once all parts are written, rank 0's thread writes the manifest and
- *               renames the checkpoint; once it has, or some rank has failed, all ranks know
+ *               renames the checkpoint; success or failure is then known to all ranks
  *
- * So training pauses to make a directory, to copy what a busy core or a slow disk left unread, and if a checkpoint is
- * due while another one is being written: there is at most one. The thread runs at a lower priority (nice 5), so that it
- * takes an idle core, or a quarter of a busy one. The last checkpoint of a run has normal priority.
+ * So training pauses to create a directory, to copy data that a busy core or a slow disk left unread, and if a
+ * checkpoint is due while another one is being written, as there is at most one at a time. The thread runs at a lower
+ * priority (nice 5), so that it takes an idle core, or a quarter of a busy one. The last checkpoint of a run has normal
+ * priority.
  *
  * Memory, from opening to closing: a copy of this rank's part of a checkpoint (12 bytes a parameter with AdamW, divided
  * by the ranks that write), touched in the background at the start. While no checkpoint is being written the system may
@@ -38,7 +39,8 @@ struct checkpoint_writer_setup {
     struct report *report; /**< rank 0 reports checkpoints there */
 };
 
-/** All ranks: detect who sees the directory, which rank 0 has claimed. What `setup` points to is borrowed. */
+/** All ranks: detect the ranks that see the directory, which rank 0 has claimed. Everything that `setup` points to is
+ * borrowed. */
 weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, struct checkpoint_writer **writer,
                                    bool *speaks, struct error *error);
 
@@ -58,8 +60,8 @@ weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speak
 weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *speaks, struct error *error);
 
 /**
- * All ranks: update what the newest checkpoint, which is complete and of the current step, says about evaluations. Its
- * tensors are not written again.
+ * All ranks: update the evaluations in the newest checkpoint's manifest. The checkpoint is complete and of the current
+ * step. Its tensors are not written again.
  */
 weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error);
 

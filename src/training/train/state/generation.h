@@ -29,7 +29,7 @@ struct generation_options {
 
 /** Why a sample ended. */
 enum generation_end {
-    GENERATION_TOKENS,      /**< it has the requested number */
+    GENERATION_TOKENS,      /**< the requested number was generated */
     GENERATION_STOP,        /**< a stop string was generated */
     GENERATION_END_OF_TEXT, /**< the end-of-text token was generated */
     GENERATION_INTERRUPTED,
@@ -50,9 +50,9 @@ struct generation_result {
 struct generation;
 
 /**
- * Encode the prompt and open a model of `description` on `device` that reads it. Everything that is passed must outlive
- * the generation; `text` is known (text_is_known()). Errors: ARGUMENT for an empty prompt where the vocabulary has no
- * end-of-text token; MEMORY.
+ * Encode the prompt and open a model of `description` on `device` that reads it. All arguments must outlive the
+ * generation, and text_is_known() must be true for `text`. Errors: ARGUMENT for an empty prompt where the vocabulary
+ * has no end-of-text token; MEMORY.
  */
 weft_status generation_open(const struct model_description *description, struct device *device, const void *parameters,
                             const struct text *text, const struct generation_options *options,
@@ -64,7 +64,7 @@ size_t generation_prompt_tokens(const struct generation *generation);
 
 /**
  * Write sample number `sample`, from 0, to `output`, each part as soon as it is certain (text_stream.h); on a terminal
- * without control characters. Errors: DATA for logits that are not finite; SYSTEM where `output` takes nothing more.
+ * without control characters. Errors: DATA for logits that are not finite; SYSTEM if `output` cannot be written.
  */
 weft_status generation_write(struct generation *generation, uint64_t sample, FILE *output, bool is_terminal,
                              struct generation_result *result, struct error *error);

@@ -30,7 +30,7 @@ struct pretrained {
 
 /* ---- opening ---- */
 
-/* A checkpoint, or a directory that has one: whatever else holds a model.safetensors is public. */
+/* A checkpoint, or a directory that has one. Other directories with a model.safetensors hold public weights. */
 static bool is_of_weft(const char *path)
 {
     char manifest[FILE_PATH_BYTES];
@@ -99,7 +99,7 @@ static weft_status pretrained_open_files(struct pretrained *pretrained, struct e
     return status;
 }
 
-/* Names and words that others have written stand in messages; none moves a terminal's cursor. */
+/* Names from files appear in messages, so control characters are replaced. */
 static weft_status pretrained_told(weft_status status, struct error *error)
 {
     if (status != WEFT_OK && error)
@@ -181,7 +181,7 @@ static weft_status pretrained_read_checkpoint(const struct checkpoint *checkpoin
 
 /* ---- public weights ---- */
 
-/* The name without what some tools put before it. */
+/* The name without the prefix that some tools add. */
 static const char *without_prefix(const char *name)
 {
     return strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? name + strlen(PREFIX) : name;
@@ -211,11 +211,11 @@ static weft_status check_all_there(const struct pretrained *pretrained, const st
     }
     if (!missing)
         return WEFT_OK;
-    return error_set(
-        error, WEFT_ERROR_DATA, "'%s' lacks tensor '%s'%s of a %s of %zu layers (%zu of its %zu tensors are missing)%s",
-        pretrained->path, first, missing > 1 ? " and others" : "", description->shape.kind, description->shape.layers,
-        missing, description->parameter_count,
-        pretrained->has_shape ? "" : "; no config.json says its shape: give --model and what else it takes");
+    return error_set(error, WEFT_ERROR_DATA,
+                     "'%s' lacks tensor '%s'%s of a %s of %zu layers (%zu of its %zu tensors are missing)%s",
+                     pretrained->path, first, missing > 1 ? " and others" : "", description->shape.kind,
+                     description->shape.layers, missing, description->parameter_count,
+                     pretrained->has_shape ? "" : "; no config.json has its shape: give --model and its other options");
 }
 
 static weft_status pretrained_check_shape(const struct pretrained *pretrained, const struct model_parameter *parameter,
@@ -234,7 +234,7 @@ static weft_status pretrained_check_shape(const struct pretrained *pretrained, c
     return WEFT_OK;
 }
 
-/* A head beside the table that it should be: the same bits, or another model. */
+/* A head stored in addition to its tied table: it must have the same bits, or it is another model. */
 static weft_status check_tied_head(const struct pretrained *pretrained, const struct model_description *description,
                                    const struct named_tensor *head, struct error *error)
 {
@@ -290,7 +290,7 @@ static weft_status read_files(const struct pretrained *pretrained, const struct 
 
 /* ---- both ---- */
 
-/* No training and no evaluation comes to anything with weights that are not numbers. */
+/* Training and evaluation are useless with weights that are not finite. */
 static weft_status check_finite(const struct pretrained *pretrained, const struct model_parameter *parameter,
                                 const float *parameters, struct error *error)
 {
@@ -333,14 +333,14 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
 
 /* ---- among ranks ---- */
 
-/* A shape on its way: its kind as the number of a named size of that kind. */
+/* A shape in transit: its kind is sent as the index of a named size of that kind. */
 struct travelling_shape {
     struct model_shape shape;
     uint64_t size;
     bool known;
 };
 
-/* A static string that says `kind`, which every rank has at another address. */
+/* The static string equal to `kind`, whose address differs between ranks. */
 static uint64_t number_of_kind(const char *kind)
 {
     size_t count, i = 0;

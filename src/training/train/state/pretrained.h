@@ -22,13 +22,13 @@ struct pretrained;
 weft_status pretrained_open(const char *path, struct pretrained **pretrained, struct error *error);
 void pretrained_close(struct pretrained *pretrained);
 
-/** The shape of the weights; NULL where nothing says it. */
+/** The shape of the weights; NULL if it is not known. */
 const struct model_shape *pretrained_shape(const struct pretrained *pretrained);
 
 /** One line of text: the source and the element types. Lives as long as `pretrained`. */
 const char *pretrained_describe(const struct pretrained *pretrained);
 
-/** Steps that the run had taken which wrote the weights; 0 for public ones. */
+/** Steps taken by the run that wrote the weights; 0 for public ones. */
 uint64_t pretrained_step(const struct pretrained *pretrained);
 
 /**
@@ -41,7 +41,7 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
                             float *parameters, struct error *error);
 
 /**
- * Rank 0 opens `path` and broadcasts the shape. Collective; *pretrained is NULL on the other ranks, and *known says
+ * Rank 0 opens `path` and broadcasts the shape. Collective; *pretrained is NULL on the other ranks, and *known is
  * whether the shape is known. Fails on all ranks or on none; *speaks as in training/parallel/agreement.h.
  */
 weft_status pretrained_open_together(const char *path, weft_context *context, weft_comm *comm,

@@ -13,7 +13,8 @@ static const struct setting {
     const char *option;  /* of weft train */
     unsigned optimizers; /* that it matters to; 0: all */
     bool may_change;     /* without being named */
-    bool may_lack;       /* a checkpoint without it has not set it; otherwise it is older than the setting */
+    bool may_lack;       /* if it is missing in a checkpoint, it was not set; otherwise the checkpoint predates the
+                            setting */
 } settings[] = {
     {.key = "data_identity", .option = "data"},
     {.key = "sequence", .option = "sequence"},
@@ -125,7 +126,7 @@ weft_status settings_check_names(const char *names, struct error *error)
         const size_t part = strcspn(names, ",");
         if (!settings_is_named(known, names, part))
             return error_set(error, WEFT_ERROR_ARGUMENT,
-                             "--resume-change names '%.*s', which is no setting that can change; these are: %s",
+                             "--resume-change names '%.*s', which is not a setting that can change; these are: %s",
                              (int)part, names, known);
         names = names[part] ? names + part + 1 : NULL;
     }
@@ -188,7 +189,7 @@ weft_status settings_match(const cJSON *there, const struct train_config *config
     if (!*refused)
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_DATA,
-                     "the checkpoint '%s' is of a run with %s: resumed with other options it would not end in the bits "
+                     "the checkpoint '%s' is of a run with %s: resumed with other options it would not give the bits "
                      "of an uninterrupted run; give the same ones, or change them on purpose with --resume-change %s",
                      checkpoint, refused, names);
 }

@@ -49,13 +49,13 @@ static weft_status text_open(const char *data, struct text *text, struct error *
     if (*packed.tokenizer && *text->identity && strcmp(packed.tokenizer, text->identity) != 0) {
         text_close(text);
         return error_set(error, WEFT_ERROR_DATA,
-                         "the tokenizer in '%s' is not the one that the shards there were encoded with: %s says %.12s; "
-                         "put that one back, or encode the text again with weft data pack",
+                         "the tokenizer in '%s' is not the one that the shards there were encoded with: %s has %.12s; "
+                         "restore that one, or encode the text again with weft data pack",
                          directory, PACKED_DESCRIPTION, packed.tokenizer);
     }
     strcpy(text->identity, *packed.tokenizer ? packed.tokenizer : text->identity);
     text->vocabulary = packed.vocabulary;
-    /* Where nothing was packed to be held out, the end of the training text is. */
+    /* If no text was packed as held out, the end of the training text is. */
     const struct packed_split *split =
         &packed.splits[packed.splits[DATASET_HELD_OUT].tokens ? DATASET_HELD_OUT : DATASET_TRAIN];
     text->bytes_per_token = split->tokens ? (double)split->bytes / (double)split->tokens : 0;
@@ -77,7 +77,7 @@ static weft_status text_find_directory(const char *path, char directory[FILE_PAT
     return checkpoints ? checkpoint_find(path, directory, error) : file_join(directory, path, "", error);
 }
 
-/* Whether the manifest in `directory`, if there is one, says that tokens are bytes. */
+/* Whether the manifest in `directory`, if there is one, has bytes as tokens. */
 static weft_status text_read_manifest(const char *directory, bool *is_bytes, struct error *error)
 {
     char path[FILE_PATH_BYTES];
@@ -115,19 +115,19 @@ weft_status text_open_weights(const char *path, size_t vocabulary, struct text *
 
 /* ---- of a run ---- */
 
-/* Rank 0: what the weights say, if there are any. */
+/* Rank 0: the vocabulary of the weights, if there are any. */
 static weft_status open_known(const struct text_sources *sources, struct text *text, struct error *error)
 {
     const char *const paths[] = {sources->resume, sources->from};
     weft_status status = WEFT_OK;
     *text = (struct text){0};
     for (int i = 0; i < 2 && status == WEFT_OK && !*text->identity; i++)
-        if (paths[i] && file_exists(paths[i])) /* who reads the weights says that they are not there */
+        if (paths[i] && file_exists(paths[i])) /* the reader of the weights reports that they are missing */
             status = text_open_weights(paths[i], sources->vocabulary, text, error);
     return status;
 }
 
-/* Rank 0: the same, and what the user says. */
+/* Rank 0: the same, and the user's tokenizer. */
 static weft_status text_open_model(const struct text_sources *sources, struct text *text, struct error *error)
 {
     struct text named = {0};
@@ -150,7 +150,7 @@ static weft_status text_open_model(const struct text_sources *sources, struct te
     return WEFT_OK;
 }
 
-/* A text on its way: the sizes of the tokenizer's files, which follow. */
+/* A text in transit: the sizes of the tokenizer's files, which follow. */
 struct travelling_text {
     struct text text;
     uint64_t sizes[TOKENIZER_FILES]; /* 0: no tokenizer */
@@ -260,9 +260,8 @@ weft_status text_match_data(const struct text_sources *sources, struct text *tex
     } else if (!text->tokenizer && !text->is_bytes && sources->from && !sources->resume) {
         status =
             error_set(error, WEFT_ERROR_DATA,
-                      "'%s' is text, but nothing says with which tokenizer the weights in '%s' were trained, which "
-                      "have a vocabulary of %zu; put its vocab.json and merges.txt beside them, or name a directory "
-                      "that has both: --tokenizer DIR",
+                      "'%s' is text, but the tokenizer of the weights in '%s' (vocabulary %zu) is not known; put its "
+                      "vocab.json and merges.txt next to them, or name a directory that has both: --tokenizer DIR",
                       sources->data, sources->from, sources->vocabulary);
     } else if (!text->tokenizer) {
         strcpy(text->identity, TEXT_OF_BYTES);

@@ -29,7 +29,7 @@ struct text {
     uint64_t vocabulary;                     /**< tokens of the tokenizer; 0: not known */
 };
 
-/** Where the tokenizer of a run can come from. The same on all ranks. */
+/** The possible sources of a run's tokenizer. The same on all ranks. */
 struct text_sources {
     const char *resume;    /**< the checkpoint that is resumed; NULL: none */
     const char *from;      /**< the weights that it begins with, or evaluates; NULL: none */
@@ -40,26 +40,25 @@ struct text_sources {
 
 /**
  * The text of the tokens of the weights at `path`: a checkpoint, a directory of checkpoints (the newest one), a
- * directory of public weights, or a safetensors file in one. It is the tokenizer that lies there; else bytes, where the
- * checkpoint says so or the model has a `vocabulary` of 256; else it is not known (text_is_known()), as for public
- * weights that came without vocab.json and merges.txt. The tensors are not read. Errors: those of tokenizer_open();
- * SYSTEM or DATA for a checkpoint that is not there or whose manifest is malformed.
+ * directory of public weights, or a safetensors file in one. It is the tokenizer in that directory; otherwise bytes, if
+ * the checkpoint's manifest has them or the model has a `vocabulary` of 256; otherwise it is not known
+ * (text_is_known()), as for public weights without vocab.json and merges.txt. The tensors are not read. Errors: those
+ * of tokenizer_open(); SYSTEM for a missing checkpoint; DATA for a malformed manifest.
  */
 weft_status text_open_weights(const char *path, size_t vocabulary, struct text *text, struct error *error);
 
 /**
- * The text of the tokens of a run's model, read by rank 0 and given to all: that of `resume`, else that of `from`, else
- * the tokenizer that the user names, which must not be another one. Collective; fails on all ranks or on none (*speaks
- * as in training/parallel/agreement.h).
+ * The text of the tokens of a run's model, read by rank 0 and sent to all: that of `resume`, else that of `from`, else
+ * the user's tokenizer. A user's tokenizer must equal that of `resume` or `from`. Collective; fails on all ranks or on
+ * none (*speaks as in training/parallel/agreement.h).
  */
 weft_status text_open_together(const struct text_sources *sources, weft_context *context, weft_comm *comm,
                                struct text *text, bool *speaks, struct error *error);
 
 /**
- * Compare `text`, of a run's model, with the run's data, and complete it: this is what the data's tokens stand for. A
- * text is to be encoded with text->tokenizer; where that is NULL its bytes are tokens. Errors: DATA for a text where
- * nothing says how it becomes tokens of the weights, and for tokens of another tokenizer; those of tokenizer_open()
- * and packed_read().
+ * Compare `text`, of a run's model, with the run's data, and complete it. Text data must be encoded with
+ * text->tokenizer; if that is NULL, its bytes are tokens. Errors: DATA for text data if the tokenizer of the weights is
+ * not known, and for tokens of another tokenizer; those of tokenizer_open() and packed_read().
  */
 weft_status text_match_data(const struct text_sources *sources, struct text *text, struct error *error);
 

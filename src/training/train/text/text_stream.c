@@ -9,9 +9,9 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /*
- * Up to where what is held is certain. The stop string that ends first counts, the longest of those that end together:
- * so the text does not depend on the pieces in which it came. Where there is none, the longest end of what is held that
- * may become one is not certain.
+ * The length of the held text that is certain. The stop string that ends first counts, and the longest of those that
+ * end together, so that the result does not depend on how the text was split into pieces. Without one, the longest
+ * suffix that may become a stop string is not certain.
  */
 static size_t find_certain(struct text_stream *stream)
 {
@@ -53,7 +53,7 @@ static bool text_stream_is_shown(const struct text_stream *stream, uint32_t char
            (character >= 0x20 && character != 0x7f && !(character >= 0x80 && character < 0xa0));
 }
 
-/* Print the whole characters among the first `count` bytes that are held; with `all`, what is left of one, too. */
+/* Print the complete characters among the first `count` held bytes; with `all`, also an incomplete one. */
 static weft_status text_stream_print(struct text_stream *stream, size_t count, bool all, struct error *error)
 {
     size_t at = 0;

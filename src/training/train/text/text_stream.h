@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Generated text on its way to a stream: printed as soon as it is certain, up to the first stop string, and in whole
- * UTF-8 characters, however the bytes come in.
+ * Writes generated text to a stream: as soon as it is certain, up to the first stop string, and in complete UTF-8
+ * characters, however the bytes are split.
  *
- * Held back is what may still become a stop string or is the beginning of a character. Bytes that are no UTF-8, and
- * NUL, are printed as U+FFFD, one each; on a terminal control characters are, too, except tab and line feed: none moves
- * the cursor. Belongs to one thread at a time.
+ * Held back are bytes that may still become a stop string, and incomplete characters. Bytes that are not valid UTF-8,
+ * and NUL, are printed as U+FFFD, one each. On a terminal so are control characters except tab and line feed, so that
+ * none moves the cursor. Belongs to one thread at a time.
  */
 #ifndef WEFT_TRAINING_TRAIN_TEXT_TEXT_STREAM_H
 #define WEFT_TRAINING_TRAIN_TEXT_TEXT_STREAM_H
@@ -28,10 +28,11 @@ struct text_stream {
     size_t count, room;
 };
 
-/** Add bytes, and print and flush what is certain now. Errors: MEMORY; SYSTEM if `output` cannot be written. */
+/** Add bytes, and print and flush the part that is now certain. Errors: MEMORY; SYSTEM if `output` cannot be
+ * written. */
 weft_status text_stream_put(struct text_stream *stream, const void *bytes, size_t size, struct error *error);
 
-/** Print what was held back, and free it: the next text may begin. */
+/** Print the text that was held back, and free it. The next text may begin. */
 weft_status text_stream_end(struct text_stream *stream, struct error *error);
 
 #endif

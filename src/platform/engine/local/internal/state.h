@@ -73,7 +73,7 @@ weft_status local_agent_start(struct engine_local *local, struct local_node *nod
 /** The process that was to start an agent has ended, or is at it: it must not stay a zombie. `options`: WNOHANG, 0. */
 void local_agent_wait(struct local_node *node, int options);
 
-/** Be told by a node's agent, from now on or no more; it does not matter if it cannot be reached. */
+/** Start or stop receiving notifications from a node's agent. An unreachable agent is not an error. */
 void local_watch_start(struct engine_local *local, struct local_node *node);
 void local_watch_stop(struct engine_local *local, struct local_node *node);
 
@@ -84,8 +84,8 @@ void local_notice_stop(struct engine_local *local, struct local_node *node);
 /** Of which nodes something was heard (engine.h). */
 weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error);
 
-/** Whether the order in a node's directory is of this engine's platform; so is one that cannot be read, as all that is
- * damaged (poll() tells of it). */
+/** Whether the order in a node's directory is of this engine's platform; so is one that cannot be read, as it is
+ * damaged (poll() reports it). */
 bool local_order_is_own(const struct engine_local *local, const char *directory);
 
 /** Divide what the machine has for runs among the hosts, by their slots. */

@@ -12,8 +12,8 @@
 weft_status curve_smooth(const double *values, size_t count, size_t reach, double *smooth, struct error *error);
 
 /**
- * At most `most` (2 at least) points of the curve, in place: of each run of neighbours the lowest and the highest are
- * kept, in their order, and a gap where there is one and nothing else. Returns how many there are now.
+ * At most `most` (2 at least) points of the curve, in place: of each group of neighbors the lowest and the highest are
+ * kept, in their order; a group without values leaves a gap. Returns the new number of points.
  */
 size_t curve_thin(double *x, double *y, size_t count, size_t most);
 

@@ -5,7 +5,7 @@
  *     metric_series   what a number of a series stands for: run, name, rank, attempt
  *     metric_run      how many series a run has
  *     metric_block    points: a row for each block of a series, the last of which may be partly filled
- *     metric_summary  levels: of whole blocks and of METRIC_FAN neighbours of the level below (platform/metrics/store/internal/summary.h)
+ *     metric_summary  levels: of whole blocks and of METRIC_FAN neighbors of the level below (platform/metrics/store/internal/summary.h)
  *     metric_spool    points of many series that came lately, and are not in metric_block yet
  *     metric_mark     of each source of records, the number of the last one that was taken (platform/metrics/store/internal/marks.h)
  *

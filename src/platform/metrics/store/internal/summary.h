@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Summaries of neighbouring points of a series, and the levels that they make: level 0 has a summary a block, every
+ * Summaries of neighboring points of a series, and the levels that they make: level 0 has a summary a block, every
  * level above it one for METRIC_FAN of the level below. A curve of a million points is drawn from some thousand
  * summaries.
  *
@@ -42,7 +42,7 @@ void metric_summary_add(struct metric_summary *summary, const struct metric_summ
 /** The summary of `count` points. */
 struct metric_summary metric_summary_of(const struct metric_point *points, size_t count);
 
-/** As bytes of a database, all of them little-endian. Errors: DATA if they are none, with `where`. */
+/** As bytes of a database, all of them little-endian. Errors: DATA if they are invalid, with `where`. */
 void metric_summary_write(const struct metric_summary *summary, uint8_t bytes[METRIC_SUMMARY_BYTES]);
 weft_status metric_summary_read(const uint8_t *bytes, size_t size, const char *where, struct metric_summary *summary,
                                 struct error *error);

@@ -17,8 +17,8 @@ void byte_alphabet_order(uint8_t bytes[256]);
 uint32_t byte_alphabet_character(uint8_t byte);
 
 /**
- * Read `size` bytes of such text, in place: what it stands for takes the place of its beginning. Returns its length, or
- * SIZE_MAX if a character stands for no byte.
+ * Decode `size` bytes of such text in place; the decoded bytes overwrite its beginning. Returns its length, or SIZE_MAX
+ * if a character stands for no byte.
  */
 size_t byte_alphabet_read(uint8_t *text, size_t size);
 

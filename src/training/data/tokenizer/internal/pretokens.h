@@ -5,11 +5,11 @@
  *
  *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * (Radford et al. 2019, encoder.py of the released code), run by PCRE2, which knows what Unicode calls a letter or a
- * number; whitespace is Unicode's White_Space, as for Python's `regex`, which the released code splits with.
+ * (Radford et al. 2019, encoder.py of the released code), matched by PCRE2 with Unicode's classes of letters and
+ * numbers. Whitespace is Unicode's White_Space, as in Python's `regex`, which the released code uses.
  *
- * Every byte of a text is in exactly one pre-token. The pattern says nothing of bytes that are no UTF-8: here each of
- * them counts as a sign, as U+FFFD would in its place; the pre-token has the byte itself, so nothing is lost.
+ * Every byte of a text is in exactly one pre-token. The pattern does not cover invalid UTF-8. Here each invalid byte
+ * counts as a sign, as U+FFFD would in its place; the pre-token keeps the byte itself, so nothing is lost.
  */
 #ifndef WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_PRETOKENS_H
 #define WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_PRETOKENS_H
@@ -26,7 +26,7 @@ struct pretokens;
 weft_status pretokens_open(struct pretokens **splitter, struct error *error);
 void pretokens_close(struct pretokens *splitter);
 
-/** Begin with a text, which must stay as it is until its last pre-token. Text that is no UTF-8 is copied. */
+/** Begin with a text, which must not change until its last pre-token. Invalid UTF-8 is copied. */
 weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t size, struct error *error);
 
 /** The next pre-token, a part of the text; `*size` is 0 after the last one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A set of byte strings, numbered from 0 in the order in which they were added. The caller keeps what
- * belongs to a string (an id, a count) in an array of its own. A set belongs to one thread while it changes.
+ * A set of byte strings, numbered from 0 in the order in which they were added. The caller keeps the data of a string
+ * (an id, a count) in a separate array. A set belongs to one thread while it changes.
  */
 #ifndef WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_STRING_SET_H
 #define WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_STRING_SET_H

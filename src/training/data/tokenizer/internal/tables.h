@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What a tokenizer is made of; for the files that read, train, write and use it. See tokenizer.h. */
+/** The tables of a tokenizer, for the files that read, train, write and use it. See tokenizer.h. */
 #ifndef WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_TABLES_H
 #define WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_TABLES_H
 
@@ -8,7 +8,7 @@
 
 #define TOKEN_NONE UINT32_MAX
 
-/** Two neighboring tokens and what they become. Its index in the list is its rank. */
+/** Two neighboring tokens and the token that replaces them. Its index in the list is its rank. */
 struct merge {
     uint32_t left, right, token;
 };

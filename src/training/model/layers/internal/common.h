@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What layers have in common: linear maps, norms, and the residual branch. For layers only. */
+/** Parts that layers share: linear maps, norms, and the residual branch. For layers only. */
 #ifndef WEFT_TRAINING_MODEL_LAYERS_INTERNAL_COMMON_H
 #define WEFT_TRAINING_MODEL_LAYERS_INTERNAL_COMMON_H
 
@@ -47,7 +47,7 @@ struct norm {
     size_t bias; /**< NO_PARAMETER: a root-mean-square norm, which has none */
 };
 
-/** The output of a norm, and what its backward pass needs. */
+/** The output of a norm, and the values for its backward pass. */
 struct norm_kept {
     void *out; /**< rows x width activations */
     void *means, *reciprocals;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What layers pass to each other, in memory: `activation`s, which are floats, or bf16 where KERNELS_BF16 is defined:
- * the upper half of a float, rounded to the nearest, ties to even. In registers they are floats always.
+ * The arrays that layers pass to each other hold `activation`s: floats, or bf16 if KERNELS_BF16 is defined (the upper
+ * half of a float, rounded to nearest, ties to even). In registers they are always floats.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_ACTIVATION_H
 #define WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_ACTIVATION_H
@@ -33,7 +33,7 @@ VECTOR_FUNCTION vector bf16_load_part(const uint16_t *from, size_t count, float 
 #endif
 }
 
-/* Rounded bits in the lower half of each lane; what is not a number stays so. */
+/* Rounded bits in the lower half of each lane; a NaN stays a NaN. */
 VECTOR_FUNCTION vector_bits bf16_round(vector x)
 {
     vector_bits bits = (vector_bits)x, odd = (bits >> 16) & 1;

@@ -98,7 +98,7 @@ static void attention_transpose(const struct head *head, const activation *from,
             to[d * span + t] = t < head->length ? activation_value(from[t * stride + d]) : 0;
 }
 
-/* How many keys the `rows` queries from position t on see together. */
+/* The number of keys that the `rows` queries from position t on see together. */
 static size_t attention_keys(const struct head *head, size_t t, size_t rows)
 {
     return head->causal ? t + rows : head->length;
@@ -186,7 +186,7 @@ static float attention_exponentials(float *scores, float shift, size_t seen, siz
     return vector_sum(sum);
 }
 
-/* How many keys query t sees, and how many columns of its row of scores are in use. */
+/* The number of keys that query t sees, and of columns of its row of scores in use. */
 static size_t attention_seen(const struct head *head, size_t first, size_t last, size_t t, size_t *columns)
 {
     size_t tile = t - (t - first) % PRODUCT_ROWS;
@@ -221,14 +221,14 @@ static void attention_forward(const struct attention *shape, size_t sequence, si
                 logsums[(sequence * shape->heads + number) * length + t] = most + logf(sum);
         }
         attention_gather(&head, first, last, scores, v,
-                         q); /* the block's queries are done with: the result takes their place */
+                         q); /* the block's queries are no longer needed: the result overwrites them */
         for (size_t t = first; t < last; t++)
             attention_give(q + t * head.padded, inverse[t - first], head.width,
                            out + (sequence * length + t) * head.all + number * head.width);
     }
 }
 
-/* slope = probability (slope - mean) over a row of scores; what is not seen has probability 0. */
+/* slope = probability (slope - mean) over a row of scores; keys that are not seen have probability 0. */
 static void attention_slopes(const float *probability, float mean, size_t columns, float *slope)
 {
     const vector mean_lanes = vector_of(mean);
@@ -236,8 +236,7 @@ static void attention_slopes(const float *probability, float mean, size_t column
         vector_store(slope + s, vector_load(probability + s) * (vector_load(slope + s) - mean_lanes));
 }
 
-/* What the backward pass of one head of keys and values works on, in scratch; all are of length x padded or transposed.
- */
+/* The arrays of the backward pass of one head of keys and values, in scratch; all are length x padded or transposed. */
 struct attention_work {
     float *q, *k, *gradient;                     /* gradient: of the head's output */
     float *gradient_q, *gradient_k, *gradient_v; /* the last two are sums over the heads of queries */

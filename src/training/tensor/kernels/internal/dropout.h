@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dropout: the masks of training/tensor/dropout.h, a register of counters at a time, and the passes over rows that they are put
- * into. A chunk of a row is done in parts of LANES counters, each of which decides about DROPOUT_NUMBERS registers.
+ * Dropout: the masks of training/tensor/dropout.h, a register of counters at a time, and the passes over rows that
+ * apply them. A chunk of a row is done in parts of LANES counters, each of which decides about DROPOUT_NUMBERS
+ * registers.
  */
 #include "training/tensor/dropout.h"
 
@@ -16,8 +17,8 @@ VECTOR_FUNCTION vector_words words_of(uint32_t value)
     return (vector_words){0} + value;
 }
 
-/* The upper and lower halves of the products of each lane with `factor`: even lanes and odd ones are multiplied apart,
- * as that is what processors can. */
+/* The upper and lower halves of the products of each lane with `factor`: even and odd lanes are multiplied separately,
+ * as in the processors' instructions. */
 VECTOR_FUNCTION void words_multiply(vector_words x, uint32_t factor, vector_words *upper, vector_words *lower)
 {
 #if defined(__AVX512F__)
@@ -45,7 +46,7 @@ VECTOR_FUNCTION void words_multiply(vector_words x, uint32_t factor, vector_word
 #endif
 }
 
-/* What one row's masks are made from. */
+/* The inputs of one row's masks. */
 struct masks {
     vector_words sample0, sample1, position;
     uint32_t key0, key1, place;
@@ -89,7 +90,7 @@ VECTOR_FUNCTION void masks_make(const struct masks *masks, size_t first, vector_
         kept[i] = (vector_bits)(word[i / 2] >> (uint32_t)(i % 2 * 16) & 0xffff) >= masks->threshold;
 }
 
-/* What one element of a row becomes. */
+/* The new value of one element of a row. */
 enum dropout_into {
     DROPOUT_IN_PLACE, /* y = x */
     DROPOUT_NARROWED, /* out [a] = x */

@@ -4,7 +4,7 @@
 #define GELU_ROOT 0.79788456080286535588f /* sqrt(2 / pi) */
 #define GELU_CUBE 0.044715f
 
-/* Twelve sums that do not wait for each other: more than two units of four cycles need. */
+/* Twelve independent sums, more than two units with a latency of four cycles need. */
 static double multiply_adds(size_t rounds)
 {
     enum { SUMS = 12 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small matrix products for attention, where one head's matrices lie in the first caches and half of the work is masked
- * away: c = a b or c += a b with the sums of PRODUCT_ROWS x 2 registers kept in registers. The columns of b and c are a
- * whole number of registers; a is read element by element, through two strides, so that it may be transposed.
+ * Small matrix products for attention, where one head's matrices fit into the L1 and L2 caches and half of the work is
+ * masked out: c = a b or c += a b with the sums of PRODUCT_ROWS x 2 registers kept in registers. The columns of b and c
+ * are a whole number of registers; a is read element by element, through two strides, so that it may be transposed.
  */
 
 #if LANES == 16

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A register of floats and what is done with it, in the compiler's own vector arithmetic (gcc and clang), for the
- * instruction set that this file is compiled for: 16 lanes with AVX-512, 8 with AVX2, 4 otherwise. Intrinsics stand
- * only where that arithmetic has no word: fused multiply-add, maximum, broadcast.
+ * A register of floats and its operations in the compiler's vector extensions (gcc and clang), for the instruction set
+ * that this file is compiled for: 16 lanes with AVX-512, 8 with AVX2, 4 otherwise. Intrinsics are used only for
+ * operations that the extensions lack: fused multiply-add, maximum, broadcast.
  *
- * Loads and stores ask for no alignment, and sums always use the same lanes in the same order, so that results do not
- * depend on where an array lies.
+ * Loads and stores need no alignment, and sums always use the same lanes in the same order, so that results do not
+ * depend on an array's address.
  */
 #ifndef WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_VECTOR_H
 #define WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_VECTOR_H
@@ -83,7 +83,7 @@ VECTOR_FUNCTION void vector_store_part(float *to, vector x, size_t count)
 #endif
 }
 
-/** The first `count` lanes of x (all, where that is LANES or more), 0 in the rest, even for what is not a number. */
+/** The first `count` lanes of x (all, where that is LANES or more), 0 in the rest, even for NaNs. */
 VECTOR_FUNCTION vector vector_keep(vector x, size_t count)
 {
     if (__builtin_expect(count >= LANES, 1))
@@ -110,7 +110,7 @@ VECTOR_FUNCTION vector vector_multiply_add(vector a, vector b, vector c)
 #endif
 }
 
-/** The larger; b where either is not a number, so that one in b is not lost. */
+/** The larger; b where either is NaN, so that a NaN in b is not lost. */
 VECTOR_FUNCTION vector vector_max(vector a, vector b)
 {
 #if defined(__AVX512F__)
@@ -123,7 +123,7 @@ VECTOR_FUNCTION vector vector_max(vector a, vector b)
 #endif
 }
 
-/** The smaller; b where either is not a number. */
+/** The smaller; b where either is NaN. */
 VECTOR_FUNCTION vector vector_min(vector a, vector b)
 {
 #if defined(__AVX512F__)
@@ -164,8 +164,7 @@ VECTOR_FUNCTION float vector_largest(vector x)
 }
 
 /**
- * e^x within 2 units in the last place for x in [-87, 88]; outside it the value at the nearer end. What is not a number
- * stays so.
+ * e^x within 2 units in the last place for x in [-87, 88]; outside it the value at the nearer end. A NaN stays a NaN.
  *
  * x = n ln 2 + r with n whole and |r| <= ln 2 / 2 (Cody and Waite 1980: ln 2 in two parts); e^r by its Taylor
  * polynomial of degree 7 in Horner's form (error below 2^-27 there); 2^n by writing n into an exponent.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A loss or gradient that is not finite, explained: in which step, on which rank, in which micro-batch, from which
- * layer.
+ * Locates the origin of a loss or gradient that is not finite: step, rank, micro-batch and layer.
  */
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_DIVERGENCE_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_DIVERGENCE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * TensorBoard's event files, written.
+ * Writes TensorBoard's event files.
  *
  * A file is a sequence of TFRecords (tensorflow/core/lib/io/record_writer.h): the length as 8 bytes, the masked CRC-32C
  * of these, the bytes, the masked CRC-32C of them; all little-endian. Each record is an Event in protocol buffers
@@ -30,9 +30,9 @@ struct event_value {
 #define EVENT_VALUES_MOST 16
 
 /**
- * Make a file of its own in `directory`, which is made too: events.out.tfevents.TIME.HOST.PROCESS.NUMBER. `time` is
- * seconds since 1970. With `collected` the name ends in REPORT_NAME_COLLECTED (training/train/report/names.h): what is in the file is
- * reported by other means too, and those who collect metrics pass it by.
+ * Create a new file in `directory`, which is created too: events.out.tfevents.TIME.HOST.PROCESS.NUMBER. `time` is
+ * seconds since 1970. With `collected` the name ends in REPORT_NAME_COLLECTED (training/train/report/names.h): the
+ * file's contents are also reported in another way, and collectors of metrics skip it.
  */
 weft_status event_file_open(struct event_file *events, const char *directory, double time, bool collected,
                             struct error *error);

@@ -17,13 +17,13 @@ struct report_speed {
     double wait;   /**< fraction of the time spent waiting for communication */
 };
 
-/** Everything that is known after a step. */
+/** The state of the run after a step. */
 struct report_figures {
     const struct report_run *run;
     struct report_step step;
     double time;                /**< seconds since 1970 */
     struct report_speed speed;  /**< of this step */
-    struct report_speed recent; /**< of some ten steps, the last ones most */
+    struct report_speed recent; /**< over about ten steps, recent ones weighted most */
     double left;                /**< seconds to the end, at the recent speed; with evaluations and checkpoints, as far
                                    as there were any */
     uint64_t taken;             /**< steps since the run began or resumed; so are the sums below */

@@ -4,8 +4,8 @@
  *
  * A checkpoint is written by its own thread while the next forward and backward pass run. Weights and moments change in
  * the optimizer's update only, so until then the thread reads them in place. Before the update the owner detaches the
- * snapshot: what has not been read by then is copied, and the thread reads the copy from there on. So the owner never
- * waits for a disk. Without memory for the copy, it waits until everything has been read.
+ * snapshot: the unread rest is copied, and the thread continues with the copy. So the owner never waits for a disk.
+ * Without memory for the copy, it waits until everything has been read.
  *
  * The memory for the copy is touched early and kept, because the first touch of new memory takes longer than the copy
  * (2 to 30 times, on virtual machines).
@@ -44,7 +44,7 @@ void array_snapshot_add(struct array_snapshot *snapshot, const void *bytes, uint
 /** The source that a file is written from. Memory that was not added is read in place. */
 struct byte_source array_snapshot_source(struct array_snapshot *snapshot);
 
-/** From the reader: it has ended, and needs nothing more. */
+/** From the reader: it has ended. */
 void array_snapshot_reader_ended(struct array_snapshot *snapshot);
 
 /** From the owner: the arrays may be changed once this returns. Does nothing when called again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The settings of a run that decide its bits, besides model, seed, batch and optimizer. Checkpoints store them, and a
- * resumed run must have the same ones, unless the user names what changes.
+ * resumed run must have the same ones, except those that the user names.
  *
  * Not compared, as they change no bit: ranks, threads, --zero, --bucket, --recompute, and all options of reports.
  */
@@ -25,8 +25,8 @@ cJSON *settings_describe(const struct train_config *config, const struct dataset
 weft_status settings_check_names(const char *names, struct error *error);
 
 /**
- * Compare the settings in a checkpoint's configuration `there` (NULL: it has none) with those of `config`. What the
- * checkpoint does not say, as older ones do not say all, is not compared.
+ * Compare the settings in a checkpoint's configuration `there` (NULL: it has none) with those of `config`. Settings
+ * that the checkpoint lacks, such as those added after it was written, are not compared.
  *
  * `changes` receives the differences that are accepted ("--steps from 200 to 400"; "" if there are none): --steps, as a
  * finished run is trained longer that way, and those that config->resume_change names. Errors: DATA for any other
