@@ -468,16 +468,9 @@ static bool copy_config(struct engine_local *local, const struct engine_local_co
         if (!local->hosts[i].name || !local->hosts[i].pod)
             return false;
     }
-    for (char *const *word = config->agent; *word; word++)
-        if (string_list_add(&local->agent, *word, NULL) != WEFT_OK)
-            return false;
-    for (char *const *word = config->reach; word && *word; word++)
-        if (string_list_add(&local->reach, *word, NULL) != WEFT_OK)
-            return false;
-    for (char *const *word = config->run; word && *word; word++)
-        if (string_list_add(&local->run, *word, NULL) != WEFT_OK)
-            return false;
-    if (!local->hosts)
+    if (!local->hosts || string_list_add_all(&local->agent, config->agent, NULL) != WEFT_OK ||
+        string_list_add_all(&local->reach, config->reach, NULL) != WEFT_OK ||
+        string_list_add_all(&local->run, config->run, NULL) != WEFT_OK)
         return false;
     local_limits_divide(local);
     return true;
