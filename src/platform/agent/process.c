@@ -226,21 +226,17 @@ bool node_process_may_be_of(const char *directory, pid_t process)
 int node_process_sweep(const char *directory)
 {
     char wanted[FILE_PATH_BYTES + sizeof DIRECTORY_VARIABLE];
-    int killed = 0, now;
+    int killed = 0, now = 1;
     snprintf(wanted, sizeof wanted, DIRECTORY_VARIABLE "%s", directory);
-    for (int pass = 0; pass < 10; pass++) { /* processes forked meanwhile are found in the next pass */
+    for (int pass = 0; pass < 10 && now > 0; pass++) { /* processes forked meanwhile are found in the next pass */
         DIR *listing = opendir("/proc");
         now = 0;
-        for (struct dirent *entry; listing && (entry = readdir(listing));) {
-            int process = atoi(entry->d_name);
-            if (process > 1 && process != getpid() && has_entry(entry->d_name, wanted) && kill(process, SIGKILL) == 0)
-                now++;
+        for (const char *name; (name = file_listing_next(listing));) {
+            const int process = atoi(name);
+            now += process > 1 && process != getpid() && has_entry(name, wanted) && kill(process, SIGKILL) == 0;
         }
-        if (listing)
-            closedir(listing);
+        file_listing_close(listing);
         killed += now;
-        if (now == 0)
-            break;
     }
     return killed;
 }

@@ -176,23 +176,23 @@ weft_status run_records_list(const char *directory, char (**ids)[RUN_ID_BYTES], 
 {
     char(*list)[RUN_ID_BYTES] = NULL;
     size_t length = 0, room = 0;
-    DIR *entries = opendir(directory);
-    if (!entries && errno != ENOENT)
+    weft_status status = WEFT_OK;
+    DIR *listing = opendir(directory);
+    if (!listing && errno != ENOENT)
         return error_system(error, "cannot list the runs in '%s'", directory);
-    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
-        size_t stem = strlen(entry->d_name);
-        if (stem < 6 || strcmp(entry->d_name + stem - 5, ".json") != 0 || stem - 5 >= RUN_ID_BYTES ||
-            *entry->d_name == '.')
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));) {
+        const size_t size = strlen(name);
+        if (size < 6 || strcmp(name + size - 5, ".json") != 0 || size - 5 >= RUN_ID_BYTES || *name == '.')
             continue;
-        if (ARRAY_RESERVE(list, room, length + 1, "the list of runs", error) != WEFT_OK) {
-            free(list);
-            closedir(entries);
-            return WEFT_ERROR_MEMORY;
-        }
-        snprintf(list[length++], sizeof *list, "%.*s", (int)(stem - 5), entry->d_name);
+        status = ARRAY_RESERVE(list, room, length + 1, "the list of runs", error);
+        if (status == WEFT_OK)
+            snprintf(list[length++], sizeof *list, "%.*s", (int)(size - 5), name);
     }
-    if (entries)
-        closedir(entries);
+    file_listing_close(listing);
+    if (status != WEFT_OK) {
+        free(list);
+        return status;
+    }
     if (length)
         qsort(list, length, sizeof *list, compare_ids);
     *ids = list;

@@ -51,22 +51,23 @@ static weft_status list_segments(const char *directory, struct journal_segment *
 {
     struct journal_segment *list = NULL;
     size_t used = 0, room = 0;
+    weft_status status = WEFT_OK;
     DIR *listing = opendir(directory);
     if (!listing && errno != ENOENT)
         return error_system(error, "cannot read the directory '%s'", directory);
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        uint64_t first = segment_first(entry->d_name);
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));) {
+        const uint64_t first = segment_first(name);
         if (first == 0)
             continue;
-        if (ARRAY_RESERVE(list, room, used + 1, "a journal's segments", error) != WEFT_OK) {
-            free(list);
-            closedir(listing);
-            return WEFT_ERROR_MEMORY;
-        }
-        list[used++] = (struct journal_segment){.first = first};
+        status = ARRAY_RESERVE(list, room, used + 1, "a journal's segments", error);
+        if (status == WEFT_OK)
+            list[used++] = (struct journal_segment){.first = first};
     }
-    if (listing)
-        closedir(listing);
+    file_listing_close(listing);
+    if (status != WEFT_OK) {
+        free(list);
+        return status;
+    }
     if (used > 1)
         qsort(list, used, sizeof *list, by_first);
     *segments = list;

@@ -303,24 +303,23 @@ static weft_status local_attempts(struct engine *engine, engine_attempt_visit *v
     bool more = true;
     if (!runs)
         return error_system(error, "cannot read the directory '%s'", local->directory);
-    for (struct dirent *run; more && (run = readdir(runs));) {
+    for (const char *run; more && (run = file_listing_next(runs));) {
         struct attempt attempt = {.epoch = 1};
         char directory[FILE_PATH_BYTES];
-        if (snprintf(attempt.run, sizeof attempt.run, "%s", run->d_name) >= (int)sizeof attempt.run ||
-            !attempt_is_valid(&attempt) || file_join(directory, local->directory, run->d_name, NULL) != WEFT_OK)
+        if (snprintf(attempt.run, sizeof attempt.run, "%s", run) >= (int)sizeof attempt.run ||
+            !attempt_is_valid(&attempt) || file_join(directory, local->directory, run, NULL) != WEFT_OK)
             continue;
         DIR *epochs = opendir(directory);
-        for (struct dirent *epoch; more && epochs && (epoch = readdir(epochs));) {
+        for (const char *epoch; more && (epoch = file_listing_next(epochs));) {
             int64_t number;
             uint32_t nodes;
-            if (text_parse_integer(epoch->d_name, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
+            if (text_parse_integer(epoch, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
                 continue;
             attempt.epoch = (uint64_t)number;
             if (local_count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
                 more = visit(context, &attempt, nodes, is_own_attempt(local, &attempt));
         }
-        if (epochs)
-            closedir(epochs);
+        file_listing_close(epochs);
     }
     closedir(runs);
     return WEFT_OK;

@@ -267,13 +267,12 @@ weft_status local_order_make_room(const struct engine_local *local, const struct
     run.epoch = 0;
     weft_status status = node_directory(directory, local->directory, &run, 0, error);
     DIR *epochs = status == WEFT_OK ? opendir(directory) : NULL;
-    for (struct dirent *entry; epochs && status == WEFT_OK && (entry = readdir(epochs));)
-        if (text_parse_integer(entry->d_name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(epochs));)
+        if (text_parse_integer(name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
             each.epoch = (uint64_t)epoch;
             status = look_at_attempt(local, &each, &found, error);
         }
-    if (epochs)
-        closedir(epochs);
+    file_listing_close(epochs);
     if (status != WEFT_OK || !found.others)
         return status;
     if (found.runs)
