@@ -315,6 +315,15 @@ static void sampler_look(struct node_sampler *sampler)
 
 /* ---- the thread ---- */
 
+/* Set one of the flags that `changed` tells of. */
+static void sampler_set(struct node_sampler *sampler, bool *flag)
+{
+    pthread_mutex_lock(&sampler->mutex);
+    *flag = true;
+    pthread_cond_broadcast(&sampler->changed);
+    pthread_mutex_unlock(&sampler->mutex);
+}
+
 static void sampler_release(struct node_sampler *sampler)
 {
     machine_metrics_close(sampler->machine);
@@ -365,10 +374,7 @@ static void *sampler_run(void *context)
         sampler_sample(sampler, true);
         sampler_look(sampler);
     }
-    pthread_mutex_lock(&sampler->mutex);
-    sampler->ended = true;
-    pthread_cond_broadcast(&sampler->changed);
-    pthread_mutex_unlock(&sampler->mutex);
+    sampler_set(sampler, &sampler->ended);
     return NULL;
 }
 
@@ -493,10 +499,7 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
     bool ended = false;
     if (!sampler)
         return;
-    pthread_mutex_lock(&sampler->mutex);
-    sampler->stopping = true;
-    pthread_cond_broadcast(&sampler->changed);
-    pthread_mutex_unlock(&sampler->mutex);
+    sampler_set(sampler, &sampler->stopping);
     for (const uint64_t until = clock_after(seconds); !ended && clock_now() < until;) {
         const uint64_t wait = clock_after(WAIT_SECONDS);
         struct timespec at = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
@@ -512,9 +515,6 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
         sampler_release(sampler);
         return;
     }
-    pthread_mutex_lock(&sampler->mutex); /* the thread frees its memory */
-    sampler->abandoned = true;
-    pthread_cond_broadcast(&sampler->changed);
-    pthread_mutex_unlock(&sampler->mutex);
+    sampler_set(sampler, &sampler->abandoned); /* the thread frees its memory */
     pthread_detach(sampler->thread);
 }
