@@ -135,12 +135,20 @@ ssize_t file_read_small(int directory, const char *path, char *text, size_t size
     return length;
 }
 
+void file_close(int descriptor)
+{
+    const int reason = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    errno = reason;
+}
+
 DIR *file_listing_open(int parent, const char *path, int flags)
 {
     const int descriptor = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     DIR *listing = descriptor < 0 ? NULL : fdopendir(descriptor);
-    if (!listing && descriptor >= 0)
-        close(descriptor);
+    if (!listing)
+        file_close(descriptor);
     return listing;
 }
 

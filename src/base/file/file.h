@@ -118,6 +118,9 @@ void file_writer_discard(struct file_writer *writer);
 /** Write `size` bytes to `path` atomically: a reader, and a crash, finds the old content or the new, whole. */
 weft_status file_write(const char *path, const void *content, size_t size, struct error *error);
 
+/** close(2); harmless if `descriptor` is negative. Leaves errno as it is. */
+void file_close(int descriptor);
+
 /** List the directory `path`, relative to `parent`; `flags` are more flags for open(). NULL: errno says why not. */
 DIR *file_listing_open(int parent, const char *path, int flags);
 

@@ -88,8 +88,7 @@ static weft_status process_add_thread_children(struct process_numbers *numbers, 
     const int descriptor = openat(tasks, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     FILE *children = descriptor < 0 ? NULL : fdopen(descriptor, "r");
     if (!children) {
-        if (descriptor >= 0)
-            close(descriptor);
+        file_close(descriptor);
         return WEFT_OK;
     }
     for (int number; status == WEFT_OK && fscanf(children, "%d", &number) == 1;)

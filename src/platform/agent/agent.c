@@ -320,8 +320,7 @@ static weft_status start_command(struct agent *agent, struct error *error)
         status =
             node_process_start(&agent->place, agent->order.command.items, NULL, false, descriptors, &process, error);
     for (int i = 0; i < 3; i++)
-        if (descriptors[i] >= 0)
-            close(descriptors[i]);
+        file_close(descriptors[i]);
     if (status == WEFT_OK)
         agent->command = process;
     return status;

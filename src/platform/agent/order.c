@@ -215,8 +215,7 @@ weft_status node_order_platform(const char *directory, char platform[NODE_PLATFO
     const ssize_t size = file < 0 ? -1 : read(file, bytes, sizeof bytes);
     if (size < 0)
         error_system(error, "cannot read '%s'", path);
-    if (file >= 0)
-        close(file);
+    file_close(file);
     struct reader reader = {bytes, size > 0 ? (size_t)size : 0, false};
     if (size < 0)
         return WEFT_ERROR_SYSTEM;
@@ -356,8 +355,7 @@ weft_status node_fence_raise(const char *root, const struct attempt *attempt, st
     int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0 || flock(lock, LOCK_EX) != 0) {
         error_system(error, "cannot lock '%s'", directory);
-        if (lock >= 0)
-            close(lock);
+        file_close(lock);
         return WEFT_ERROR_SYSTEM;
     }
     status = node_fence_read(root, attempt->run, &now, error);

@@ -334,8 +334,7 @@ static void sampler_release(struct node_sampler *sampler)
     metric_text_free(&sampler->line);
     metric_text_free(&sampler->scalars);
     buffer_free(&sampler->queue);
-    if (sampler->bell >= 0)
-        close(sampler->bell);
+    file_close(sampler->bell);
     pthread_cond_destroy(&sampler->changed);
     pthread_mutex_destroy(&sampler->mutex);
     free(sampler);

@@ -105,8 +105,7 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
     else
         status = checkpoint_copy_check_holder(copying, name, &there, error);
     if (status != WEFT_OK) {
-        if (source >= 0)
-            close(source);
+        file_close(source);
         return status;
     }
     int made = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there.st_mode & 0777);
@@ -116,8 +115,7 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
         (void)!futimens(made, times);
     if (status == WEFT_OK && fsync(made) != 0)
         status = fails(copying, name, error);
-    if (made >= 0)
-        close(made);
+    file_close(made);
     close(source);
     return status;
 }
@@ -141,8 +139,7 @@ static weft_status copy_directory(struct copying *copying, int from, int to, con
     if (status == WEFT_OK && fsync(made) != 0)
         status = fails(copying, name, error);
     file_listing_close(listing);
-    if (made >= 0)
-        close(made);
+    file_close(made);
     return status;
 }
 
@@ -218,9 +215,7 @@ weft_status run_checkpoint_copy(const char *path, const char *name, const char *
         if (status != WEFT_OK)
             file_remove_tree(made, NULL);
     }
-    if (from >= 0)
-        close(from);
-    if (to >= 0)
-        close(to);
+    file_close(from);
+    file_close(to);
     return status;
 }

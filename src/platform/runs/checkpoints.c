@@ -156,8 +156,7 @@ weft_status run_checkpoint_find(const char *path, const char *name, char found[R
             (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
             target[0] = '\0';
     }
-    if (directory >= 0)
-        close(directory);
+    file_close(directory);
     if (*target) {
         memcpy(found, target, sizeof target);
         return WEFT_OK;

@@ -32,10 +32,7 @@ bool cgroup_file_write(const char *directory, const char *name, const char *valu
         return false;
     const int file = open(path, O_WRONLY | O_CLOEXEC);
     const bool written = file >= 0 && write(file, value, strlen(value)) > 0;
-    const int failure = errno;
-    if (file >= 0)
-        close(file);
-    errno = failure;
+    file_close(file);
     return written;
 }
 

@@ -184,8 +184,7 @@ static void make_reserve(struct journal_writer *writer)
         return;
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     writer->reserve = file >= 0 && posix_fallocate(file, 0, (off_t)JOURNAL_RESERVE_BYTES) == 0;
-    if (file >= 0)
-        close(file);
+    file_close(file);
 }
 
 static void give_up_reserve(struct journal_writer *writer)
@@ -425,8 +424,7 @@ static weft_status enter_segment(struct journal_reader *reader, uint64_t first, 
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return error_system(error, "cannot open '%s'", path);
-    if (reader->file >= 0)
-        close(reader->file);
+    file_close(reader->file);
     reader->file = file;
     reader->first = first;
     reader->offset = reader->begin = 0;

@@ -444,10 +444,8 @@ static void local_close(struct engine *engine)
     string_list_free(&local->agent);
     string_list_free(&local->reach);
     string_list_free(&local->run);
-    if (engine->descriptor >= 0)
-        close(engine->descriptor);
-    if (local->notices >= 0)
-        close(local->notices);
+    file_close(engine->descriptor);
+    file_close(local->notices);
     free(local);
 }
 
