@@ -69,7 +69,7 @@ static char *next_group(char **text, char **names)
     return NULL;
 }
 
-static void take_group(const char *root, const char *names, const char *group, struct cgroup_place *place)
+static void cgroup_place_take_group(const char *root, const char *names, const char *group, struct cgroup_place *place)
 {
     char tree[64];
     if (!*names && !own_directory(root, "", group, place->directories[CGROUP_UNIFIED]))
@@ -87,7 +87,7 @@ static void find_directories(const char *root, struct cgroup_place *place, bool 
     char *text = read_own_groups(root), *rest = text, *names;
     *place = (struct cgroup_place){0};
     for (const char *group; (group = next_group(&rest, &names));)
-        take_group(root, names, group, place);
+        cgroup_place_take_group(root, names, group, place);
     free(text);
     char *last = strrchr(place->directories[CGROUP_UNIFIED], '/');
     *in_server = last && strcmp(last + 1, SERVER) == 0;
