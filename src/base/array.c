@@ -48,6 +48,14 @@ weft_status string_list_add(struct string_list *list, const char *text, struct e
     return string_list_add_bytes(list, text, strlen(text), error);
 }
 
+weft_status string_list_add_all(struct string_list *list, char *const *items, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (; status == WEFT_OK && items && *items; items++)
+        status = string_list_add(list, *items, error);
+    return status;
+}
+
 static int string_compare(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);

@@ -20,6 +20,12 @@ static inline uint64_t clock_after(double seconds)
     return clock_now() + (uint64_t)(seconds * 1e9);
 }
 
+/** Milliseconds since the epoch of `time`. */
+static inline int64_t clock_to_milliseconds(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
+}
+
 /** Nanoseconds of processor time that this process has used, all threads together. */
 static inline uint64_t clock_process_cpu(void)
 {

@@ -24,6 +24,9 @@ struct string_list {
 weft_status string_list_add(struct string_list *list, const char *text, struct error *error);
 weft_status string_list_add_bytes(struct string_list *list, const char *text, size_t size, struct error *error);
 
+/** Append copies of all of `items`, which end with NULL; NULL has none. Errors: MEMORY; some may be appended. */
+weft_status string_list_add_all(struct string_list *list, char *const *items, struct error *error);
+
 /** Sort by bytes (strcmp). */
 void string_list_sort(struct string_list *list);
 

@@ -244,8 +244,7 @@ void output_close(struct output *output)
         buffer_free(&sink->waiting);
     }
     for (uint32_t i = 0; output->files && i < 2 * output->ranks; i++)
-        if (output->files[i] >= 0)
-            close(output->files[i]);
+        file_close(output->files[i]);
     for (uint32_t rank = 0; output->prefixes && rank < output->ranks; rank++)
         free(output->prefixes[rank]);
     free(output->files);

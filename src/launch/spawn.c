@@ -2,6 +2,7 @@
 #include "launch/spawn.h"
 
 #include "base/clock.h"
+#include "base/file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,30 @@ void spawn_settle(pid_t parent, int death, int input, int output, int errors)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+_Noreturn void spawn_give_up(int report, char what)
+{
+    const int code = errno ? errno : EIO; /* 0 would mean that the program has started */
+    char message[sizeof code + 1] = {what};
+    memcpy(message + 1, &code, sizeof code);
+    (void)!write(report, message, sizeof message);
+    _exit(127);
+}
+
+int spawn_hear(int report, char *what)
+{
+    int code;
+    char message[sizeof code + 1];
+    ssize_t n;
+    do
+        n = read(report, message, sizeof message);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof message)
+        return 0;
+    *what = message[0];
+    memcpy(&code, message + 1, sizeof code);
+    return code;
+}
+
 /* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the directory or 'p' for the program. */
 static void spawn_rank_exec(const struct order *order, uint32_t index, int input, int output, int errors, int report,
                             pid_t parent)
@@ -97,24 +122,16 @@ static void spawn_rank_exec(const struct order *order, uint32_t index, int input
     spawn_environment_set(order, index, cores, threads);
     if (order->bind && threads * order->count <= cores)
         spawn_cores_bind(&set, index, threads);
-    char what = 'd';
-    if (chdir(order->directory) == 0) {
-        what = 'p';
-        execvp(order->program.items[0], order->program.items);
-    }
-    char message[1 + sizeof(int)] = {what};
-    int code = errno;
-    memcpy(message + 1, &code, sizeof code);
-    ssize_t ignored = write(report, message, sizeof message);
-    (void)ignored;
-    _exit(127);
+    if (chdir(order->directory) != 0)
+        spawn_give_up(report, 'd');
+    execvp(order->program.items[0], order->program.items);
+    spawn_give_up(report, 'p');
 }
 
 static void spawn_close_pair(int pair[2])
 {
     for (int i = 0; i < 2; i++) {
-        if (pair[i] >= 0)
-            close(pair[i]);
+        file_close(pair[i]);
         pair[i] = -1;
     }
 }
@@ -122,19 +139,13 @@ static void spawn_close_pair(int pair[2])
 /* Wait for the child's exec: nothing comes when it has succeeded. */
 static weft_status spawn_hear_report(const struct order *order, int report, struct error *error)
 {
-    char message[1 + sizeof(int)];
-    ssize_t n;
-    do
-        n = read(report, message, sizeof message);
-    while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof message)
+    char what, name[256] = "";
+    const int code = spawn_hear(report, &what);
+    if (code == 0)
         return WEFT_OK;
-    int code;
-    memcpy(&code, message + 1, sizeof code);
-    char name[256] = "";
     gethostname(name, sizeof name - 1);
     const char *host = *order->host ? order->host : name, *program = order->program.items[0];
-    if (message[0] == 'd')
+    if (what == 'd')
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot enter the directory '%s' on host %s: %s", order->directory,
                          host, strerror(code));
     if (code == ENOENT && !strchr(program, '/'))
@@ -189,8 +200,7 @@ static void spawn_children_kill(void)
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     int file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = file >= 0 ? read(file, list, sizeof list - 1) : 0;
-    if (file >= 0)
-        close(file);
+    file_close(file);
     list[n > 0 ? n : 0] = '\0';
     char *last = strrchr(list, ' '), *rest = NULL;
     if (last)

@@ -39,6 +39,14 @@ weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_pr
 void spawn_settle(pid_t parent, int death, int input, int output, int errors);
 
 /**
+ * In a child that cannot become its program: tell the parent through the pipe `report` what failed, a letter of the
+ * caller's choice, and errno, and exit. spawn_hear() waits in the parent until the pipe is closed, by this or by the
+ * program's start, and returns that errno and `*what`; 0: the program has started.
+ */
+_Noreturn void spawn_give_up(int report, char what);
+int spawn_hear(int report, char *what);
+
+/**
  * Kill and reap every child, and every orphan that the kernel hands to this process as its parents die, until none is
  * left. For a process with one thread that is their subreaper (PR_SET_CHILD_SUBREAPER). False: some are left after
  * `seconds`.

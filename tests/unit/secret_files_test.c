@@ -111,7 +111,7 @@ static void knows_keys(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (content(directory, others[i], strlen(others[i]), 0, NULL))
             fail_msg("taken for a key: %s", others[i]);
-    const struct secret_kind npm = {".npmrc", "npm token", {"_auth"}};
+    const struct secret_kind npm = {"npm token", ".npmrc", {"_auth"}};
     assert_string_equal(content(directory, "//r/:_authToken=1\n", 18, 0, &npm), "npm token");
     assert_null(content(directory, "registry=https://r\n", 19, 0, &npm));
     file_remove_tree(directory, NULL);

@@ -20,32 +20,23 @@ static uint64_t bytes_of(const struct stat *found)
     return (uint64_t)found->st_blocks * BLOCK_BYTES / names;
 }
 
-/* Add everything in an open directory, and close that. */
-static bool add_directory(int directory, dev_t device, int depth, const atomic_bool *stop, uint64_t *bytes)
+/* Add everything in an open directory, and close that. NULL: nothing. */
+static bool add_directory(DIR *listing, dev_t device, int depth, const atomic_bool *stop, uint64_t *bytes)
 {
-    DIR *listing = fdopendir(directory);
     bool good = true;
-    if (!listing)
-        close(directory);
-    for (struct dirent *entry; listing && good && (entry = readdir(listing));) {
+    for (const char *name; good && (name = file_listing_next(listing));) {
         struct stat found;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
         if (stop && atomic_load(stop)) {
             good = false;
             break;
         }
-        if (fstatat(dirfd(listing), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0 || found.st_dev != device)
+        if (fstatat(dirfd(listing), name, &found, AT_SYMLINK_NOFOLLOW) != 0 || found.st_dev != device)
             continue; /* it was just removed, or is on another file system */
         *bytes += bytes_of(&found);
-        if (!S_ISDIR(found.st_mode) || depth == DEPTH_MOST)
-            continue;
-        const int inner = openat(dirfd(listing), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (inner >= 0)
-            good = add_directory(inner, device, depth + 1, stop, bytes);
+        if (S_ISDIR(found.st_mode) && depth < DEPTH_MOST)
+            good = add_directory(file_listing_open(dirfd(listing), name, O_NOFOLLOW), device, depth + 1, stop, bytes);
     }
-    if (listing)
-        closedir(listing);
+    file_listing_close(listing);
     return good;
 }
 
@@ -53,13 +44,13 @@ bool file_tree_bytes(const char *path, const atomic_bool *stop, uint64_t *bytes)
 {
     struct stat found;
     *bytes = 0;
-    const int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (directory < 0)
+    DIR *listing = file_listing_open(AT_FDCWD, path, O_NOFOLLOW);
+    if (!listing)
         return errno == ENOENT;
-    if (fstat(directory, &found) != 0) {
-        close(directory);
+    if (fstat(dirfd(listing), &found) != 0) {
+        file_listing_close(listing);
         return false;
     }
     *bytes = bytes_of(&found);
-    return add_directory(directory, found.st_dev, 0, stop, bytes);
+    return add_directory(listing, found.st_dev, 0, stop, bytes);
 }

@@ -135,6 +135,39 @@ ssize_t file_read_small(int directory, const char *path, char *text, size_t size
     return length;
 }
 
+void file_close(int descriptor)
+{
+    const int reason = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    errno = reason;
+}
+
+DIR *file_listing_open(int parent, const char *path, int flags)
+{
+    const int descriptor = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+    DIR *listing = descriptor < 0 ? NULL : fdopendir(descriptor);
+    if (!listing)
+        file_close(descriptor);
+    return listing;
+}
+
+const char *file_listing_next(DIR *listing)
+{
+    struct dirent *entry = listing ? readdir(listing) : NULL;
+    while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
+        entry = readdir(listing);
+    return entry ? entry->d_name : NULL;
+}
+
+void file_listing_close(DIR *listing)
+{
+    const int reason = errno;
+    if (listing)
+        closedir(listing);
+    errno = reason;
+}
+
 weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct error *error)
 {
     struct stat status;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -116,6 +117,18 @@ void file_writer_discard(struct file_writer *writer);
 
 /** Write `size` bytes to `path` atomically: a reader, and a crash, finds the old content or the new, whole. */
 weft_status file_write(const char *path, const void *content, size_t size, struct error *error);
+
+/** close(2); harmless if `descriptor` is negative. Leaves errno as it is. */
+void file_close(int descriptor);
+
+/** List the directory `path`, relative to `parent`; `flags` are more flags for open(). NULL: errno says why not. */
+DIR *file_listing_open(int parent, const char *path, int flags);
+
+/** The next name in it but "." and "..", valid until the next call; NULL at the end, or if `listing` is NULL. */
+const char *file_listing_next(DIR *listing);
+
+/** Harmless on NULL; leaves errno as it is. */
+void file_listing_close(DIR *listing);
 
 /** Make the directory `path` and the directories above it that are missing. */
 weft_status file_make_directory(const char *path, struct error *error);

@@ -16,26 +16,16 @@
 static bool remove_entry(int parent, const char *name, int depth);
 
 /* Remove everything in an open directory, and close it. */
-static bool empty_directory(int directory, int depth)
+static bool empty_directory(DIR *listing, int depth)
 {
-    DIR *listing = fdopendir(directory);
-    bool good = listing != NULL, any = good;
+    bool good = true, any = true;
     while (good && any) { /* again, because removing entries may hide later ones */
         any = false;
         rewinddir(listing);
-        for (struct dirent *entry; good && (entry = readdir(listing));) {
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                continue;
-            any = true;
-            good = remove_entry(dirfd(listing), entry->d_name, depth);
-        }
+        for (const char *name; good && (name = file_listing_next(listing)); any = true)
+            good = remove_entry(dirfd(listing), name, depth);
     }
-    int code = errno;
-    if (listing)
-        closedir(listing);
-    else
-        close(directory);
-    errno = code;
+    file_listing_close(listing);
     return good;
 }
 
@@ -52,9 +42,8 @@ static bool try_to_remove(int parent, const char *name, int depth)
         errno = ENAMETOOLONG;
         return false;
     }
-    int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return inner >= 0 && empty_directory(inner, depth + 1) &&
-           (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
+    DIR *inner = file_listing_open(parent, name, O_NOFOLLOW);
+    return inner && empty_directory(inner, depth + 1) && (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
 }
 
 static bool remove_entry(int parent, const char *name, int depth)

@@ -29,7 +29,7 @@ struct timeline_reading {
     uint64_t line;
     bool odd; /* a number of this line was not written by Weft */
     struct span *spans;
-    size_t count, room;
+    size_t count, room, rank_room, kind_room;
 };
 
 /* ---- reading ---- */
@@ -77,50 +77,26 @@ static struct timeline_rank *timeline_rank_of(const struct timeline *timeline, u
     return first < timeline->rank_count && timeline->ranks[first].rank == number ? &timeline->ranks[first] : NULL;
 }
 
-/* One more of something, zeroed, at the end of an array that doubles when it is full; NULL if memory ran out. */
-static void *add_one(void **array, uint32_t *used, size_t size)
+static weft_status timeline_kind_of(struct timeline_reading *reading, const char *name, const char *algorithm,
+                                    uint32_t *number, struct error *error)
 {
-    uint32_t many = *used;
-    if ((many & (many - 1)) == 0) {
-        void *grown = realloc(*array, (many ? 2 * (size_t)many : 1) * size);
-        if (!grown)
-            return NULL;
-        *array = grown;
-    }
-    char *added = (char *)*array + many * size;
-    memset(added, 0, size);
-    (*used)++;
-    return added;
-}
-
-/* The kind's number; UINT32_MAX if memory ran out or there are too many. */
-static uint32_t timeline_kind_of(struct timeline *timeline, const char *name, const char *algorithm)
-{
+    struct timeline *timeline = reading->timeline;
     struct timeline_kind wanted = {0};
     snprintf(wanted.name, sizeof wanted.name, "%s", name);
     snprintf(wanted.algorithm, sizeof wanted.algorithm, "%s", algorithm);
     text_printable(wanted.name);
     text_printable(wanted.algorithm);
-    for (uint32_t i = 0; i < timeline->kind_count; i++)
-        if (strcmp(timeline->kinds[i].name, wanted.name) == 0 &&
-            strcmp(timeline->kinds[i].algorithm, wanted.algorithm) == 0)
-            return i;
+    for (*number = 0; *number < timeline->kind_count; ++*number)
+        if (strcmp(timeline->kinds[*number].name, wanted.name) == 0 &&
+            strcmp(timeline->kinds[*number].algorithm, wanted.algorithm) == 0)
+            return WEFT_OK;
     if (timeline->kind_count == KINDS_MOST)
-        return UINT32_MAX;
-    void *kinds = timeline->kinds;
-    struct timeline_kind *kind = add_one(&kinds, &timeline->kind_count, sizeof *kind);
-    timeline->kinds = kinds;
-    if (!kind)
-        return UINT32_MAX;
-    *kind = wanted;
-    return timeline->kind_count - 1;
-}
-
-static struct span *add_span(struct timeline_reading *reading)
-{
-    if (ARRAY_RESERVE(reading->spans, reading->room, reading->count + 1, "a list", NULL) != WEFT_OK)
-        return NULL;
-    return &reading->spans[reading->count++];
+        return timeline_damaged(reading, error);
+    if (ARRAY_RESERVE(timeline->kinds, reading->kind_room, timeline->kind_count + 1,
+                      "the kinds of operations of a timeline", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    timeline->kinds[timeline->kind_count++] = wanted;
+    return WEFT_OK;
 }
 
 /* Ranks come in order, each once, before their events. */
@@ -130,12 +106,11 @@ static weft_status read_rank(struct timeline_reading *reading, uint32_t number_o
     struct timeline *timeline = reading->timeline;
     if (timeline->rank_count && timeline->ranks[timeline->rank_count - 1].rank >= number_of_rank)
         return timeline_damaged(reading, error);
-    void *ranks = timeline->ranks;
-    struct timeline_rank *rank = add_one(&ranks, &timeline->rank_count, sizeof *rank);
-    timeline->ranks = ranks;
-    if (!rank)
-        return error_memory(error, 2 * timeline->rank_count * sizeof *rank, "the ranks of a timeline");
-    rank->rank = number_of_rank;
+    if (ARRAY_RESERVE(timeline->ranks, reading->rank_room, timeline->rank_count + 1, "the ranks of a timeline",
+                      error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    struct timeline_rank *rank = &timeline->ranks[timeline->rank_count++];
+    *rank = (struct timeline_rank){.rank = number_of_rank};
     snprintf(rank->host, sizeof rank->host, "%s", timeline_text(arguments, "host"));
     text_printable(rank->host);
     snprintf(rank->machine, sizeof rank->machine, "%s", timeline_text(arguments, "machine"));
@@ -153,9 +128,9 @@ static weft_status read_span(struct timeline_reading *reading, struct timeline_r
     bool operation = strcmp(category, "operation") == 0, near = strcmp(category, "near") == 0;
     if (!operation && !near && strcmp(category, "message") != 0)
         return WEFT_OK;
-    struct span *span = add_span(reading);
-    if (!span)
-        return error_memory(error, reading->room * sizeof *span, "the events of a timeline");
+    if (ARRAY_RESERVE(reading->spans, reading->room, reading->count + 1, "the events of a timeline", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    struct span *span = &reading->spans[reading->count++];
     *span = (struct span){.rank = (uint32_t)(own - reading->timeline->ranks),
                           .communicator = (uint32_t)timeline_count(reading, arguments, "communicator"),
                           .sequence = timeline_count(reading, arguments, "sequence"),
@@ -167,12 +142,10 @@ static weft_status read_span(struct timeline_reading *reading, struct timeline_r
     if (!operation)
         return WEFT_OK;
     span->called = span->begin - timeline_number(reading, arguments, "queued_us") * 1e-6;
-    span->kind =
-        timeline_kind_of(reading->timeline, timeline_text(event, "name"), timeline_text(arguments, "algorithm"));
-    if (span->kind == UINT32_MAX && reading->timeline->kind_count == KINDS_MOST)
-        return timeline_damaged(reading, error);
-    if (span->kind == UINT32_MAX)
-        return error_memory(error, sizeof(struct timeline_kind), "the kinds of operations of a timeline");
+    weft_status status = timeline_kind_of(reading, timeline_text(event, "name"), timeline_text(arguments, "algorithm"),
+                                          &span->kind, error);
+    if (status != WEFT_OK)
+        return status;
     struct timeline_kind *kind = &reading->timeline->kinds[span->kind];
     double waited = timeline_number(reading, arguments, "waited_us") * 1e-6;
     kind->calls++;

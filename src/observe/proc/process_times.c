@@ -69,23 +69,13 @@ static weft_status process_numbers_add(struct process_numbers *numbers, int32_t 
     return status;
 }
 
-static DIR *process_directory_open(int root, const char *path)
-{
-    const int descriptor = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
-    if (!directory && descriptor >= 0)
-        close(descriptor);
-    return directory;
-}
-
 /* The next entry of a directory whose name is a number, which every process and thread has; NULL at the end. */
 static const char *process_directory_next(DIR *directory)
 {
-    struct dirent *entry;
-    while ((entry = readdir(directory)))
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
-            return entry->d_name;
-    return NULL;
+    const char *name = file_listing_next(directory);
+    while (name && (*name < '1' || *name > '9'))
+        name = file_listing_next(directory);
+    return name;
 }
 
 /* The children of one thread; a thread that has just ended has none. */
@@ -98,8 +88,7 @@ static weft_status process_add_thread_children(struct process_numbers *numbers, 
     const int descriptor = openat(tasks, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     FILE *children = descriptor < 0 ? NULL : fdopen(descriptor, "r");
     if (!children) {
-        if (descriptor >= 0)
-            close(descriptor);
+        file_close(descriptor);
         return WEFT_OK;
     }
     for (int number; status == WEFT_OK && fscanf(children, "%d", &number) == 1;)
@@ -113,24 +102,20 @@ static weft_status process_add_children(struct process_numbers *numbers, int roo
     char path[64];
     weft_status status = WEFT_OK;
     snprintf(path, sizeof path, "proc/%d/task", process);
-    DIR *tasks = process_directory_open(root, path);
-    if (!tasks)
-        return WEFT_OK;
+    DIR *tasks = file_listing_open(root, path, 0);
     for (const char *thread; status == WEFT_OK && (thread = process_directory_next(tasks));)
         status = process_add_thread_children(numbers, dirfd(tasks), thread, error);
-    closedir(tasks);
+    file_listing_close(tasks);
     return status;
 }
 
 static weft_status process_add_all(struct process_numbers *numbers, int root, struct error *error)
 {
     weft_status status = WEFT_OK;
-    DIR *directory = process_directory_open(root, "proc");
-    if (!directory)
-        return WEFT_OK;
+    DIR *directory = file_listing_open(root, "proc", 0);
     for (const char *name; status == WEFT_OK && (name = process_directory_next(directory));)
         status = process_numbers_add(numbers, (int32_t)strtol(name, NULL, 10), error);
-    closedir(directory);
+    file_listing_close(directory);
     return status;
 }
 

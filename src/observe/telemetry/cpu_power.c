@@ -115,14 +115,10 @@ weft_status cpu_power_open(const char *root, struct cpu_power **power, struct er
         free(made);
         return status;
     }
-    const int descriptor = openat(made->root, CLASS_DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
-    for (struct dirent *entry; directory && status == WEFT_OK && (entry = readdir(directory));)
-        status = take_zone(made, entry->d_name, error);
-    if (directory)
-        closedir(directory);
-    else if (descriptor >= 0)
-        close(descriptor);
+    DIR *listing = file_listing_open(made->root, CLASS_DIRECTORY, 0);
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));)
+        status = take_zone(made, name, error);
+    file_listing_close(listing);
     if (status != WEFT_OK) {
         cpu_power_close(made);
         return status;

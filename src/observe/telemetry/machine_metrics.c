@@ -93,8 +93,7 @@ void machine_metrics_close(struct machine_metrics *metrics)
         return;
     for (uint32_t i = 0; i < metrics->node_count; i++)
         node_free(&metrics->nodes[i]);
-    if (metrics->root >= 0)
-        close(metrics->root);
+    file_close(metrics->root);
     process_times_close(metrics->times);
     measured_values_free(&metrics->use.values);
     free(metrics->interfaces.entries);

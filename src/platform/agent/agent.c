@@ -305,30 +305,23 @@ static void agent_turn(struct agent *agent, int limit)
 
 static weft_status start_command(struct agent *agent, struct error *error)
 {
-    int output[2] = {-1, -1}, errors[2] = {-1, -1}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    weft_status status = WEFT_OK;
-    if (nothing < 0 || pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0)
-        status = error_system(error, "cannot make the pipes of a command");
-    const int descriptors[3] = {nothing, output[1], errors[1]};
-    node_process_give(&agent->place, output[1]);
-    node_process_give(&agent->place, errors[1]);
+    int pipes[2][2] = {{-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid_t process = 0;
+    weft_status status = WEFT_OK;
+    if (nothing < 0 || pipe2(pipes[0], O_CLOEXEC) != 0 || pipe2(pipes[1], O_CLOEXEC) != 0)
+        status = error_system(error, "cannot make the pipes of a command");
+    const int descriptors[3] = {nothing, pipes[0][1], pipes[1][1]};
+    for (int i = 0; i < 2; i++) {
+        node_process_give(&agent->place, pipes[i][1]);
+        if (pipes[i][0] >= 0)
+            fcntl(pipes[i][0], F_SETFL, O_NONBLOCK);
+        agent->output.streams[i].descriptor = pipes[i][0];
+    }
     if (status == WEFT_OK)
         status =
             node_process_start(&agent->place, agent->order.command.items, NULL, false, descriptors, &process, error);
-    if (nothing >= 0)
-        close(nothing);
-    if (output[1] >= 0)
-        close(output[1]);
-    if (errors[1] >= 0)
-        close(errors[1]);
-    for (int i = 0; i < 2; i++) {
-        int end = i == 0 ? output[0] : errors[0];
-        if (end < 0)
-            continue;
-        fcntl(end, F_SETFL, O_NONBLOCK);
-        agent->output.streams[i].descriptor = end;
-    }
+    for (int i = 0; i < 3; i++)
+        file_close(descriptors[i]);
     if (status == WEFT_OK)
         agent->command = process;
     return status;
@@ -461,10 +454,7 @@ static weft_status take_secrets(struct agent *agent, struct error *error)
         char *value = NULL, *variable = NULL;
         size_t size = 0;
         if (secret_store_get(agent->order.secret_directory, place, &value, &size, &trouble) != WEFT_OK) {
-            journal_append(&agent->journal,
-                           &(struct journal_record){
-                               .kind = JOURNAL_NOTE, .text = trouble.text, .size = (uint32_t)strlen(trouble.text)},
-                           NULL);
+            agent_note(agent, trouble.text);
             continue;
         }
         const bool taken = redactor_add(&agent->output.redactor, slash + 1, value, size) &&

@@ -30,8 +30,7 @@ weft_status node_connections_open(struct node_connections *connections, const st
 static void drop_passed(struct node_connection *connection)
 {
     for (int i = 0; i < 3; i++) {
-        if (connection->passed[i] >= 0)
-            close(connection->passed[i]);
+        file_close(connection->passed[i]);
         connection->passed[i] = -1;
     }
 }
@@ -41,8 +40,7 @@ static void connections_drop(struct node_connection *connection)
 {
     drop_passed(connection);
     buffer_free(&connection->in);
-    if (connection->descriptor >= 0)
-        close(connection->descriptor);
+    file_close(connection->descriptor);
     connection->descriptor = -1;
     connection->watches = false;
     if (connection->process > 0 && connection->kill_at == 0) {
@@ -256,7 +254,6 @@ void node_connections_close(struct node_connections *connections)
         connection->process = 0;
         connections_drop(connection);
     }
-    if (connections->listener >= 0)
-        close(connections->listener);
+    file_close(connections->listener);
     connections->listener = -1;
 }

@@ -270,15 +270,13 @@ static void end_older_node(const char *directory)
 static void each_number(const char *directory, uint64_t bound, void (*visit)(const char *path))
 {
     DIR *listing = opendir(directory);
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+    for (const char *name; (name = file_listing_next(listing));) {
         char path[FILE_PATH_BYTES], *end;
-        uint64_t number = strtoull(entry->d_name, &end, 10);
-        if (end != entry->d_name && !*end && number < bound &&
-            file_join(path, directory, entry->d_name, NULL) == WEFT_OK)
+        const uint64_t number = strtoull(name, &end, 10);
+        if (end != name && !*end && number < bound && file_join(path, directory, name, NULL) == WEFT_OK)
             visit(path);
     }
-    if (listing)
-        closedir(listing);
+    file_listing_close(listing);
 }
 
 static void end_older_attempt(const char *directory)

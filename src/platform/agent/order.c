@@ -23,6 +23,27 @@
 
 /* ---- the order ---- */
 
+/* Write `size` bytes as the file `name` of `directory`. */
+static weft_status order_write_file(const char *directory, const char *name, const void *bytes, size_t size,
+                                    struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = file_join(path, directory, name, error);
+    return status == WEFT_OK ? file_write(path, bytes, size, error) : status;
+}
+
+/* Read the file `name` of `directory`, of at most `most` bytes. `*text` is to be freed; NULL: there is no such file. */
+static weft_status order_read_file(const char *directory, const char *name, size_t most, char path[FILE_PATH_BYTES],
+                                   char **text, struct error *error)
+{
+    size_t size;
+    *text = NULL;
+    weft_status status = file_join(path, directory, name, error);
+    if (status != WEFT_OK || (access(path, F_OK) != 0 && errno == ENOENT))
+        return status;
+    return file_read(path, most, text, &size, error);
+}
+
 static void put_limits(struct buffer *buffer, const struct node_limits *limits)
 {
     const uint64_t numbers[] = {limits->memory, limits->memory_of_all, limits->processes, limits->quota,
@@ -155,17 +176,16 @@ void node_order_free(struct node_order *order)
 weft_status node_order_save(const struct node_order *order, const char *directory, struct error *error)
 {
     struct buffer bytes = {0};
-    char path[FILE_PATH_BYTES];
+    weft_status status;
     node_order_pack(order, &bytes);
-    weft_status status = file_join(path, directory, "order", error);
-    if (status == WEFT_OK && bytes.failed)
+    if (bytes.failed)
         status = error_memory(error, NODE_ORDER_MOST, "an order");
-    if (status == WEFT_OK && buffer_size(&bytes) > NODE_ORDER_MOST)
+    else if (buffer_size(&bytes) > NODE_ORDER_MOST)
         status =
             error_set(error, WEFT_ERROR_ARGUMENT, "command and environment of a node have %zu bytes; they may have %zu",
                       buffer_size(&bytes), NODE_ORDER_MOST);
-    if (status == WEFT_OK)
-        status = file_write(path, buffer_begin(&bytes), buffer_size(&bytes), error);
+    else
+        status = order_write_file(directory, "order", buffer_begin(&bytes), buffer_size(&bytes), error);
     buffer_free(&bytes);
     return status;
 }
@@ -195,8 +215,7 @@ weft_status node_order_platform(const char *directory, char platform[NODE_PLATFO
     const ssize_t size = file < 0 ? -1 : read(file, bytes, sizeof bytes);
     if (size < 0)
         error_system(error, "cannot read '%s'", path);
-    if (file >= 0)
-        close(file);
+    file_close(file);
     struct reader reader = {bytes, size > 0 ? (size_t)size : 0, false};
     if (size < 0)
         return WEFT_ERROR_SYSTEM;
@@ -222,10 +241,9 @@ weft_status node_directory(char path[FILE_PATH_BYTES], const char *root, const s
 
 weft_status node_stop_reserve(const char *directory, struct error *error)
 {
-    char path[FILE_PATH_BYTES], blanks[STOP_BYTES];
+    char blanks[STOP_BYTES];
     memset(blanks, '\n', sizeof blanks);
-    weft_status status = file_join(path, directory, "stop.spare", error);
-    return status == WEFT_OK ? file_write(path, blanks, sizeof blanks, error) : status;
+    return order_write_file(directory, "stop.spare", blanks, sizeof blanks, error);
 }
 
 /* Overwrite the spare file with the order and exchange the names; neither needs disk space. A previous order becomes
@@ -263,28 +281,19 @@ weft_status node_stop_save(const struct node_stop *stop, const char *directory, 
 weft_status node_stop_load(const char *directory, struct node_stop *stop, bool *found, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
-    size_t size;
     int64_t number, grace;
     *found = false;
-    weft_status status = file_join(path, directory, "stop", error);
-    if (status != WEFT_OK || access(path, F_OK) != 0)
+    weft_status status = order_read_file(directory, "stop", 64, path, &text, error);
+    if (status != WEFT_OK || !text)
         return status;
-    status = file_read(path, 64, &text, &size, error);
-    if (status != WEFT_OK)
-        return status;
-    char *blank = strchr(text, ' ');
-    if (blank)
-        *blank = '\0';
     text[strcspn(text, "\n")] = '\0';
-    if (blank)
-        blank[1 + strcspn(blank + 1, "\n")] = '\0';
-    if (!blank || text_parse_integer(text, "signal", 1, 64, &number, NULL) != WEFT_OK ||
-        text_parse_integer(blank + 1, "grace", 0, INT64_MAX, &grace, NULL) != WEFT_OK) {
-        status = error_set(error, WEFT_ERROR_DATA, "'%s' is damaged", path);
-    } else {
+    char *rest = text, *signal = strsep(&rest, " ");
+    *found = rest && text_parse_integer(signal, "signal", 1, 64, &number, NULL) == WEFT_OK &&
+             text_parse_integer(rest, "grace", 0, INT64_MAX, &grace, NULL) == WEFT_OK;
+    if (*found)
         *stop = (struct node_stop){(int)number, (uint64_t)grace};
-        *found = true;
-    }
+    else
+        status = error_set(error, WEFT_ERROR_DATA, "'%s' is damaged", path);
     free(text);
     return status;
 }
@@ -293,21 +302,15 @@ weft_status node_stop_load(const char *directory, struct node_stop *stop, bool *
 
 weft_status node_remark_save(const char *message, const char *directory, struct error *error)
 {
-    char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, directory, "remark", error);
-    return status == WEFT_OK ? file_write(path, message, strlen(message), error) : status;
+    return order_write_file(directory, "remark", message, strlen(message), error);
 }
 
 weft_status node_remark_take(const char *directory, char *message, size_t size, bool *found, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
-    size_t length;
     *found = false;
-    weft_status status = file_join(path, directory, "remark", error);
-    if (status != WEFT_OK || access(path, F_OK) != 0)
-        return status;
-    status = file_read(path, REMARK_MOST, &text, &length, error);
-    if (status != WEFT_OK)
+    weft_status status = order_read_file(directory, "remark", REMARK_MOST, path, &text, error);
+    if (status != WEFT_OK || !text)
         return status;
     snprintf(message, size, "%s", text);
     free(text);
@@ -321,23 +324,16 @@ weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, 
 {
     struct attempt attempt = {0};
     char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *text;
-    size_t size;
-    int64_t number;
+    int64_t number = 0;
     snprintf(attempt.run, sizeof attempt.run, "%s", run);
     weft_status status = node_directory(directory, root, &attempt, 0, error);
     if (status == WEFT_OK)
-        status = file_join(path, directory, "fence", error);
+        status = order_read_file(directory, "fence", 32, path, &text, error);
     if (status != WEFT_OK)
         return status;
-    if (access(path, F_OK) != 0 && errno == ENOENT) {
-        *epoch = 0;
-        return WEFT_OK;
-    }
-    status = file_read(path, 32, &text, &size, error);
-    if (status != WEFT_OK)
-        return status;
-    text[strcspn(text, "\n")] = '\0';
-    if (text_parse_integer(text, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
+    if (text)
+        text[strcspn(text, "\n")] = '\0';
+    if (text && text_parse_integer(text, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
         status = error_set(error, WEFT_ERROR_DATA, "'%s' is damaged", path);
     else
         *epoch = (uint64_t)number;
@@ -348,7 +344,7 @@ weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, 
 weft_status node_fence_raise(const char *root, const struct attempt *attempt, struct error *error)
 {
     struct attempt run = *attempt;
-    char directory[FILE_PATH_BYTES], path[FILE_PATH_BYTES], text[32];
+    char directory[FILE_PATH_BYTES], text[32];
     uint64_t now = 0;
     run.epoch = 0;
     weft_status status = node_directory(directory, root, &run, 0, error);
@@ -359,8 +355,7 @@ weft_status node_fence_raise(const char *root, const struct attempt *attempt, st
     int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0 || flock(lock, LOCK_EX) != 0) {
         error_system(error, "cannot lock '%s'", directory);
-        if (lock >= 0)
-            close(lock);
+        file_close(lock);
         return WEFT_ERROR_SYSTEM;
     }
     status = node_fence_read(root, attempt->run, &now, error);
@@ -370,9 +365,7 @@ weft_status node_fence_raise(const char *root, const struct attempt *attempt, st
                            attempt->epoch, attempt->run, now);
     if (status == WEFT_OK && now < attempt->epoch) {
         int length = snprintf(text, sizeof text, "%" PRIu64 "\n", attempt->epoch);
-        status = file_join(path, directory, "fence", error);
-        if (status == WEFT_OK)
-            status = file_write(path, text, (size_t)length, error);
+        status = order_write_file(directory, "fence", text, (size_t)length, error);
     }
     close(lock);
     return status;

@@ -370,8 +370,7 @@ void node_output_close(struct node_output *output)
         redact(output, &output->streams[i], true);
         take_lines(output, i);
         take_last(output, i);
-        if (output->streams[i].descriptor >= 0)
-            close(output->streams[i].descriptor);
+        file_close(output->streams[i].descriptor);
         output->streams[i].descriptor = -1;
         buffer_free(&output->streams[i].line);
         buffer_free(&output->streams[i].raw);
@@ -379,8 +378,7 @@ void node_output_close(struct node_output *output)
     /* Its contents are in the journal, redacted. */
     if (output->metrics >= 0 && output->redactor.count && !output->metrics_more)
         (void)!ftruncate(output->metrics, 0);
-    if (output->metrics >= 0)
-        close(output->metrics);
+    file_close(output->metrics);
     output->metrics = -1;
     buffer_free(&output->metrics_line);
     redactor_free(&output->redactor);

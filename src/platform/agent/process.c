@@ -74,16 +74,6 @@ static weft_status make_beginning(const struct node_place *place, char *const *m
     return status;
 }
 
-/* Send errno and what failed ('f': the directory, 'l'imits, 'p'rogram, 'u'ser) to the parent, and exit. */
-static void agent_process_give_up(int report, char what)
-{
-    char message[1 + sizeof(int)] = {what};
-    int code = errno;
-    memcpy(message + 1, &code, sizeof code);
-    (void)!write(report, message, sizeof message);
-    _exit(127);
-}
-
 /* Become another user permanently: real, effective and saved ids, groups and descriptors. */
 static void become_user(const struct process_beginning *beginning, int report, pid_t parent)
 {
@@ -93,10 +83,10 @@ static void become_user(const struct process_beginning *beginning, int report, p
     if (setgroups((size_t)beginning->group_count, beginning->groups) != 0 ||
         setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
         setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0)
-        agent_process_give_up(report, 'u');
+        spawn_give_up(report, 'u');
     if (setuid(own) == 0) {
         errno = EPERM;
-        agent_process_give_up(report, 'u');
+        spawn_give_up(report, 'u');
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* changing the user clears it */
     if (getppid() != parent)
@@ -112,37 +102,32 @@ static void become(const struct node_place *place, char *const *command, const s
     if (terminal)
         ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     if (!node_limits_enter(place->order, place->cgroup, beginning->user != NULL))
-        agent_process_give_up(report, 'l');
+        spawn_give_up(report, 'l');
     if (beginning->user)
         become_user(beginning, report, parent);
     node_environment_enter(&beginning->environment);
     if (chdir(place->order->directory) != 0)
-        agent_process_give_up(report, 'f');
+        spawn_give_up(report, 'f');
     execvp(command[0], command);
-    agent_process_give_up(report, 'p');
+    spawn_give_up(report, 'p');
 }
 
 static weft_status agent_process_hear_report(const struct node_place *place, const char *program, int report,
                                              struct error *error)
 {
-    char message[1 + sizeof(int)];
-    ssize_t n;
-    int code;
-    do
-        n = read(report, message, sizeof message);
-    while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof message)
+    char what;
+    const int code = spawn_hear(report, &what);
+    if (code == 0)
         return WEFT_OK;
-    memcpy(&code, message + 1, sizeof code);
     const char *host = place->order->host;
-    if (message[0] == 'f') /* the run's fault, not the host's */
+    if (what == 'f') /* the run's fault, not the host's */
         return error_set(error, *place->order->user ? WEFT_ERROR_DATA : WEFT_ERROR_ARGUMENT,
                          "cannot enter the directory '%s' on host %s: %s", place->order->directory, host,
                          strerror(code));
-    if (message[0] == 'l')
+    if (what == 'l')
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot enter the control group of the run on host %s: %s", host,
                          strerror(code));
-    if (message[0] == 'u')
+    if (what == 'u')
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot become the user '%s' on host %s: %s", place->order->user,
                          host, strerror(code));
     if (code == ENOENT && !strchr(program, '/'))
@@ -226,21 +211,17 @@ bool node_process_may_be_of(const char *directory, pid_t process)
 int node_process_sweep(const char *directory)
 {
     char wanted[FILE_PATH_BYTES + sizeof DIRECTORY_VARIABLE];
-    int killed = 0, now;
+    int killed = 0, now = 1;
     snprintf(wanted, sizeof wanted, DIRECTORY_VARIABLE "%s", directory);
-    for (int pass = 0; pass < 10; pass++) { /* processes forked meanwhile are found in the next pass */
+    for (int pass = 0; pass < 10 && now > 0; pass++) { /* processes forked meanwhile are found in the next pass */
         DIR *listing = opendir("/proc");
         now = 0;
-        for (struct dirent *entry; listing && (entry = readdir(listing));) {
-            int process = atoi(entry->d_name);
-            if (process > 1 && process != getpid() && has_entry(entry->d_name, wanted) && kill(process, SIGKILL) == 0)
-                now++;
+        for (const char *name; (name = file_listing_next(listing));) {
+            const int process = atoi(name);
+            now += process > 1 && process != getpid() && has_entry(name, wanted) && kill(process, SIGKILL) == 0;
         }
-        if (listing)
-            closedir(listing);
+        file_listing_close(listing);
         killed += now;
-        if (now == 0)
-            break;
     }
     return killed;
 }

@@ -315,6 +315,15 @@ static void sampler_look(struct node_sampler *sampler)
 
 /* ---- the thread ---- */
 
+/* Set one of the flags that `changed` tells of. */
+static void sampler_set(struct node_sampler *sampler, bool *flag)
+{
+    pthread_mutex_lock(&sampler->mutex);
+    *flag = true;
+    pthread_cond_broadcast(&sampler->changed);
+    pthread_mutex_unlock(&sampler->mutex);
+}
+
 static void sampler_release(struct node_sampler *sampler)
 {
     machine_metrics_close(sampler->machine);
@@ -325,8 +334,7 @@ static void sampler_release(struct node_sampler *sampler)
     metric_text_free(&sampler->line);
     metric_text_free(&sampler->scalars);
     buffer_free(&sampler->queue);
-    if (sampler->bell >= 0)
-        close(sampler->bell);
+    file_close(sampler->bell);
     pthread_cond_destroy(&sampler->changed);
     pthread_mutex_destroy(&sampler->mutex);
     free(sampler);
@@ -364,10 +372,7 @@ static void *sampler_run(void *context)
         sampler_sample(sampler, true);
         sampler_look(sampler);
     }
-    pthread_mutex_lock(&sampler->mutex);
-    sampler->ended = true;
-    pthread_cond_broadcast(&sampler->changed);
-    pthread_mutex_unlock(&sampler->mutex);
+    sampler_set(sampler, &sampler->ended);
     return NULL;
 }
 
@@ -487,10 +492,7 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
     bool ended = false;
     if (!sampler)
         return;
-    pthread_mutex_lock(&sampler->mutex);
-    sampler->stopping = true;
-    pthread_cond_broadcast(&sampler->changed);
-    pthread_mutex_unlock(&sampler->mutex);
+    sampler_set(sampler, &sampler->stopping);
     for (const uint64_t until = clock_after(seconds); !ended && clock_now() < until;) {
         pthread_mutex_lock(&sampler->mutex);
         if (!sampler->ended && buffer_size(&sampler->queue) == 0)
@@ -504,9 +506,6 @@ void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sample
         sampler_release(sampler);
         return;
     }
-    pthread_mutex_lock(&sampler->mutex); /* the thread frees its memory */
-    sampler->abandoned = true;
-    pthread_cond_broadcast(&sampler->changed);
-    pthread_mutex_unlock(&sampler->mutex);
+    sampler_set(sampler, &sampler->abandoned); /* the thread frees its memory */
     pthread_detach(sampler->thread);
 }

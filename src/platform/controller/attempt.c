@@ -269,6 +269,16 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
     return WEFT_OK;
 }
 
+weft_status attempt_ask_durably(struct controller *controller, struct controlled_run *run, enum run_cause cause,
+                                const char *detail, int64_t now, struct error *error)
+{
+    struct database *registry = controller->config.registry;
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    return database_end(registry, attempt_ask(controller, run, cause, "", detail, now, error), error);
+}
+
 /* It has the grace period from now on. One that the scheduler has preempted has no slots any more in its book. */
 static void note_told(struct controller *controller, struct controlled_run *run, int64_t now)
 {
@@ -499,14 +509,6 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
 
 /* ---- it was under way before ---- */
 
-static bool controller_attempt_find_host(const struct controller *controller, const char *name, uint32_t *host)
-{
-    for (*host = 0; *host < controller->host_count; ++*host)
-        if (!strcmp(controller->hosts[*host].name, name))
-            return true;
-    return false;
-}
-
 weft_status attempt_take_up(struct controller *controller, struct controlled_run *run, struct error *error)
 {
     struct run_specification specification;
@@ -526,8 +528,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
         status = error_memory(error, run->nodes * sizeof *run->node, "the nodes of an attempt");
     for (uint32_t i = 0; i < count && i < run->nodes && status == WEFT_OK; i++) {
         struct controlled_node *node = &run->node[i];
-        if (!controller_attempt_find_host(controller, rows[i].host, &node->host) ||
-            !slot_set_read(rows[i].slots, &node->slots)) {
+        if (!hosts_find(controller, rows[i].host, &node->host) || !slot_set_read(rows[i].slots, &node->slots)) {
             status = error_set(error, WEFT_ERROR_STATE,
                                "run %" PRId64 " has slots %s of host '%s', which the state does not know any more: "
                                "start the server with that host",

@@ -44,18 +44,12 @@ void disk_limit_order(const struct controller *controller, int64_t asked, struct
 weft_status controller_stop_disk(struct controller *controller, int64_t number, const char *message, bool kill,
                                  int64_t now, struct error *error)
 {
-    struct database *registry = controller->config.registry;
     struct controlled_run *run = runs_find(controller, number);
     if (!run || !run->node || (run->leaving && !kill))
         return WEFT_OK;
     weft_status status = WEFT_OK;
-    if (!run->leaving) {
-        status = database_begin(registry, DATABASE_DURABLE, error);
-        if (status != WEFT_OK)
-            return status;
-        status = attempt_ask(controller, run, RUN_CAUSE_DISK, "", message, now, error);
-        status = database_end(registry, status, error);
-    }
+    if (!run->leaving)
+        status = attempt_ask_durably(controller, run, RUN_CAUSE_DISK, message, now, error);
     if (status == WEFT_OK && kill && run->leaving && run->how != ENGINE_KILL) {
         run->to_stop = true;
         run->how = ENGINE_KILL;

@@ -15,6 +15,14 @@ struct hosts_seen {
     struct error *error;
 };
 
+bool hosts_find(const struct controller *controller, const char *name, uint32_t *host)
+{
+    for (*host = 0; *host < controller->host_count; ++*host)
+        if (strcmp(controller->hosts[*host].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* One more, not in the order of Pods yet. */
 static weft_status add_host(struct controller *controller, const char *name, const char *pod, uint32_t slots,
                             struct error *error)
@@ -60,13 +68,10 @@ static weft_status lose_absent(struct controller *controller, int64_t now, struc
 {
     struct registry_host *known = NULL;
     size_t count = 0;
-    const uint32_t there_are = controller->host_count;
     weft_status status = registry_hosts(controller->config.registry, &known, &count, error);
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
-        bool there = false;
-        for (uint32_t k = 0; k < there_are && !there; k++)
-            there = strcmp(controller->hosts[k].name, known[i].host) == 0;
-        if (there)
+        uint32_t host;
+        if (hosts_find(controller, known[i].host, &host))
             continue;
         status = registry_host_lose(controller->config.registry, known[i].host,
                                     "the server was started without it; 'weft nodes remove' forgets it", now, error);
@@ -250,17 +255,13 @@ weft_status hosts_check(const struct controller *controller, uint32_t nodes, uin
 /* Of what a host has, `asked` of it on a node. */
 struct share {
     int64_t asked;
-    int64_t (*has)(const struct controlled_host *host); /* 0: not known */
+    bool memory;
 };
 
-static int64_t processors_of(const struct controlled_host *host)
+/* What a host has of it; 0: not known. */
+static int64_t host_has(const struct controlled_host *host, const struct share *share)
 {
-    return host->processors;
-}
-
-static int64_t controller_hosts_memory_of(const struct controlled_host *host)
-{
-    return host->memory;
+    return share->memory ? host->memory : host->processors;
 }
 
 /* Of the hosts with that many slots, the one with the smallest share per slot, if that is less than requested. */
@@ -270,11 +271,11 @@ static const struct controlled_host *falls_short(const struct controller *contro
     const struct controlled_host *least = NULL;
     for (uint32_t i = 0; i < controller->host_count; i++) {
         const struct controlled_host *host = &controller->hosts[i];
-        const int64_t has = share->has(host);
+        const int64_t has = host_has(host, share);
         if (host->slots < slots || !controller_hosts_is_there(host) || !has ||
             has * slots >= share->asked * host->slots)
             continue;
-        if (!least || has * least->slots < share->has(least) * host->slots)
+        if (!least || has * least->slots < host_has(least, share) * host->slots)
             least = host;
     }
     return least;
@@ -302,7 +303,7 @@ static char *say_amount(bool memory, double amount, char *text, size_t size)
 weft_status hosts_check_share(const struct controller *controller, const struct run_specification *asked,
                               struct error *error)
 {
-    const struct share shares[] = {{asked->processors, processors_of}, {asked->memory, controller_hosts_memory_of}};
+    const struct share shares[] = {{asked->processors, false}, {asked->memory, true}};
     const uint32_t slots = (uint32_t)asked->slots;
     for (int memory = 0; memory < 2; memory++) {
         const struct share *share = &shares[memory];
@@ -310,7 +311,7 @@ weft_status hosts_check_share(const struct controller *controller, const struct 
         char wanted[48], has[48], comes[48], advice[64] = "no number of slots here comes with so much: ask for less";
         if (!host)
             continue;
-        const double of_host = (double)share->has(host);
+        const double of_host = (double)host_has(host, share);
         const uint32_t suffice = slots_that_suffice(controller, share, asked, slots);
         if (suffice)
             snprintf(advice, sizeof advice, "ask for at least %u slots a node, or for less", suffice);

@@ -154,9 +154,8 @@ static weft_status mark_idle(struct controller *controller, int64_t number, bool
     if (!run || !run->node || (run->idle_epoch == run->epoch) == idle)
         return WEFT_OK;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = database_end(registry, registry_run_idle(registry, number, idle, message, now, error), error);
+    if (status == WEFT_OK)
+        status = database_end(registry, registry_run_idle(registry, number, idle, message, now, error), error);
     if (status != WEFT_OK)
         return status;
     run->idle_epoch = idle ? run->epoch : 0;
@@ -182,18 +181,13 @@ weft_status controller_clear_idle(struct controller *controller, int64_t number,
 weft_status controller_stop_idle(struct controller *controller, int64_t number, const char *message, int64_t now,
                                  bool *stopped, struct error *error)
 {
-    struct database *registry = controller->config.registry;
     struct controlled_run *run = runs_find(controller, number);
     const struct controller_class *limits = run ? controller_limits_class_of(controller, run) : NULL;
     *stopped = false;
     if (!run || !run->node || run->to_stop || !limits || !limits->idle_stops)
         return WEFT_OK;
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
-    if (status != WEFT_OK)
-        return status;
-    status = attempt_ask(controller, run, RUN_CAUSE_IDLE, "", message, now, error);
+    weft_status status = attempt_ask_durably(controller, run, RUN_CAUSE_IDLE, message, now, error);
     *stopped = run->to_stop;
-    status = database_end(registry, status, error);
     controlled_change(controller);
     return status;
 }

@@ -8,37 +8,23 @@
 #include <stdbool.h>
 #include <string.h>
 
-static void http_prometheus_put(struct prometheus *text, const char *words)
-{
-    buffer_put(&text->bytes, words, strlen(words));
-}
-
 /* With \\, \n and (in labels) \" as the format has them. */
-static void put_escaped(struct prometheus *text, const char *words, bool label)
+static void put_escaped(struct buffer *bytes, const char *words, bool label)
 {
-    for (; *words; words++)
-        if (*words == '\\')
-            http_prometheus_put(text, "\\\\");
-        else if (*words == '\n')
-            http_prometheus_put(text, "\\n");
-        else if (*words == '"' && label)
-            http_prometheus_put(text, "\\\"");
-        else
-            buffer_put(&text->bytes, words, 1);
+    for (; *words; words++) {
+        const bool escaped = *words == '\\' || *words == '\n' || (*words == '"' && label);
+        if (escaped)
+            buffer_put(bytes, "\\", 1);
+        buffer_put(bytes, *words == '\n' ? "n" : words, 1);
+    }
 }
 
 void prometheus_family(struct prometheus *text, const char *name, const char *type, const char *help)
 {
     text->family = name;
-    http_prometheus_put(text, "# HELP ");
-    http_prometheus_put(text, name);
-    http_prometheus_put(text, " ");
-    put_escaped(text, help, false);
-    http_prometheus_put(text, "\n# TYPE ");
-    http_prometheus_put(text, name);
-    http_prometheus_put(text, " ");
-    http_prometheus_put(text, type);
-    http_prometheus_put(text, "\n");
+    buffer_print(&text->bytes, "# HELP %s ", name);
+    put_escaped(&text->bytes, help, false);
+    buffer_print(&text->bytes, "\n# TYPE %s %s\n", name, type);
 }
 
 void prometheus_sample(struct prometheus *text, double value, ...)
@@ -46,25 +32,20 @@ void prometheus_sample(struct prometheus *text, double value, ...)
     char number[TEXT_NUMBER_BYTES];
     const char *name, *before = "{";
     va_list labels;
-    http_prometheus_put(text, text->family);
+    buffer_put_string(&text->bytes, text->family);
     va_start(labels, value);
     while ((name = va_arg(labels, const char *))) {
-        http_prometheus_put(text, before);
-        http_prometheus_put(text, name);
-        http_prometheus_put(text, "=\"");
-        put_escaped(text, va_arg(labels, const char *), true);
-        http_prometheus_put(text, "\"");
+        buffer_print(&text->bytes, "%s%s=\"", before, name);
+        put_escaped(&text->bytes, va_arg(labels, const char *), true);
+        buffer_put(&text->bytes, "\"", 1);
         before = ",";
     }
     va_end(labels);
-    if (*before == ',')
-        http_prometheus_put(text, "}");
-    http_prometheus_put(text, " ");
-    http_prometheus_put(text, isfinite(value) ? text_number(value, number)
-                              : isnan(value)  ? "NaN"
-                              : value > 0     ? "+Inf"
-                                              : "-Inf");
-    http_prometheus_put(text, "\n");
+    buffer_print(&text->bytes, "%s %s\n", *before == ',' ? "}" : "",
+                 isfinite(value) ? text_number(value, number)
+                 : isnan(value)  ? "NaN"
+                 : value > 0     ? "+Inf"
+                                 : "-Inf");
 }
 
 void prometheus_free(struct prometheus *text)

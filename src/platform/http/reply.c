@@ -266,18 +266,19 @@ void http_reply_json(struct http_request *request, unsigned status, const struct
     static const char failed[] =
         "{\"error\":{\"status\":500,\"message\":\"the server has no memory for its answer\"}}\n";
     const char *text = json_text(writer);
-    if (!begin_answer(request, text ? status : 500))
+    if (!text) {
+        http_reply(request, 500, "application/json", failed, sizeof failed - 1);
         return;
-    struct http_connection *connection = request->connection;
-    struct evbuffer *output = bufferevent_get_output(connection->bufferevent);
-    reply_write_head(request, text ? status : 500, "application/json",
-                     text ? json_size(writer) + 1 : sizeof failed - 1);
-    if (!http_request_is_head(request)) {
-        evbuffer_add(output, text ? text : failed, text ? json_size(writer) : sizeof failed - 1);
-        if (text)
-            evbuffer_add(output, "\n", 1);
     }
-    http_connection_enter(connection, HTTP_REPLYING);
+    if (!begin_answer(request, status))
+        return;
+    struct evbuffer *output = bufferevent_get_output(request->connection->bufferevent);
+    reply_write_head(request, status, "application/json", json_size(writer) + 1);
+    if (!http_request_is_head(request)) {
+        evbuffer_add(output, text, json_size(writer));
+        evbuffer_add(output, "\n", 1);
+    }
+    http_connection_enter(request->connection, HTTP_REPLYING);
 }
 
 void http_fail_parameter(struct http_request *request, unsigned status, const char *parameter, const char *message)

@@ -105,8 +105,7 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
     else
         status = checkpoint_copy_check_holder(copying, name, &there, error);
     if (status != WEFT_OK) {
-        if (source >= 0)
-            close(source);
+        file_close(source);
         return status;
     }
     int made = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there.st_mode & 0777);
@@ -116,8 +115,7 @@ static weft_status copy_file(struct copying *copying, int from, int to, const ch
         (void)!futimens(made, times);
     if (status == WEFT_OK && fsync(made) != 0)
         status = fails(copying, name, error);
-    if (made >= 0)
-        close(made);
+    file_close(made);
     close(source);
     return status;
 }
@@ -128,30 +126,20 @@ static weft_status copy_entry(struct copying *copying, int from, int to, const c
 static weft_status copy_directory(struct copying *copying, int from, int to, const char *name, int depth,
                                   struct error *error)
 {
-    int source = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), made = -1;
-    if (source < 0 || mkdirat(to, name, 0777) != 0 ||
-        (made = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) {
-        fails(copying, name, error);
-        if (source >= 0)
-            close(source);
-        return WEFT_ERROR_SYSTEM;
-    }
-    if (depth == 0)
-        copying->linked = faccessat(source, CHECKPOINT_MANIFEST, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    DIR *listing = file_listing_open(from, name, O_NOFOLLOW);
+    int made = -1;
     weft_status status = WEFT_OK;
-    DIR *listing = fdopendir(source);
-    if (!listing)
+    if (!listing || mkdirat(to, name, 0777) != 0 ||
+        (made = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         status = fails(copying, name, error);
-    for (struct dirent *entry; status == WEFT_OK && listing && (entry = readdir(listing));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = copy_entry(copying, source, made, entry->d_name, depth + 1, error);
+    else if (depth == 0)
+        copying->linked = faccessat(dirfd(listing), CHECKPOINT_MANIFEST, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    for (const char *inner; status == WEFT_OK && (inner = file_listing_next(listing));)
+        status = copy_entry(copying, dirfd(listing), made, inner, depth + 1, error);
     if (status == WEFT_OK && fsync(made) != 0)
         status = fails(copying, name, error);
-    if (listing)
-        closedir(listing);
-    else
-        close(source);
-    close(made);
+    file_listing_close(listing);
+    file_close(made);
     return status;
 }
 
@@ -227,9 +215,7 @@ weft_status run_checkpoint_copy(const char *path, const char *name, const char *
         if (status != WEFT_OK)
             file_remove_tree(made, NULL);
     }
-    if (from >= 0)
-        close(from);
-    if (to >= 0)
-        close(to);
+    file_close(from);
+    file_close(to);
     return status;
 }

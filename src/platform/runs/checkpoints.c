@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/runs/checkpoints.h"
 
+#include "base/clock.h"
 #include "base/file/file.h"
 #include "base/text.h"
 #include "training/checkpoint/checkpoint.h"
@@ -51,37 +52,25 @@ static int64_t checkpoints_step_of(const char *name)
     return -1;
 }
 
-static int64_t checkpoints_milliseconds(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
-}
-
 /* Add the sizes of the files in a directory, at most `*left`, and set `*time` to the newest change. */
 static void checkpoints_add_bytes(int parent, const char *name, int depth, unsigned *left,
                                   struct run_checkpoint *checkpoint)
 {
-    int directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *listing = directory >= 0 ? fdopendir(directory) : NULL;
-    if (!listing) {
-        if (directory >= 0)
-            close(directory);
-        return;
-    }
-    for (struct dirent *entry; *left > 0 && (entry = readdir(listing));) {
+    DIR *listing = file_listing_open(parent, name, O_NOFOLLOW);
+    for (const char *inner; *left > 0 && (inner = file_listing_next(listing));) {
         struct stat there;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(directory, entry->d_name, &there, AT_SYMLINK_NOFOLLOW) != 0)
+        if (fstatat(dirfd(listing), inner, &there, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         --*left;
         if (S_ISREG(there.st_mode)) {
             checkpoint->bytes += (uint64_t)there.st_size;
-            if (checkpoints_milliseconds(&there.st_mtim) > checkpoint->time)
-                checkpoint->time = checkpoints_milliseconds(&there.st_mtim);
+            if (clock_to_milliseconds(&there.st_mtim) > checkpoint->time)
+                checkpoint->time = clock_to_milliseconds(&there.st_mtim);
         } else if (S_ISDIR(there.st_mode) && depth < DEPTH_MOST) {
-            checkpoints_add_bytes(directory, entry->d_name, depth + 1, left, checkpoint);
+            checkpoints_add_bytes(dirfd(listing), inner, depth + 1, left, checkpoint);
         }
     }
-    closedir(listing);
+    file_listing_close(listing);
 }
 
 /* The name in the directory that a link points to; "" if it leads elsewhere. */
@@ -118,7 +107,7 @@ static bool checkpoints_look_at(int directory, const char *name, struct run_chec
     else
         checkpoint->bytes = (uint64_t)there.st_size;
     if (checkpoint->time == 0) /* fallback: copying changes a directory's own time */
-        checkpoint->time = checkpoints_milliseconds(&there.st_mtim);
+        checkpoint->time = clock_to_milliseconds(&there.st_mtim);
     return true;
 }
 
@@ -126,35 +115,31 @@ weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list,
 {
     struct run_checkpoint *found = NULL;
     size_t used = 0, room = 0;
-    char best[RUN_CHECKPOINT_NAME_BYTES];
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *listing = directory >= 0 ? fdopendir(directory) : NULL;
-    *list = NULL;
-    *count = 0;
-    if (!listing) {
-        weft_status status = errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the directory '%s'", path);
-        if (directory >= 0)
-            close(directory);
-        return status;
-    }
-    checkpoints_follow(directory, CHECKPOINT_BEST, best);
-    for (struct dirent *entry; used < RUN_CHECKPOINTS_MOST && (entry = readdir(listing));) {
-        if (ARRAY_RESERVE(found, room, used + 1, "a list of checkpoints", error) != WEFT_OK) {
-            closedir(listing);
-            free(found);
-            return WEFT_ERROR_MEMORY;
-        }
-        if (!checkpoints_look_at(directory, entry->d_name, &found[used]))
+    char best[RUN_CHECKPOINT_NAME_BYTES] = "";
+    weft_status status = WEFT_OK;
+    DIR *listing = file_listing_open(AT_FDCWD, path, O_NOFOLLOW);
+    if (!listing && errno != ENOENT)
+        status = error_system(error, "cannot read the directory '%s'", path);
+    if (listing)
+        checkpoints_follow(dirfd(listing), CHECKPOINT_BEST, best);
+    for (const char *name; status == WEFT_OK && used < RUN_CHECKPOINTS_MOST && (name = file_listing_next(listing));) {
+        status = ARRAY_RESERVE(found, room, used + 1, "a list of checkpoints", error);
+        if (status != WEFT_OK || !checkpoints_look_at(dirfd(listing), name, &found[used]))
             continue;
         found[used].best = strcmp(best, found[used].name) == 0;
         used++;
     }
-    closedir(listing);
+    file_listing_close(listing);
+    if (status != WEFT_OK) {
+        free(found);
+        found = NULL;
+        used = 0;
+    }
     if (used > 1)
         qsort(found, used, sizeof *found, newest_first);
     *list = found;
     *count = used;
-    return WEFT_OK;
+    return status;
 }
 
 weft_status run_checkpoint_find(const char *path, const char *name, char found[RUN_CHECKPOINT_NAME_BYTES],
@@ -171,8 +156,7 @@ weft_status run_checkpoint_find(const char *path, const char *name, char found[R
             (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
             target[0] = '\0';
     }
-    if (directory >= 0)
-        close(directory);
+    file_close(directory);
     if (*target) {
         memcpy(found, target, sizeof target);
         return WEFT_OK;

@@ -83,8 +83,7 @@ static uint64_t segment_time(const struct runs_output_source *source, uint64_t f
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && pread(file, header, sizeof header, 0) == (ssize_t)sizeof header)
         memcpy(&time, header + 16, sizeof time);
-    if (file >= 0)
-        close(file);
+    file_close(file);
     return le64toh(time);
 }
 

@@ -8,11 +8,32 @@
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define TEXT(member, key)                                                                                              \
+    {                                                                                                                  \
+        key, offsetof(struct run_record, member), sizeof(((struct run_record *)0)->member)                             \
+    }
+#define INTEGER(member, key)                                                                                           \
+    {                                                                                                                  \
+        key, offsetof(struct run_record, member), 0                                                                    \
+    }
+
+/* What a record file has, in this order, before the state. */
+static const struct record_field {
+    const char *key;
+    size_t offset, size; /* of a string; size 0: an int64_t */
+} fields[] = {
+    TEXT(id, "id"),           TEXT(project, "project"),    TEXT(user, "user"),      TEXT(directory, "folder"),
+    TEXT(command, "command"), TEXT(hosts, "hosts"),        INTEGER(ranks, "ranks"), INTEGER(launcher, "launcher"),
+    TEXT(machine, "machine"), INTEGER(started, "started"), INTEGER(ended, "ended"), INTEGER(exit_code, "exit_code"),
+    TEXT(reason, "reason"),
+};
 
 static const char *const state_names[] = {
     [RUN_RECORD_RUNNING] = "running",
@@ -71,66 +92,45 @@ weft_status run_record_save(const struct run_record *record, const char *directo
         return status;
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
-    JSON_PUT_OBJECT(&text, NULL, "id", record->id, "project", record->project, "user", record->user, "folder",
-                    record->directory, "command", record->command, "hosts", record->hosts, "ranks", record->ranks,
-                    "launcher", record->launcher, "machine", record->machine, "started", record->started, "ended",
-                    record->ended, "exit_code", record->exit_code, "reason", record->reason, "state",
-                    run_record_state_name(record->state));
+    json_open_object(&text, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+        const void *value = (const char *)record + fields[i].offset;
+        if (fields[i].size)
+            json_put_text(&text, fields[i].key, value);
+        else
+            json_put_integer(&text, fields[i].key, *(const int64_t *)value);
+    }
+    json_put_text(&text, "state", run_record_state_name(record->state));
+    json_close(&text);
     status = json_text(&text) ? file_write(path, json_text(&text), json_size(&text), error)
                               : error_memory(error, sizeof *record, "a run record");
     json_end(&text);
     return status;
 }
 
-static weft_status record_copy_text(const cJSON *object, const char *key, const char *where, char *to, size_t size,
-                                    struct error *error)
-{
-    const char *value;
-    weft_status status = json_get_text(object, key, where, &value, error);
-    if (status == WEFT_OK)
-        snprintf(to, size, "%s", value);
-    return status;
-}
-
 static weft_status record_parse(const cJSON *object, const char *where, struct run_record *record, struct error *error)
 {
-    const struct {
-        const char *key;
-        char *to;
-        size_t size;
-    } texts[] = {
-        {"id", record->id, sizeof record->id},
-        {"project", record->project, sizeof record->project},
-        {"user", record->user, sizeof record->user},
-        {"folder", record->directory, sizeof record->directory},
-        {"command", record->command, sizeof record->command},
-        {"hosts", record->hosts, sizeof record->hosts},
-        {"machine", record->machine, sizeof record->machine},
-        {"reason", record->reason, sizeof record->reason},
-    };
-    const struct {
-        const char *key;
-        int64_t *to;
-    } integers[] = {
-        {"ranks", &record->ranks}, {"launcher", &record->launcher},   {"started", &record->started},
-        {"ended", &record->ended}, {"exit_code", &record->exit_code},
-    };
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < ARRAY_SIZE(texts) && status == WEFT_OK; i++)
-        status = record_copy_text(object, texts[i].key, where, texts[i].to, texts[i].size, error);
-    for (size_t i = 0; i < ARRAY_SIZE(integers) && status == WEFT_OK; i++)
-        status = json_get_integer(object, integers[i].key, where, -JSON_EXACT, JSON_EXACT, integers[i].to, error);
-    const char *state = NULL;
+    const char *text = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(fields) && status == WEFT_OK; i++) {
+        const struct record_field *field = &fields[i];
+        char *value = (char *)record + field->offset;
+        status = field->size ? json_get_text(object, field->key, where, &text, error)
+                             : json_get_integer(object, field->key, where, -JSON_EXACT, JSON_EXACT,
+                                                (int64_t *)(void *)value, error);
+        if (status == WEFT_OK && field->size)
+            snprintf(value, field->size, "%s", text);
+    }
     if (status == WEFT_OK)
-        status = json_get_text(object, "state", where, &state, error);
+        status = json_get_text(object, "state", where, &text, error);
     if (status != WEFT_OK)
         return status;
     for (enum run_record_state s = RUN_RECORD_RUNNING; s <= RUN_RECORD_FAILED; s++)
-        if (strcmp(state, state_names[s]) == 0) {
+        if (strcmp(text, state_names[s]) == 0) {
             record->state = s;
             return WEFT_OK;
         }
-    return error_set(error, WEFT_ERROR_DATA, "%s: state is '%s', not running, succeeded or failed", where, state);
+    return error_set(error, WEFT_ERROR_DATA, "%s: state is '%s', not running, succeeded or failed", where, text);
 }
 
 /* Whether the launcher is certainly gone: it ran on this host since its last boot, and has no process any more. */
@@ -176,23 +176,23 @@ weft_status run_records_list(const char *directory, char (**ids)[RUN_ID_BYTES], 
 {
     char(*list)[RUN_ID_BYTES] = NULL;
     size_t length = 0, room = 0;
-    DIR *entries = opendir(directory);
-    if (!entries && errno != ENOENT)
+    weft_status status = WEFT_OK;
+    DIR *listing = opendir(directory);
+    if (!listing && errno != ENOENT)
         return error_system(error, "cannot list the runs in '%s'", directory);
-    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
-        size_t stem = strlen(entry->d_name);
-        if (stem < 6 || strcmp(entry->d_name + stem - 5, ".json") != 0 || stem - 5 >= RUN_ID_BYTES ||
-            *entry->d_name == '.')
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));) {
+        const size_t size = strlen(name);
+        if (size < 6 || strcmp(name + size - 5, ".json") != 0 || size - 5 >= RUN_ID_BYTES || *name == '.')
             continue;
-        if (ARRAY_RESERVE(list, room, length + 1, "the list of runs", error) != WEFT_OK) {
-            free(list);
-            closedir(entries);
-            return WEFT_ERROR_MEMORY;
-        }
-        snprintf(list[length++], sizeof *list, "%.*s", (int)(stem - 5), entry->d_name);
+        status = ARRAY_RESERVE(list, room, length + 1, "the list of runs", error);
+        if (status == WEFT_OK)
+            snprintf(list[length++], sizeof *list, "%.*s", (int)(size - 5), name);
     }
-    if (entries)
-        closedir(entries);
+    file_listing_close(listing);
+    if (status != WEFT_OK) {
+        free(list);
+        return status;
+    }
     if (length)
         qsort(list, length, sizeof *list, compare_ids);
     *ids = list;

@@ -107,7 +107,7 @@ static void renew_parties(struct history *history, const struct parties *parties
                      history->edge);
 }
 
-static void scheduler_history_renew(struct history *history)
+void history_renew_end(struct history *history)
 {
     double guess[BINS];
     for (unsigned b = 0; b < BINS; b++)
@@ -128,7 +128,7 @@ struct history *history_new(struct error *error)
     }
     for (unsigned b = 1; b <= BINS; b++)
         history->edge[b] = FIRST_EDGE * pow(10, (double)(b - 1) / BINS_A_TEN);
-    scheduler_history_renew(history);
+    history_renew_end(history);
     return history;
 }
 
@@ -249,11 +249,6 @@ weft_status history_renew_running(struct history *history, struct history_kind k
     for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++)
         scheduler_history_expose(levels.items[i]->running, history->edge, seconds);
     return status;
-}
-
-void history_renew_end(struct history *history)
-{
-    scheduler_history_renew(history);
 }
 
 static struct hazards *scheduler_history_known(const struct parties *parties, uint32_t number, unsigned size)

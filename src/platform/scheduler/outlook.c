@@ -20,6 +20,7 @@ struct ending {
 /* What is expected: the endings of what runs and of what will, a heap with the first one on top. */
 struct outlook_course {
     struct ending *endings;
+    double *ready; /* when the hosts reserved for each run can be empty: the latest of them, by run; 0: none are */
     size_t count;
     double now;
     uint64_t free;         /* slots, then */
@@ -166,11 +167,8 @@ static bool could_start(const struct scheduler *scheduler, const struct schedule
     return false;
 }
 
-/* When the hosts reserved for each run can be empty: the latest of them, by run. */
 static void expect_reserved(const struct scheduler *scheduler, double now, double *ready)
 {
-    for (uint32_t i = 0; i < scheduler->run_count; i++)
-        ready[i] = 0;
     for (uint32_t i = 0; i < scheduler->reserved_count; i++) {
         const struct pool_host *host = &scheduler->pool.hosts[scheduler->reserved[i]];
         if (host->reserved_for == POOL_NOBODY)
@@ -192,7 +190,7 @@ static uint64_t all_slots(const struct pool *pool)
 }
 
 static void outlook_look(const struct scheduler *scheduler, double now, struct outlook_course *course,
-                         const double *ready, struct outlook *outlooks)
+                         struct outlook *outlooks)
 {
     uint64_t before = 0;
     struct gang last = {0};
@@ -209,7 +207,7 @@ static void outlook_look(const struct scheduler *scheduler, double now, struct o
         last = gang;
         const bool exclusive = scheduler->order[i] == scheduler->exclusive_run;
         const bool closed = !all_open && !could_start(scheduler, run);
-        double reserved = ready[scheduler->order[i]];
+        double reserved = course->ready[scheduler->order[i]];
         struct outlook *outlook = &outlooks[i];
         *outlook = (struct outlook){.run = scheduler->order[i],
                                     .position = i,
@@ -238,55 +236,52 @@ static void outlook_look(const struct scheduler *scheduler, double now, struct o
     }
 }
 
+static void close_course(struct outlook_course *course)
+{
+    free(course->endings);
+    free(course->ready);
+}
+
 /* The course of things from now on, with room for the endings of all runs. */
 static weft_status open_course(const struct scheduler *scheduler, double now, struct outlook_course *course,
                                struct error *error)
 {
-    const size_t bytes = (scheduler->run_count + 1) * sizeof *course->endings;
-    *course = (struct outlook_course){.endings = malloc(bytes)};
-    if (!course->endings)
-        return error_memory(error, bytes, "the plan of the queue");
+    const size_t count = scheduler->run_count + 1;
+    *course = (struct outlook_course){.endings = malloc(count * sizeof *course->endings),
+                                      .ready = calloc(count, sizeof *course->ready)};
+    if (!course->endings || !course->ready) {
+        close_course(course);
+        return error_memory(error, count * sizeof *course->endings, "the plan of the queue");
+    }
+    expect_reserved(scheduler, now, course->ready);
     begin_course(scheduler, now, course);
     return WEFT_OK;
-}
-
-/* When the hosts reserved for each run can be empty, by run; to be freed. NULL: there is no memory. */
-static double *reserved_ready(const struct scheduler *scheduler, double now, struct error *error)
-{
-    const size_t bytes = (scheduler->run_count + 1) * sizeof(double);
-    double *ready = malloc(bytes);
-    if (ready)
-        expect_reserved(scheduler, now, ready);
-    else
-        error_memory(error, bytes, "the plan of the queue");
-    return ready;
 }
 
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error)
 {
     struct outlook_course course;
-    double *ready = reserved_ready(scheduler, now, error);
-    weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
-    if (status == WEFT_OK) {
-        outlook_look(scheduler, now, &course, ready, outlooks);
-        free(course.endings);
-    }
-    free(ready);
-    return status;
+    weft_status status = open_course(scheduler, now, &course, error);
+    if (status != WEFT_OK)
+        return status;
+    outlook_look(scheduler, now, &course, outlooks);
+    close_course(&course);
+    return WEFT_OK;
 }
 
 weft_status outlook_returns(const struct scheduler *scheduler, double now, struct outlook_return *returns, size_t count,
                             struct error *error)
 {
     struct outlook_course course;
-    double *ready = reserved_ready(scheduler, now, error);
-    weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
-    for (uint32_t i = 0; status == WEFT_OK && i < scheduler->queued; i++) {
+    weft_status status = open_course(scheduler, now, &course, error);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t i = 0; i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
         if (could_start(scheduler, run))
-            outlook_go_on(scheduler, &course, run, ready[scheduler->order[i]], now);
+            outlook_go_on(scheduler, &course, run, course.ready[scheduler->order[i]], now);
     }
-    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct scheduled_run *run = &scheduler->runs[returns[i].run];
         while (course.count > 0 && course.endings[0].when <= returns[i].when)
             pass_ending(&course);
@@ -294,10 +289,8 @@ weft_status outlook_returns(const struct scheduler *scheduler, double now, struc
         returns[i].expected_start =
             could_start(scheduler, run) ? outlook_go_on(scheduler, &course, run, 0, now) : INFINITY;
     }
-    if (status == WEFT_OK)
-        free(course.endings);
-    free(ready);
-    return status;
+    close_course(&course);
+    return WEFT_OK;
 }
 
 char *outlook_say(const struct outlook *outlook, double now, char *text, size_t size)

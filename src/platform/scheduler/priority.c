@@ -85,28 +85,26 @@ void priority_update(const struct scheduler *scheduler, struct scheduled_run *ru
 }
 
 /* qsort() takes no context: keys are sorted with their runs. */
-struct keyed {
-    double key;
-    uint32_t run;
-};
-
-static int priority_by_key(const void *a, const void *b)
+int priority_compare_keys(const void *a, const void *b)
 {
-    const struct keyed *left = a, *right = b;
+    const struct scheduler_key *left = a, *right = b;
     if (left->key != right->key)
         return left->key < right->key ? -1 : 1;
-    return left->run < right->run ? -1 : left->run > right->run;
+    return left->number < right->number ? -1 : left->number > right->number;
+}
+
+static void sort_keys(struct scheduler_key *keys, size_t count)
+{
+    if (count > 1)
+        qsort(keys, count, sizeof *keys, priority_compare_keys);
 }
 
 /* Those wide runs that have waited longest, as far as the share goes, are served by that. */
-static weft_status serve_waiting(struct scheduler *scheduler, double now, struct error *error)
+static void serve_waiting(struct scheduler *scheduler, double now)
 {
     const struct scheduler_policy *policy = &scheduler->policy;
     double served = 0, share = policy->wide_share * (double)scheduler->pool.slots;
-    size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed);
-    struct keyed *wide = malloc(bytes);
-    if (!wide)
-        return error_memory(error, bytes, "the queue of wide runs");
+    struct scheduler_key *wide = scheduler->keys;
     size_t count = 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         struct scheduled_run *run = &scheduler->runs[i];
@@ -117,15 +115,15 @@ static weft_status serve_waiting(struct scheduler *scheduler, double now, struct
                 run->served_by_wait = run_waited(run, now) >= policy->longest_wait;
         } else if (run->place == RUN_QUEUED) {
             run->served_by_wait = false;
-            wide[count++] = (struct keyed){-run_waited(run, now), i};
+            wide[count++] = (struct scheduler_key){-run_waited(run, now), i};
         } else if (run->served_by_wait) {
             served += run->request.gang.nodes * run->request.gang.slots;
         }
     }
-    qsort(wide, count, sizeof *wide, priority_by_key);
+    sort_keys(wide, count);
     bool within = true;
     for (size_t i = 0; i < count; i++) {
-        struct scheduled_run *run = &scheduler->runs[wide[i].run];
+        struct scheduled_run *run = &scheduler->runs[wide[i].number];
         double waited = -wide[i].key, slots = run->request.gang.nodes * run->request.gang.slots;
         within = within && served + slots <= share && waited >= policy->wide_patience;
         if (!within && waited < policy->longest_wide_wait)
@@ -133,55 +131,38 @@ static weft_status serve_waiting(struct scheduler *scheduler, double now, struct
         run->served_by_wait = true;
         served += slots;
     }
-    free(wide);
-    return WEFT_OK;
 }
 
 /* Those personal runs that have waited longest, as far as what is kept for them goes, are served by that. */
-static weft_status serve_personal(struct scheduler *scheduler, double now, struct error *error)
+static void serve_personal(struct scheduler *scheduler, double now)
 {
+    struct scheduler_key *personal = scheduler->keys;
+    size_t count = 0;
+    uint64_t before = 0;
     if (!kept_of(scheduler, scheduler->pool.slots))
-        return WEFT_OK;
-    size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed), count = 0;
-    struct keyed *personal = malloc(bytes);
-    if (!personal)
-        return error_memory(error, bytes, "the queue of personal runs");
+        return;
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place == RUN_QUEUED && scheduler->runs[i].request.personal)
-            personal[count++] = (struct keyed){-run_waited(&scheduler->runs[i], now), i};
-    qsort(personal, count, sizeof *personal, priority_by_key);
-    uint64_t before = 0;
+            personal[count++] = (struct scheduler_key){-run_waited(&scheduler->runs[i], now), i};
+    sort_keys(personal, count);
     for (size_t i = 0; i < count; i++) {
-        struct scheduled_run *run = &scheduler->runs[personal[i].run];
+        struct scheduled_run *run = &scheduler->runs[personal[i].number];
         if (!run_is_within_share(scheduler, run, before))
             continue;
         run->served_by_wait = true;
         before += run_slots(run);
     }
-    free(personal);
-    return WEFT_OK;
 }
 
-static void scheduler_priority_sort(struct scheduler *scheduler, struct keyed *keys)
+void priority_sort(struct scheduler *scheduler)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place == RUN_QUEUED)
-            keys[count++] = (struct keyed){scheduler->runs[i].priority, i};
-    qsort(keys, count, sizeof *keys, priority_by_key);
+            scheduler->keys[count++] = (struct scheduler_key){scheduler->runs[i].priority, i};
+    sort_keys(scheduler->keys, count);
     for (uint32_t i = 0; i < count; i++)
-        scheduler->order[i] = keys[i].run;
-}
-
-weft_status priority_sort(struct scheduler *scheduler, struct error *error)
-{
-    size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed);
-    struct keyed *keys = malloc(bytes);
-    if (!keys)
-        return error_memory(error, bytes, "the queue's order");
-    scheduler_priority_sort(scheduler, keys);
-    free(keys);
-    return WEFT_OK;
+        scheduler->order[i] = scheduler->keys[i].number;
 }
 
 weft_status priority_update_all(struct scheduler *scheduler, double now, struct error *error)
@@ -189,14 +170,13 @@ weft_status priority_update_all(struct scheduler *scheduler, double now, struct 
     weft_status status = priority_learn(scheduler, now, error);
     if (status == WEFT_OK)
         status = weigh_projects(scheduler, error);
-    if (status == WEFT_OK)
-        status = serve_waiting(scheduler, now, error);
-    if (status == WEFT_OK)
-        status = serve_personal(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
+    serve_waiting(scheduler, now);
+    serve_personal(scheduler, now);
     for (uint32_t i = 0; i < scheduler->run_count; i++)
         if (scheduler->runs[i].place != RUN_NONE)
             priority_update(scheduler, &scheduler->runs[i], now);
-    return priority_sort(scheduler, error);
+    priority_sort(scheduler);
+    return WEFT_OK;
 }

@@ -7,11 +7,6 @@
 #define NEVER   1e18
 #define UNKNOWN 1e9 /* seconds that a run without a limit may go on */
 
-struct reservation_candidate {
-    double ready; /* when it may be empty */
-    uint32_t free, host;
-};
-
 /* The hosts that a run is to have. */
 struct reservation_choice {
     struct reservation_candidate *all;  /* of a Pod */
@@ -151,48 +146,34 @@ static bool reservation_try_exclusive(struct scheduler *scheduler, uint32_t name
     return true;
 }
 
-/* Memory for choices; to be freed. */
-static struct reservation_candidate *choice_open(const struct scheduler *scheduler, struct reservation_choice *choice,
-                                                 struct error *error)
+static struct reservation_choice choice_open(const struct scheduler *scheduler)
 {
-    size_t bytes = scheduler->pool.host_count * sizeof *choice->all;
-    choice->all = malloc(2 * bytes);
-    if (choice->all)
-        choice->best = choice->all + scheduler->pool.host_count;
-    else
-        error_memory(error, 2 * bytes, "hosts to reserve");
-    return choice->all;
+    return (struct reservation_choice){.all = scheduler->candidates,
+                                       .best = scheduler->candidates + scheduler->pool.host_count};
 }
 
-weft_status reservation_renew_exclusive(struct scheduler *scheduler, double now, struct error *error)
+void reservation_renew_exclusive(struct scheduler *scheduler, double now)
 {
-    struct reservation_choice choice;
+    struct reservation_choice choice = choice_open(scheduler);
     const uint32_t exclusive_run = scheduler->exclusive_run;
     reservation_drop(scheduler, true);
     if (exclusive_run == POOL_NOBODY)
-        return WEFT_OK;
-    if (run_is_beyond_share(scheduler, &scheduler->runs[exclusive_run], 0)) {
-        scheduler->exclusive_run = POOL_NOBODY;
-        return WEFT_OK;
+        return;
+    if (!run_is_beyond_share(scheduler, &scheduler->runs[exclusive_run], 0)) {
+        reservation_choose_hosts(scheduler, exclusive_run, true, now, &choice);
+        if (choice.ready < NEVER) {
+            reservation_record(scheduler, exclusive_run, &choice);
+            return;
+        }
     }
-    if (!choice_open(scheduler, &choice, error))
-        return WEFT_ERROR_MEMORY;
-    reservation_choose_hosts(scheduler, exclusive_run, true, now, &choice);
-    if (choice.ready < NEVER)
-        reservation_record(scheduler, exclusive_run, &choice);
-    else
-        scheduler->exclusive_run =
-            POOL_NOBODY; /* hosts that it needs are out of use: others may reserve what there is */
-    free(choice.all);
-    return WEFT_OK;
+    /* It may not run now, or hosts that it needs are out of use: others may reserve what there is. */
+    scheduler->exclusive_run = POOL_NOBODY;
 }
 
-weft_status reservation_renew(struct scheduler *scheduler, double now, struct error *error)
+void reservation_renew(struct scheduler *scheduler, double now)
 {
-    struct reservation_choice choice;
+    struct reservation_choice choice = choice_open(scheduler);
     reservation_drop(scheduler, false);
-    if (!choice_open(scheduler, &choice, error))
-        return WEFT_ERROR_MEMORY;
     double left = (double)scheduler->pool.free;
     bool first = scheduler->exclusive_run == POOL_NOBODY;
     if (!first)
@@ -212,6 +193,4 @@ weft_status reservation_renew(struct scheduler *scheduler, double now, struct er
         first = false;
         left -= run->request.slots;
     }
-    free(choice.all);
-    return WEFT_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/scheduler/internal/room.h"
 
+#include "platform/scheduler/internal/priority.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +13,12 @@ struct holes {
     uint32_t with_free[POOL_SLOTS_MOST + 1];
 };
 
-struct host_cost {
-    double cost;
-    uint32_t host;
-};
-
 struct room_search {
     struct scheduler *scheduler;
     struct room_plan best, trial;
-    struct holes holes;      /* of the whole pool, but for the hosts being emptied */
-    bool *chosen;            /* hosts of the plan whose moves are being settled */
-    struct host_cost *costs; /* of a Pod's hosts */
+    struct holes holes;          /* of the whole pool, but for the hosts being emptied */
+    bool *chosen;                /* hosts of the plan whose moves are being settled */
+    struct scheduler_key *costs; /* of a Pod's hosts */
 };
 
 /* What is asked of a search. */
@@ -272,14 +268,6 @@ static bool find_one(struct room_search *search, const struct room_question *que
     return found;
 }
 
-static int by_cost(const void *a, const void *b)
-{
-    const struct host_cost *left = a, *right = b;
-    if (left->cost != right->cost)
-        return left->cost < right->cost ? -1 : 1;
-    return left->host < right->host ? -1 : left->host > right->host;
-}
-
 /* Hosts of a Pod that might be emptied for a node, with what that costs at least; how many. */
 static uint32_t price_hosts(struct room_search *search, const struct room_question *question,
                             const struct pool_pod *pod)
@@ -303,9 +291,9 @@ static uint32_t price_hosts(struct room_search *search, const struct room_questi
                 host->occupant_slots[i] * (moves ? scheduler->policy.restart_cost : scheduler->policy.preempt_price);
         }
         if (free >= needed)
-            search->costs[count++] = (struct host_cost){host->free >= needed ? 0 : cost, h};
+            search->costs[count++] = (struct scheduler_key){host->free >= needed ? 0 : cost, h};
     }
-    qsort(search->costs, count, sizeof *search->costs, by_cost);
+    qsort(search->costs, count, sizeof *search->costs, priority_compare_keys);
     return count;
 }
 
@@ -322,11 +310,11 @@ static bool find_several(struct room_search *search, const struct room_question 
         begin_trial(search);
         count_holes(search);
         for (uint32_t i = 0; i < nodes; i++)
-            leave_out(search, search->costs[i].host);
+            leave_out(search, search->costs[i].number);
         bool empty = true;
         for (uint32_t i = 0; i < nodes && empty; i++) {
-            search->trial.hosts[i] = search->costs[i].host;
-            empty = empty_host(search, question, search->costs[i].host, question->run->request.gang.slots,
+            search->trial.hosts[i] = search->costs[i].number;
+            empty = empty_host(search, question, search->costs[i].number, question->run->request.gang.slots,
                                limit - search->trial.cost);
         }
         end_trial(search);

@@ -40,7 +40,9 @@ void scheduler_free(struct scheduler *scheduler)
     free(scheduler->runs);
     free(scheduler->unused);
     free(scheduler->order);
+    free(scheduler->keys);
     free(scheduler->reserved);
+    free(scheduler->candidates);
     free(scheduler->standings);
     free(scheduler->decisions);
     history_free(scheduler->history);
@@ -51,9 +53,12 @@ void scheduler_free(struct scheduler *scheduler)
 weft_status scheduler_add_mixed_pod(struct scheduler *scheduler, uint32_t hosts, const uint32_t *slots,
                                     struct error *error)
 {
-    size_t count = (size_t)scheduler->pool.host_count + hosts;
-    weft_status status = ARRAY_RESERVE(scheduler->reserved, scheduler->reserved_room, count, "reserved hosts", error);
-    return status == WEFT_OK ? pool_add_pod(&scheduler->pool, hosts, slots, error) : status;
+    const size_t count = (size_t)scheduler->pool.host_count + hosts;
+    if (ARRAY_RESERVE(scheduler->reserved, scheduler->reserved_room, count, "reserved hosts", error) != WEFT_OK ||
+        ARRAY_RESERVE(scheduler->candidates, scheduler->candidate_room, 2 * count, "hosts to reserve", error) !=
+            WEFT_OK)
+        return WEFT_ERROR_MEMORY;
+    return pool_add_pod(&scheduler->pool, hosts, slots, error);
 }
 
 weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error)
@@ -142,13 +147,11 @@ static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct 
         return WEFT_OK;
     }
     const size_t count = scheduler->run_count + (size_t)1;
-    weft_status status = ARRAY_RESERVE(scheduler->runs, scheduler->run_room, count, "runs", error);
-    if (status == WEFT_OK)
-        status = ARRAY_RESERVE(scheduler->unused, scheduler->unused_room, count, "runs that ended", error);
-    if (status == WEFT_OK)
-        status = ARRAY_RESERVE(scheduler->order, scheduler->order_room, count, "the queue", error);
-    if (status != WEFT_OK)
-        return status;
+    if (ARRAY_RESERVE(scheduler->runs, scheduler->run_room, count, "runs", error) != WEFT_OK ||
+        ARRAY_RESERVE(scheduler->unused, scheduler->unused_room, count, "runs that ended", error) != WEFT_OK ||
+        ARRAY_RESERVE(scheduler->order, scheduler->order_room, count, "the queue", error) != WEFT_OK ||
+        ARRAY_RESERVE(scheduler->keys, scheduler->key_room, count, "the queue's order", error) != WEFT_OK)
+        return WEFT_ERROR_MEMORY;
     memset(&scheduler->runs[scheduler->run_count], 0, sizeof *scheduler->runs);
     *name = scheduler->run_count++;
     return WEFT_OK;
@@ -309,7 +312,7 @@ weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_
 }
 
 /* From its hosts into the queue. */
-static void scheduler_stop(struct scheduler *scheduler, uint32_t name, double now)
+void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
@@ -333,11 +336,6 @@ void scheduler_report_end(struct scheduler *scheduler, uint32_t name, double mom
     struct scheduled_run *run = &scheduler->runs[name];
     if (run->place == RUN_RUNNING)
         run->reported_end = moment;
-}
-
-void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
-{
-    scheduler_stop(scheduler, name, now);
 }
 
 void scheduler_avoid(struct scheduler *scheduler, uint32_t name, uint32_t host)
@@ -427,7 +425,7 @@ static weft_status scheduler_make_room(struct scheduler *scheduler, uint32_t nam
         uint32_t leaver = plan->departures[i].run, to = plan->departures[i].to;
         struct scheduled_run *run = &scheduler->runs[leaver];
         bool served_by_wait = run->served_by_wait;
-        scheduler_stop(scheduler, leaver, now);
+        scheduler_requeue(scheduler, leaver, now);
         struct scheduler_decision decision = {SCHEDULER_DISPLACE, leaver, name, NULL};
         if (to != POOL_NOBODY) {
             decision.kind = SCHEDULER_MOVE;
@@ -570,10 +568,9 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
     scheduler->decision_count = 0;
     struct scheduler_pass pass = {.scheduler = scheduler, .now = now};
     weft_status status = priority_update_all(scheduler, now, error);
-    if (status == WEFT_OK)
-        status = reservation_renew_exclusive(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
+    reservation_renew_exclusive(scheduler, now);
     if (scheduler->queued) {
         pass.search = room_search_new(scheduler, error);
         if (!pass.search)
@@ -583,8 +580,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
             size_t before = scheduler->decision_count;
             pass.fixed_due = 0;
             status = walk(&pass, error);
-            if (status == WEFT_OK)
-                status = priority_sort(scheduler, error);
+            priority_sort(scheduler);
             if (scheduler->decision_count == before)
                 break;
         }
@@ -593,10 +589,9 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
         for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
             shapes_free(sets[i]);
     }
-    if (status == WEFT_OK)
-        status = reservation_renew(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
+    reservation_renew(scheduler, now);
     *decisions = scheduler->decisions;
     *count = scheduler->decision_count;
     return WEFT_OK;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/scheduler/internal/trace.h"
 
+#include "base/buffer.h"
+#include "base/string_list.h"
 #include "base/text.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #define BYTES_MOST      ((size_t)1 << 30)
+#define PIECE_BYTES     (1u << 20)
 #define FIELDS_MOST     64
 #define SWF_FIELDS      18
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -24,10 +26,8 @@ struct scheduler_trace_reader {
     char *copy;  /* of that line, cut into fields */
     size_t room;
     char *fields[FIELDS_MOST];
-    unsigned field_count; /* may be more than are kept */
-    char **projects;      /* names seen so far */
-    uint32_t project_count;
-    size_t project_room;
+    unsigned field_count;        /* may be more than are kept */
+    struct string_list projects; /* names seen so far */
 };
 
 static weft_status bad(const struct scheduler_trace_reader *reader, struct error *error, const char *what)
@@ -64,13 +64,8 @@ static weft_status scheduler_trace_next_line(struct scheduler_trace_reader *read
             continue;
         if (memchr(text, 0, length))
             return bad(reader, error, "a NUL byte, in what should be text");
-        if (length + 1 > reader->room) {
-            char *copy = realloc(reader->copy, length + 1);
-            if (!copy)
-                return error_memory(error, length + 1, "a line of a trace");
-            reader->copy = copy;
-            reader->room = length + 1;
-        }
+        if (ARRAY_RESERVE(reader->copy, reader->room, length + 1, "a line of a trace", error) != WEFT_OK)
+            return WEFT_ERROR_MEMORY;
         memcpy(reader->copy, text, length);
         reader->copy[length] = 0;
         reader->field_count = 0;
@@ -102,36 +97,37 @@ static weft_status check_fields(const struct scheduler_trace_reader *reader, uns
                      reader->line, reader->field_count < count ? "few" : "many", reader->field_count, first, count);
 }
 
-static weft_status scheduler_trace_number(const struct scheduler_trace_reader *reader, unsigned field, const char *name,
-                                          double least, double most, double *value, struct error *error)
+/* A number that a line must have. */
+struct trace_field {
+    unsigned field;
+    const char *name;
+    double least, most;
+    double *value;
+};
+
+static weft_status scheduler_trace_numbers(const struct scheduler_trace_reader *reader,
+                                           const struct trace_field *fields, size_t count, struct error *error)
 {
-    if (field >= reader->field_count)
-        return bad(reader, error, "it has too few fields");
-    if (text_parse_number(reader->fields[field], name, least, most, value, NULL) == WEFT_OK)
-        return WEFT_OK;
-    return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s is '%.40s', not a number from %g to %g", reader->path,
-                     reader->line, name, text_printable(reader->fields[field]), least, most);
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_field *each = &fields[i];
+        if (each->field >= reader->field_count)
+            return bad(reader, error, "it has too few fields");
+        if (text_parse_number(reader->fields[each->field], each->name, each->least, each->most, each->value, NULL) !=
+            WEFT_OK)
+            return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s is '%.40s', not a number from %g to %g",
+                             reader->path, reader->line, each->name, text_printable(reader->fields[each->field]),
+                             each->least, each->most);
+    }
+    return WEFT_OK;
 }
 
 /* The number of a project, by its name. */
 static weft_status project_of(struct scheduler_trace_reader *reader, const char *name, uint32_t *project,
                               struct error *error)
 {
-    for (uint32_t i = 0; i < reader->project_count; i++) {
-        if (!strcmp(reader->projects[i], name)) {
-            *project = i;
-            return WEFT_OK;
-        }
-    }
-    if (ARRAY_RESERVE(reader->projects, reader->project_room, reader->project_count + 1, "the projects of a trace",
-                      error) != WEFT_OK)
-        return WEFT_ERROR_MEMORY;
-    char *copy = strdup(name);
-    if (!copy)
-        return error_memory(error, strlen(name) + 1, "a project's name");
-    *project = reader->project_count;
-    reader->projects[reader->project_count++] = copy;
-    return WEFT_OK;
+    const size_t found = string_list_find(&reader->projects, name);
+    *project = (uint32_t)found;
+    return found < reader->projects.count ? WEFT_OK : string_list_add(&reader->projects, name, error);
 }
 
 static weft_status scheduler_trace_append(struct job_trace *trace, size_t *room, const struct trace_job *job,
@@ -169,13 +165,12 @@ static weft_status parse_csv(struct scheduler_trace_reader *reader, struct job_t
     while ((status = scheduler_trace_next_line(reader, ',', &more, error)) == WEFT_OK && more) {
         struct trace_job job = {.name = trace->count + 1, .line = reader->line};
         double slots;
+        const struct trace_field fields[] = {{column[0], names[0], 0, SECONDS_MOST, &job.submit},
+                                             {column[1], names[1], 0, SECONDS_MOST, &job.duration},
+                                             {column[2], names[2], 1, SLOTS_MOST, &slots}};
         status = check_fields(reader, columns, "the header", error);
         if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, column[0], names[0], 0, SECONDS_MOST, &job.submit, error);
-        if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, column[1], names[1], 0, SECONDS_MOST, &job.duration, error);
-        if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, column[2], names[2], 1, SLOTS_MOST, &slots, error);
+            status = scheduler_trace_numbers(reader, fields, ARRAY_SIZE(fields), error);
         if (status == WEFT_OK && slots != floor(slots))
             status = bad(reader, error, "num_gpus is no whole number");
         if (status == WEFT_OK && column[3] < reader->field_count)
@@ -201,18 +196,16 @@ static weft_status parse_swf(struct scheduler_trace_reader *reader, struct job_t
     for (; status == WEFT_OK && more;
          status = status == WEFT_OK ? scheduler_trace_next_line(reader, ' ', &more, error) : status) {
         double name = 0, submit = 0, run = 0, used = 0, requested = 0;
+        const struct trace_field fields[] = {
+            {SWF_ID, "the job's number", 0, 1e15, &name},
+            {SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit},
+            {SWF_RUN, "the run time", -1, SECONDS_MOST, &run},
+            {SWF_USED, "the processors used", -1, SLOTS_MOST, &used},
+            {SWF_REQUESTED, "the processors requested", -1, SLOTS_MOST, &requested},
+        };
         status = check_fields(reader, first, "the first job", error);
         if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
-        if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit, error);
-        if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, SWF_RUN, "the run time", -1, SECONDS_MOST, &run, error);
-        if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, SWF_USED, "the processors used", -1, SLOTS_MOST, &used, error);
-        if (status == WEFT_OK)
-            status = scheduler_trace_number(reader, SWF_REQUESTED, "the processors requested", -1, SLOTS_MOST,
-                                            &requested, error);
+            status = scheduler_trace_numbers(reader, fields, ARRAY_SIZE(fields), error);
         double slots = used > 0 ? used : requested;
         if (status != WEFT_OK)
             break;
@@ -261,10 +254,8 @@ weft_status trace_parse(const char *path, const char *text, size_t size, struct 
                       "%s: of none of its %zu jobs are submission, run time and processors known", path, read.left_out);
     else if (status == WEFT_OK && !read.count)
         status = error_set(error, WEFT_ERROR_DATA, "%s: there is no job in it", path);
-    read.projects = reader.project_count ? reader.project_count : 1;
-    for (uint32_t i = 0; i < reader.project_count; i++)
-        free(reader.projects[i]);
-    free(reader.projects);
+    read.projects = reader.projects.count ? (uint32_t)reader.projects.count : 1;
+    string_list_free(&reader.projects);
     free(reader.copy);
     if (status != WEFT_OK) {
         trace_free(&read);
@@ -280,42 +271,29 @@ weft_status trace_read(const char *path, struct job_trace *trace, struct error *
     gzFile file = gzopen(path, "rb"); /* reads what is not compressed as it is */
     if (!file)
         return error_system(error, "cannot open the trace '%s'", path);
-    char *text = NULL;
-    size_t size = 0, room = 0;
+    struct buffer text = {0};
     weft_status status = WEFT_OK;
-    for (;;) {
-        if (size == room) {
-            room = room ? 2 * room : 1 << 20;
-            char *larger = realloc(text, room);
-            if (!larger) {
-                status = error_memory(error, room, "a trace");
-                break;
-            }
-            text = larger;
-        }
-        size_t most = room - size < (1 << 20) ? room - size : 1 << 20;
-        int got = gzread(file, text + size, (unsigned)most);
-        if (got < 0) {
-            int code;
-            const char *why = gzerror(file, &code);
+    for (int got = 1; got > 0 && status == WEFT_OK;) {
+        uint8_t *piece = buffer_reserve(&text, PIECE_BYTES);
+        got = piece ? gzread(file, piece, PIECE_BYTES) : 0;
+        int code;
+        const char *why = got < 0 ? gzerror(file, &code) : "";
+        if (!piece)
+            status = error_memory(error, PIECE_BYTES, "a trace");
+        else if (got < 0)
             status = code == Z_ERRNO ? error_system(error, "cannot read the trace '%s'", path)
                                      : error_set(error, WEFT_ERROR_DATA, "%s: cannot be uncompressed: %s", path, why);
-            break;
-        }
-        if (!got)
-            break;
-        size += (size_t)got;
-        if (size > BYTES_MOST) {
+        else
+            text.end += (size_t)got;
+        if (buffer_size(&text) > BYTES_MOST)
             status = error_set(error, WEFT_ERROR_DATA, "%s: it is larger than %zu bytes", path, BYTES_MOST);
-            break;
-        }
     }
     if (gzclose(file) == Z_BUF_ERROR && status == WEFT_OK)
         status = error_set(error, WEFT_ERROR_DATA, "%s: it is cut off within what is compressed: copy it again, whole",
                            path);
     if (status == WEFT_OK)
-        status = trace_parse(path, text, size, trace, error);
-    free(text);
+        status = trace_parse(path, (const char *)buffer_begin(&text), buffer_size(&text), trace, error);
+    buffer_free(&text);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/snapshot/collect.h"
 
+#include "base/clock.h"
 #include "core/control/wire/frame.h"
 #include "platform/snapshot/list.h"
 #include "platform/snapshot/snapshot.h"
@@ -23,16 +24,11 @@ struct collecting {
     struct buffer needed; /* hashes of the objects that lists name, in digits; sorted */
 };
 
-static int64_t collect_milliseconds(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
-}
-
 /* Neither written nor marked (snapshot_mark()) since then. */
 static bool is_old(const struct collecting *collecting, const FTSENT *file)
 {
-    return collect_milliseconds(&file->fts_statp->st_mtim) < collecting->before &&
-           collect_milliseconds(&file->fts_statp->st_atim) < collecting->before;
+    return clock_to_milliseconds(&file->fts_statp->st_mtim) < collecting->before &&
+           clock_to_milliseconds(&file->fts_statp->st_atim) < collecting->before;
 }
 
 static int collect_by_bytes(const void *left, const void *right)

@@ -58,8 +58,7 @@ static weft_status read_patterns(int file, const char *where, struct ignore *ign
             status = ignore_add(ignore, text, size, where, error);
         free(text);
     }
-    if (file >= 0)
-        close(file);
+    file_close(file);
     return status;
 }
 

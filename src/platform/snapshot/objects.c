@@ -74,8 +74,7 @@ static weft_status objects_sync(const struct snapshot_objects *objects, bool dir
         int file = status == WEFT_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
         if (status == WEFT_OK && (file < 0 || fsync(file) != 0))
             status = error_system(error, "cannot sync '%s'", path);
-        if (file >= 0)
-            close(file);
+        file_close(file);
     }
     return status;
 }

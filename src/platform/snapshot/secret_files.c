@@ -2,93 +2,52 @@
 #include "platform/snapshot/internal/secret_files.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <assert.h>
 #include <errno.h>
 #include <pcre2.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The last pattern that fits decides. Names with a slash fit below any directory by their "**". */
+/* A row for each kind: its name, its patterns, and what a file of it must contain. The last pattern that fits decides. Names with a slash fit below any directory by their "**". */
 static const struct secret_kind kinds[] = {
-    {".ssh/", "SSH keys", {NULL}},
-    {"id_rsa", "SSH key", {NULL}},
-    {"id_dsa", "SSH key", {NULL}},
-    {"id_ecdsa", "SSH key", {NULL}},
-    {"id_ecdsa_sk", "SSH key", {NULL}},
-    {"id_ed25519", "SSH key", {NULL}},
-    {"id_ed25519_sk", "SSH key", {NULL}},
-    {"*.ppk", "PuTTY key", {NULL}},
-    {".gnupg/", "GnuPG keys", {NULL}},
-    {".password-store/", "passwords", {NULL}},
-    {"**/.local/share/keyrings/", "passwords", {NULL}},
-    {".netrc", "passwords", {NULL}},
-    {"_netrc", "passwords", {NULL}},
-    {".pgpass", "passwords", {NULL}},
-    {".my.cnf", "passwords", {NULL}},
-    {".htpasswd", "passwords", {NULL}},
-    {"*.kdbx", "passwords", {NULL}},
-    {".git-credentials", "Git credentials", {NULL}},
-    {"**/.config/git/credentials", "Git credentials", {NULL}},
-    {"**/.config/gh/hosts.yml", "GitHub token", {NULL}},
-    {"**/.config/hub", "GitHub token", {NULL}},
-    {"**/.config/glab-cli/config.yml", "GitLab token", {NULL}},
-    {"**/weft/token", "Weft token", {NULL}},
-    {"**/.aws/credentials", "AWS credentials", {NULL}},
-    {"**/.aws/cli/cache/", "AWS credentials", {NULL}},
-    {"**/.aws/sso/cache/", "AWS credentials", {NULL}},
-    {".s3cfg", "S3 credentials", {NULL}},
-    {".boto", "cloud credentials", {NULL}},
-    {".azure/", "Azure credentials", {NULL}},
-    {"**/.config/gcloud/", "Google Cloud credentials", {NULL}},
-    {"application_default_credentials.json", "Google Cloud credentials", {NULL}},
-    {"service-account*.json", "service account", {NULL}},
-    {"service_account*.json", "service account", {NULL}},
-    {"client_secret*.json", "OAuth secret", {NULL}},
-    {"credentials.json", "credentials", {NULL}},
-    {"**/.docker/config.json", "Docker credentials", {NULL}},
-    {".dockercfg", "Docker credentials", {NULL}},
-    {"**/containers/auth.json", "registry credentials", {NULL}},
-    {"**/.kube/config", "Kubernetes credentials", {NULL}},
-    {"kubeconfig", "Kubernetes credentials", {NULL}},
-    {"*.kubeconfig", "Kubernetes credentials", {NULL}},
-    {".vault-token", "Vault token", {NULL}},
-    {"*.tfstate", "Terraform state", {NULL}},
-    {"*.tfstate.backup", "Terraform state", {NULL}},
-    {".terraformrc", "Terraform credentials", {NULL}},
-    {"credentials.tfrc.json", "Terraform credentials", {NULL}},
-    {"**/.huggingface/token", "Hugging Face token", {NULL}},
-    {"**/huggingface/token", "Hugging Face token", {NULL}},
-    {"**/huggingface/stored_tokens", "Hugging Face token", {NULL}},
-    {"kaggle.json", "Kaggle token", {NULL}},
-    {".pypirc", "PyPI credentials", {NULL}},
-    {".npmrc", "npm token", {"_auth", "_password"}},
-    {".yarnrc.yml", "npm token", {"npmAuth"}},
-    {"**/.cargo/credentials", "Cargo token", {NULL}},
-    {"**/.cargo/credentials.toml", "Cargo token", {NULL}},
-    {"**/.gem/credentials", "RubyGems token", {NULL}},
-    {"*.p12", "key store", {NULL}},
-    {"*.pfx", "key store", {NULL}},
-    {"*.jks", "key store", {NULL}},
-    {"*.keystore", "key store", {NULL}},
-    {".env", "environment file", {NULL}},
-    {".env.*", "environment file", {NULL}},
-    {".envrc", "environment file", {NULL}},
-    {".env.example", NULL, {NULL}},
-    {".env.sample", NULL, {NULL}},
-    {".env.template", NULL, {NULL}},
-    {".env.dist", NULL, {NULL}},
-    {".bash_history", "shell history", {NULL}},
-    {".zsh_history", "shell history", {NULL}},
-    {".sh_history", "shell history", {NULL}},
-    {".histfile", "shell history", {NULL}},
-    {"fish_history", "shell history", {NULL}},
-    {".python_history", "shell history", {NULL}},
-    {".node_repl_history", "shell history", {NULL}},
-    {".psql_history", "shell history", {NULL}},
-    {".mysql_history", "shell history", {NULL}},
-    {".sqlite_history", "shell history", {NULL}},
+    {"SSH keys", ".ssh/", {NULL}},
+    {"SSH key", "id_rsa id_dsa id_ecdsa id_ecdsa_sk id_ed25519 id_ed25519_sk", {NULL}},
+    {"PuTTY key", "*.ppk", {NULL}},
+    {"GnuPG keys", ".gnupg/", {NULL}},
+    {"passwords", ".password-store/ **/.local/share/keyrings/ .netrc _netrc .pgpass .my.cnf .htpasswd *.kdbx", {NULL}},
+    {"Git credentials", ".git-credentials **/.config/git/credentials", {NULL}},
+    {"GitHub token", "**/.config/gh/hosts.yml **/.config/hub", {NULL}},
+    {"GitLab token", "**/.config/glab-cli/config.yml", {NULL}},
+    {"Weft token", "**/weft/token", {NULL}},
+    {"AWS credentials", "**/.aws/credentials **/.aws/cli/cache/ **/.aws/sso/cache/", {NULL}},
+    {"S3 credentials", ".s3cfg", {NULL}},
+    {"cloud credentials", ".boto", {NULL}},
+    {"Azure credentials", ".azure/", {NULL}},
+    {"Google Cloud credentials", "**/.config/gcloud/ application_default_credentials.json", {NULL}},
+    {"service account", "service-account*.json service_account*.json", {NULL}},
+    {"OAuth secret", "client_secret*.json", {NULL}},
+    {"credentials", "credentials.json", {NULL}},
+    {"Docker credentials", "**/.docker/config.json .dockercfg", {NULL}},
+    {"registry credentials", "**/containers/auth.json", {NULL}},
+    {"Kubernetes credentials", "**/.kube/config kubeconfig *.kubeconfig", {NULL}},
+    {"Vault token", ".vault-token", {NULL}},
+    {"Terraform state", "*.tfstate *.tfstate.backup", {NULL}},
+    {"Terraform credentials", ".terraformrc credentials.tfrc.json", {NULL}},
+    {"Hugging Face token", "**/.huggingface/token **/huggingface/token **/huggingface/stored_tokens", {NULL}},
+    {"Kaggle token", "kaggle.json", {NULL}},
+    {"PyPI credentials", ".pypirc", {NULL}},
+    {"npm token", ".npmrc", {"_auth", "_password"}},
+    {"npm token", ".yarnrc.yml", {"npmAuth"}},
+    {"Cargo token", "**/.cargo/credentials **/.cargo/credentials.toml", {NULL}},
+    {"RubyGems token", "**/.gem/credentials", {NULL}},
+    {"key store", "*.p12 *.pfx *.jks *.keystore", {NULL}},
+    {"environment file", ".env .env.* .envrc", {NULL}},
+    {NULL, ".env.example .env.sample .env.template .env.dist", {NULL}},
+    {"shell history",
+     ".bash_history .zsh_history .sh_history .histfile fish_history .python_history .node_repl_history "
+     ".psql_history .mysql_history .sqlite_history",
+     {NULL}},
 };
-
-#define KINDS (sizeof kinds / sizeof *kinds)
 
 /* ---- names ---- */
 
@@ -96,28 +55,29 @@ weft_status secret_names_open(struct secret_names *names, struct error *error)
 {
     weft_status status = WEFT_OK;
     *names = (struct secret_names){0};
-    for (size_t i = 0; status == WEFT_OK && i < KINDS; i++) /* one rule each, so that a rule's number is its line's */
-        status = ignore_add(&names->names, kinds[i].pattern, strlen(kinds[i].pattern), "the table of secrets", error);
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        for (const char *at = kinds[i].patterns; status == WEFT_OK && *at; at += *at == ' ') {
+            const size_t size = strcspn(at, " ");
+            assert(names->patterns.count < SECRET_PATTERNS_MOST);
+            names->rows[names->patterns.count] = (struct secret_row){&kinds[i], at[size - 1] == '/'};
+            status = ignore_add(&names->patterns, at, size, "the table of secrets", error);
+            at += size;
+        }
     return status;
 }
 
 void secret_names_close(struct secret_names *names)
 {
-    ignore_free(&names->names);
-}
-
-static bool is_for_directories(const struct secret_kind *kind)
-{
-    return kind->pattern[strlen(kind->pattern) - 1] == '/';
+    ignore_free(&names->patterns);
 }
 
 const struct secret_kind *secret_names_find(const struct secret_names *names, const char *path, bool directory)
 {
     size_t which;
-    if (ignore_match(&names->names, path, directory, &which) == IGNORE_UNNAMED)
+    if (ignore_match(&names->patterns, path, directory, &which) == IGNORE_UNNAMED)
         return NULL;
-    const struct secret_kind *kind = &kinds[which];
-    return kind->what && is_for_directories(kind) == directory ? kind : NULL;
+    const struct secret_row *row = &names->rows[which];
+    return row->kind->what && row->directories == directory ? row->kind : NULL;
 }
 
 /* ---- content ---- */

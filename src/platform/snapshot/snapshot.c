@@ -212,17 +212,12 @@ static weft_status take_link(struct taking *taking, int parent, const char *name
 static weft_status list_names(struct taking *taking, int directory, const char *path, struct string_list *names,
                               struct error *error)
 {
-    int again = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = again >= 0 ? fdopendir(again) : NULL;
+    DIR *listing = file_listing_open(directory, ".", 0);
     weft_status status =
         listing ? WEFT_OK : error_system(error, "cannot read the directory '%s/%s'", taking->named, path);
-    for (struct dirent *entry; status == WEFT_OK && (entry = readdir(listing));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = string_list_add(names, entry->d_name, error);
-    if (listing)
-        closedir(listing);
-    else if (again >= 0)
-        close(again);
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));)
+        status = string_list_add(names, name, error);
+    file_listing_close(listing);
     string_list_sort(names);
     return status;
 }

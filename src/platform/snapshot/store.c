@@ -39,8 +39,7 @@ weft_status snapshot_store_sync(const char *store, struct error *error)
     int directory = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     weft_status status =
         directory >= 0 && syncfs(directory) == 0 ? WEFT_OK : error_system(error, "cannot sync '%s'", store);
-    if (directory >= 0)
-        close(directory);
+    file_close(directory);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #include "platform/agent/cgroup/cgroup.h"
 
 #include "base/clock.h"
-
+#include "platform/agent/cgroup/internal/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,15 +25,14 @@
 
 /* ---- files of a group ---- */
 
-static bool write_value(const char *directory, const char *name, const char *value)
+bool cgroup_file_write(const char *directory, const char *name, const char *value)
 {
     char path[FILE_PATH_BYTES];
     if (!*directory || file_join(path, directory, name, NULL) != WEFT_OK)
         return false;
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-    bool written = file >= 0 && write(file, value, strlen(value)) > 0;
-    if (file >= 0)
-        close(file);
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    const bool written = file >= 0 && write(file, value, strlen(value)) > 0;
+    file_close(file);
     return written;
 }
 
@@ -41,11 +40,10 @@ static bool write_number(const char *directory, const char *name, uint64_t value
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    return write_value(directory, name, text);
+    return cgroup_file_write(directory, name, text);
 }
 
-/* Read a small file; the caller frees it. NULL: it cannot be read. */
-static char *cgroup_read_value(const char *directory, const char *name)
+char *cgroup_file_read(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES], *text = NULL;
     size_t size;
@@ -58,7 +56,7 @@ static char *cgroup_read_value(const char *directory, const char *name)
 /* The number after `key` at the beginning of a line; with "" the file's first number. */
 static uint64_t cgroup_read_number(const char *directory, const char *name, const char *key)
 {
-    char *text = cgroup_read_value(directory, name), *rest = NULL;
+    char *text = cgroup_file_read(directory, name), *rest = NULL;
     uint64_t number = 0;
     const size_t length = strlen(key);
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
@@ -70,7 +68,7 @@ static uint64_t cgroup_read_number(const char *directory, const char *name, cons
     return number;
 }
 
-static bool has_file(const char *directory, const char *name)
+bool cgroup_file_is_writable(const char *directory, const char *name)
 {
     char path[FILE_PATH_BYTES];
     return *directory && file_join(path, directory, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
@@ -82,12 +80,12 @@ static bool limit_memory(const char *directory, bool version_2, uint64_t bytes)
 {
     if (version_2) {
         const bool limited = write_number(directory, "memory.max", bytes);
-        if (has_file(directory, "memory.swap.max"))
-            write_value(directory, "memory.swap.max", "0");
+        if (cgroup_file_is_writable(directory, "memory.swap.max"))
+            cgroup_file_write(directory, "memory.swap.max", "0");
         return limited;
     }
     /* The limit with swap may never be below that of memory, so try both orders. */
-    const bool swap = has_file(directory, "memory.memsw.limit_in_bytes");
+    const bool swap = cgroup_file_is_writable(directory, "memory.memsw.limit_in_bytes");
     bool limited = write_number(directory, "memory.limit_in_bytes", bytes);
     if (swap && !write_number(directory, "memory.memsw.limit_in_bytes", bytes))
         limited = false;
@@ -105,7 +103,7 @@ static bool limit_time(const char *directory, bool version_2, uint32_t quota, ui
     if (version_2) {
         limited = write_number(directory, "cpu.weight", times * WEIGHT < WEIGHT_TOP ? times * WEIGHT : WEIGHT_TOP);
         snprintf(text, sizeof text, "%" PRIu64 " %d", (uint64_t)quota * PERIOD, PERIOD);
-        return (!quota || write_value(directory, "cpu.max", text)) && limited;
+        return (!quota || cgroup_file_write(directory, "cpu.max", text)) && limited;
     }
     limited = write_number(directory, "cpu.shares", times * SHARES < SHARES_TOP ? times * SHARES : SHARES_TOP);
     if (quota)
@@ -119,13 +117,13 @@ static bool limit_processors(const char *directory, const char *parent, bool ver
 {
     static const char *const names[] = {"cpuset.mems", "cpuset.cpus"};
     for (int i = 0; i < 2 && !version_2; i++) {
-        char *value = cgroup_read_value(parent, names[i]);
-        const bool copied = value && write_value(directory, names[i], value);
+        char *value = cgroup_file_read(parent, names[i]);
+        const bool copied = value && cgroup_file_write(directory, names[i], value);
         free(value);
         if (!copied)
             return false;
     }
-    return !processors || !*processors || write_value(directory, "cpuset.cpus", processors);
+    return !processors || !*processors || cgroup_file_write(directory, "cpuset.cpus", processors);
 }
 
 static bool limit(const char *directory, const char *parent, enum cgroup_controller controller, bool version_2,
@@ -156,7 +154,7 @@ static void prepare_parent(const struct cgroup_place *place, int tree, const cha
     if (tree == CGROUP_UNIFIED) {
         for (int i = 0; i < CGROUP_CONTROLLERS; i++)
             if (place->version_2[i])
-                write_value(parent, "cgroup.subtree_control", controllers[i]);
+                cgroup_file_write(parent, "cgroup.subtree_control", controllers[i]);
         if (place->version_2[CGROUP_MEMORY] && limits->memory_of_all)
             write_number(parent, "memory.max", limits->memory_of_all);
         return;
@@ -164,7 +162,7 @@ static void prepare_parent(const struct cgroup_place *place, int tree, const cha
     if (tree == CGROUP_CPUSET)
         limit_processors(parent, own, false, NULL);
     if (tree == CGROUP_MEMORY) {
-        write_value(parent, "memory.use_hierarchy", "1");
+        cgroup_file_write(parent, "memory.use_hierarchy", "1");
         if (limits->memory_of_all)
             limit_memory(parent, false, limits->memory_of_all);
     }
@@ -179,7 +177,7 @@ static bool make_in_tree(const struct cgroup_place *place, int tree, const char 
         if (!make_parent(place->directories[tree], parent) || file_join(directory, parent, name, NULL) != WEFT_OK)
             break;
         prepare_parent(place, tree, parent, limits);
-        if ((mkdir(directory, 0755) == 0 || errno == EEXIST) && has_file(directory, "cgroup.procs"))
+        if ((mkdir(directory, 0755) == 0 || errno == EEXIST) && cgroup_file_is_writable(directory, "cgroup.procs"))
             return true;
         if (errno != ENOENT)
             break;
@@ -222,7 +220,7 @@ bool cgroup_enter(const struct cgroup *group)
     bool entered = true;
     for (int i = 0; i <= CGROUP_UNIFIED; i++)
         if (is_apart(group, i))
-            entered = write_value(group->directories[i], "cgroup.procs", "0") && entered;
+            entered = cgroup_file_write(group->directories[i], "cgroup.procs", "0") && entered;
     return entered;
 }
 
@@ -244,7 +242,7 @@ void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events
 /* Kill each process by its id; returns how many there were. */
 static int kill_each(const char *directory)
 {
-    char *text = cgroup_read_value(directory, "cgroup.procs"), *rest = NULL;
+    char *text = cgroup_file_read(directory, "cgroup.procs"), *rest = NULL;
     int count = 0;
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest), count++) {
         int process = atoi(line);
@@ -258,8 +256,8 @@ static int kill_each(const char *directory)
 bool cgroup_kill(const struct cgroup *group, double seconds)
 {
     uint64_t end = clock_after(seconds);
-    write_value(group->directories[CGROUP_PIDS], "pids.max", "0");       /* no forks while processes are killed */
-    write_value(group->directories[CGROUP_UNIFIED], "cgroup.kill", "1"); /* Linux 5.14 */
+    cgroup_file_write(group->directories[CGROUP_PIDS], "pids.max", "0");       /* no forks while processes are killed */
+    cgroup_file_write(group->directories[CGROUP_UNIFIED], "cgroup.kill", "1"); /* Linux 5.14 */
     for (;;) {
         int left = 0;
         for (int i = 0; i <= CGROUP_UNIFIED; i++)

@@ -2,8 +2,8 @@
 /* Where this process may make control groups: its own groups in the mounted trees, and their controllers. */
 #include "platform/agent/cgroup/cgroup.h"
 
+#include "platform/agent/cgroup/internal/file.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,6 @@
 #define SERVER    "weft-server"
 
 static const char *const controllers[CGROUP_CONTROLLERS] = {"cpu", "cpuset", "memory", "pids"};
-
-static bool can_write(const char *directory, const char *name)
-{
-    char path[FILE_PATH_BYTES];
-    return file_join(path, directory, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
-}
 
 /* Whether `word` is one of the words of a text divided by `separators`. */
 static bool has_word(const char *text, const char *word, const char *separators)
@@ -34,11 +28,8 @@ static bool has_word(const char *text, const char *word, const char *separators)
 
 static bool file_has_word(const char *directory, const char *name, const char *word)
 {
-    char path[FILE_PATH_BYTES], *text;
-    size_t size;
-    if (file_join(path, directory, name, NULL) != WEFT_OK || file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
-        return false;
-    const bool found = has_word(text, word, " \n");
+    char *text = cgroup_file_read(directory, name);
+    const bool found = text && has_word(text, word, " \n");
     free(text);
     return found;
 }
@@ -53,26 +44,36 @@ static bool own_directory(const char *root, const char *tree, const char *group,
             continue;
         for (char *end = directory + length; end > directory + 1 && end[-1] == '/';)
             *--end = '\0';
-        if (can_write(directory, "cgroup.procs") && access(directory, W_OK) == 0)
+        if (cgroup_file_is_writable(directory, "cgroup.procs") && access(directory, W_OK) == 0)
             return true;
     }
     directory[0] = '\0';
     return false;
 }
 
-/* "5:cpu,cpuacct:/a" and "0::/a" of /proc/self/cgroup. */
-static void cgroup_place_take_line(const char *root, char *line, struct cgroup_place *place)
+static char *read_own_groups(const char *root)
 {
-    char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL, tree[64];
-    if (!group)
-        return;
-    *group++ = '\0';
-    names++;
-    if (!*names) {
-        if (!own_directory(root, "", group, place->directories[CGROUP_UNIFIED]))
-            own_directory(root, "/unified", group, place->directories[CGROUP_UNIFIED]);
-        return;
+    return cgroup_file_read(*root ? root : "/", "proc/self/cgroup");
+}
+
+/* The next of the groups of this process: `*names` is its trees, "" for version 2's, as in "5:cpu,cpuacct:/a" and
+ * "0::/a" of /proc/self/cgroup. NULL: there are no more. `*text` is the rest of that file. */
+static char *next_group(char **text, char **names)
+{
+    for (char *line; (line = strsep(text, "\n"));) {
+        char *number = strsep(&line, ":");
+        *names = number ? strsep(&line, ":") : NULL;
+        if (line)
+            return line;
     }
+    return NULL;
+}
+
+static void cgroup_place_take_group(const char *root, const char *names, const char *group, struct cgroup_place *place)
+{
+    char tree[64];
+    if (!*names && !own_directory(root, "", group, place->directories[CGROUP_UNIFIED]))
+        own_directory(root, "/unified", group, place->directories[CGROUP_UNIFIED]);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         if (has_word(names, controllers[i], ",")) {
             snprintf(tree, sizeof tree, "/%s", controllers[i]);
@@ -83,15 +84,10 @@ static void cgroup_place_take_line(const char *root, char *line, struct cgroup_p
 /* Fill in the directories. In version 2's tree it is the parent if this process is in SERVER. */
 static void find_directories(const char *root, struct cgroup_place *place, bool *in_server)
 {
-    char path[FILE_PATH_BYTES], *text, *rest = NULL;
-    size_t size;
+    char *text = read_own_groups(root), *rest = text, *names;
     *place = (struct cgroup_place){0};
-    *in_server = false;
-    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path ||
-        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
-        return;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        cgroup_place_take_line(root, line, place);
+    for (const char *group; (group = next_group(&rest, &names));)
+        cgroup_place_take_group(root, names, group, place);
     free(text);
     char *last = strrchr(place->directories[CGROUP_UNIFIED], '/');
     *in_server = last && strcmp(last + 1, SERVER) == 0;
@@ -126,40 +122,18 @@ bool cgroup_kills_read(struct cgroup_kills *kills)
 
 bool cgroup_kills_find(const char *root, struct cgroup_kills *kills)
 {
-    char path[FILE_PATH_BYTES], *text, *rest = NULL;
-    size_t size;
+    char *text = read_own_groups(root), *rest = text, *names;
     bool found = false;
     *kills = (struct cgroup_kills){0};
-    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path ||
-        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
-        return false;
-    for (char *line = strtok_r(text, "\n", &rest); line && !found; line = strtok_r(NULL, "\n", &rest)) {
-        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        const bool unified = !names[1];
-        if (unified || has_word(names + 1, "memory", ","))
+    for (const char *group; !found && (group = next_group(&rest, &names));) {
+        const bool unified = !*names;
+        if (unified || has_word(names, "memory", ","))
             found = snprintf(kills->file, sizeof kills->file, "%s" MOUNT "%s%s/%s", root, unified ? "" : "/memory",
                              group, unified ? "memory.events.local" : "memory.oom_control") < FILE_PATH_BYTES &&
                     cgroup_kills_read(kills);
     }
     free(text);
     return found;
-}
-
-static bool write_word(const char *directory, const char *name, const char *word)
-{
-    char path[FILE_PATH_BYTES];
-    if (file_join(path, directory, name, NULL) != WEFT_OK)
-        return false;
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    const bool written = file >= 0 && write(file, word, strlen(word)) > 0;
-    const int failure = errno;
-    if (file >= 0)
-        close(file);
-    errno = failure;
-    return written;
 }
 
 /* Enable the available controllers for subgroups. False: the group must not have processes. */
@@ -171,7 +145,7 @@ static bool give_controllers(const char *directory)
         snprintf(word, sizeof word, "+%s", controllers[i]);
         if (file_has_word(directory, "cgroup.controllers", controllers[i]) &&
             !file_has_word(directory, "cgroup.subtree_control", controllers[i]) &&
-            !write_word(directory, "cgroup.subtree_control", word) && errno == EBUSY)
+            !cgroup_file_write(directory, "cgroup.subtree_control", word) && errno == EBUSY)
             given = false;
     }
     return given;
@@ -179,13 +153,8 @@ static bool give_controllers(const char *directory)
 
 static bool is_alone(const char *directory)
 {
-    char path[FILE_PATH_BYTES], *text;
-    size_t size;
-    if (file_join(path, directory, "cgroup.procs", NULL) != WEFT_OK ||
-        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
-        return false;
-    char *end;
-    const bool alone = strtol(text, &end, 10) == (long)getpid() && (!*end || !end[1]);
+    char *text = cgroup_file_read(directory, "cgroup.procs"), *end;
+    const bool alone = text && strtol(text, &end, 10) == (long)getpid() && (!*end || !end[1]);
     free(text);
     return alone;
 }
@@ -200,7 +169,7 @@ void cgroup_prepare(const char *root)
     if (!*own || give_controllers(own) || in_server || !is_alone(own) ||
         file_join(server, own, SERVER, NULL) != WEFT_OK || (mkdir(server, 0755) != 0 && errno != EEXIST))
         return;
-    if (write_word(server, "cgroup.procs", "0"))
+    if (cgroup_file_write(server, "cgroup.procs", "0"))
         give_controllers(own);
 }
 

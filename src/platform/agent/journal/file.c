@@ -51,22 +51,23 @@ static weft_status list_segments(const char *directory, struct journal_segment *
 {
     struct journal_segment *list = NULL;
     size_t used = 0, room = 0;
+    weft_status status = WEFT_OK;
     DIR *listing = opendir(directory);
     if (!listing && errno != ENOENT)
         return error_system(error, "cannot read the directory '%s'", directory);
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        uint64_t first = segment_first(entry->d_name);
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(listing));) {
+        const uint64_t first = segment_first(name);
         if (first == 0)
             continue;
-        if (ARRAY_RESERVE(list, room, used + 1, "a journal's segments", error) != WEFT_OK) {
-            free(list);
-            closedir(listing);
-            return WEFT_ERROR_MEMORY;
-        }
-        list[used++] = (struct journal_segment){.first = first};
+        status = ARRAY_RESERVE(list, room, used + 1, "a journal's segments", error);
+        if (status == WEFT_OK)
+            list[used++] = (struct journal_segment){.first = first};
     }
-    if (listing)
-        closedir(listing);
+    file_listing_close(listing);
+    if (status != WEFT_OK) {
+        free(list);
+        return status;
+    }
     if (used > 1)
         qsort(list, used, sizeof *list, by_first);
     *segments = list;
@@ -183,8 +184,7 @@ static void make_reserve(struct journal_writer *writer)
         return;
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     writer->reserve = file >= 0 && posix_fallocate(file, 0, (off_t)JOURNAL_RESERVE_BYTES) == 0;
-    if (file >= 0)
-        close(file);
+    file_close(file);
 }
 
 static void give_up_reserve(struct journal_writer *writer)
@@ -424,8 +424,7 @@ static weft_status enter_segment(struct journal_reader *reader, uint64_t first, 
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return error_system(error, "cannot open '%s'", path);
-    if (reader->file >= 0)
-        close(reader->file);
+    file_close(reader->file);
     reader->file = file;
     reader->first = first;
     reader->offset = reader->begin = 0;

@@ -4,12 +4,41 @@
 #include "base/hash.h"
 
 #include <endian.h>
+#include <stddef.h>
 #include <string.h>
 
 #define CHECKED_BYTES 24 /* of the header, without the check */
 
-static const char *const kind_names[] = {"unknown", "started", "heartbeat", "output", "metrics",
-                                         "usage",   "note",    "dropped",   "exited", "lost"};
+struct journal_field {
+    uint16_t offset; /* in struct journal_record */
+    uint8_t size;    /* 4 or 8 bytes; 0 ends a list */
+};
+
+#define FIELD(name)                                                                                                    \
+    {                                                                                                                  \
+        offsetof(struct journal_record, name), sizeof(((struct journal_record *)0)->name)                              \
+    }
+
+/* The payload of each kind: its fields in the order of the bytes, then a text. */
+static const struct journal_layout {
+    const char *name;
+    uint32_t text_most; /* bytes of the text; 0: it has none */
+    struct journal_field fields[5];
+} layouts[] = {
+    [JOURNAL_STARTED] = {"started", 0, {FIELD(started.process)}},
+    [JOURNAL_HEARTBEAT] = {"heartbeat", 0, {{0}}},
+    [JOURNAL_OUTPUT] = {"output", JOURNAL_TEXT_MOST, {FIELD(output.stream), FIELD(output.rank)}},
+    [JOURNAL_METRICS] = {"metrics", JOURNAL_TEXT_MOST, {FIELD(output.stream), FIELD(output.rank)}},
+    [JOURNAL_USAGE] = {"usage", 0, {FIELD(usage.processor_time), FIELD(usage.memory), FIELD(usage.processes)}},
+    [JOURNAL_NOTE] = {"note", JOURNAL_SENTENCE_MOST, {{0}}},
+    [JOURNAL_DROPPED] = {"dropped",
+                         0,
+                         {FIELD(dropped.bytes), FIELD(dropped.records), FIELD(dropped.first), FIELD(dropped.last)}},
+    [JOURNAL_EXITED] = {"exited",
+                        JOURNAL_SENTENCE_MOST,
+                        {FIELD(exited.code), FIELD(exited.signal), FIELD(exited.cause), FIELD(exited.killed)}},
+    [JOURNAL_LOST] = {"lost", JOURNAL_SENTENCE_MOST, {{0}}},
+};
 static const char *const cause_names[JOURNAL_CAUSES] = {
     "by itself", "stopped", "checkpointed", "fenced", "time limit", "lease", "host", "not started", "agent killed"};
 
@@ -26,9 +55,16 @@ bool attempt_same(const struct attempt *left, const struct attempt *right)
     return left->epoch == right->epoch && strcmp(left->run, right->run) == 0;
 }
 
+/* NULL: an unknown kind. */
+static const struct journal_layout *layout_of(uint32_t kind)
+{
+    return kind > 0 && kind < ARRAY_SIZE(layouts) ? &layouts[kind] : NULL;
+}
+
 const char *journal_kind_name(uint32_t kind)
 {
-    return kind < ARRAY_SIZE(kind_names) ? kind_names[kind] : kind_names[0];
+    const struct journal_layout *layout = layout_of(kind);
+    return layout ? layout->name : "unknown";
 }
 
 const char *journal_cause_name(uint32_t cause)
@@ -41,83 +77,17 @@ static uint64_t check_of(const uint8_t *header, const uint8_t *payload, size_t s
     return hash_bytes(payload, size, hash_bytes(header, CHECKED_BYTES, 0));
 }
 
-/* Bytes of fields before the text; -1: unknown kind. */
-static int fields_of(uint32_t kind)
-{
-    switch (kind) {
-    case JOURNAL_STARTED:
-    case JOURNAL_OUTPUT:
-    case JOURNAL_METRICS:
-        return 8;
-    case JOURNAL_USAGE:
-        return 20;
-    case JOURNAL_DROPPED:
-        return 32;
-    case JOURNAL_EXITED:
-        return 16;
-    case JOURNAL_HEARTBEAT:
-    case JOURNAL_NOTE:
-    case JOURNAL_LOST:
-        return 0;
-    default:
-        return -1;
-    }
-}
-
-static bool has_text(uint32_t kind)
-{
-    return kind == JOURNAL_OUTPUT || kind == JOURNAL_METRICS || kind == JOURNAL_NOTE || kind == JOURNAL_EXITED ||
-           kind == JOURNAL_LOST;
-}
-
 /* ---- writing ---- */
-
-static void put_fields(struct buffer *buffer, const struct journal_record *record)
-{
-    switch (record->kind) {
-    case JOURNAL_STARTED:
-        buffer_put_u64(buffer, (uint64_t)record->started.process);
-        break;
-    case JOURNAL_OUTPUT:
-    case JOURNAL_METRICS:
-        buffer_put_u32(buffer, record->output.stream);
-        buffer_put_u32(buffer, record->output.rank);
-        break;
-    case JOURNAL_USAGE:
-        buffer_put_u64(buffer, record->usage.processor_time);
-        buffer_put_u64(buffer, record->usage.memory);
-        buffer_put_u32(buffer, record->usage.processes);
-        break;
-    case JOURNAL_DROPPED:
-        buffer_put_u64(buffer, record->dropped.bytes);
-        buffer_put_u64(buffer, record->dropped.records);
-        buffer_put_u64(buffer, record->dropped.first);
-        buffer_put_u64(buffer, record->dropped.last);
-        break;
-    case JOURNAL_EXITED:
-        buffer_put_u32(buffer, record->exited.code);
-        buffer_put_u32(buffer, record->exited.signal);
-        buffer_put_u32(buffer, record->exited.cause);
-        buffer_put_u32(buffer, record->exited.killed);
-        break;
-    default:
-        break;
-    }
-}
-
-static uint32_t text_size(const struct journal_record *record)
-{
-    size_t most =
-        record->kind == JOURNAL_OUTPUT || record->kind == JOURNAL_METRICS ? JOURNAL_TEXT_MOST : JOURNAL_SENTENCE_MOST;
-    if (!has_text(record->kind) || !record->text)
-        return 0;
-    return record->size < most ? record->size : (uint32_t)most;
-}
 
 void journal_put(struct buffer *buffer, const struct journal_record *record)
 {
-    int fields = fields_of(record->kind);
-    uint32_t text = text_size(record), size = (uint32_t)(fields > 0 ? fields : 0) + text;
+    static const struct journal_layout unknown = {.name = "unknown"};
+    const struct journal_layout *known = layout_of(record->kind), *layout = known ? known : &unknown;
+    const uint32_t given = record->text ? record->size : 0,
+                   text = given < layout->text_most ? given : layout->text_most;
+    uint32_t size = text;
+    for (const struct journal_field *field = layout->fields; field->size; field++)
+        size += field->size;
     uint8_t *place = buffer_reserve(buffer, JOURNAL_HEADER_BYTES + size); /* nothing below can fail then */
     if (!place)
         return;
@@ -127,7 +97,13 @@ void journal_put(struct buffer *buffer, const struct journal_record *record)
     buffer_put_u64(buffer, record->sequence);
     buffer_put_u64(buffer, record->time);
     buffer_put_u64(buffer, 0);
-    put_fields(buffer, record);
+    for (const struct journal_field *field = layout->fields; field->size; field++) {
+        const void *value = (const uint8_t *)record + field->offset;
+        if (field->size == sizeof(uint64_t))
+            buffer_put_u64(buffer, *(const uint64_t *)value);
+        else
+            buffer_put_u32(buffer, *(const uint32_t *)value);
+    }
     buffer_put(buffer, record->text, text);
     uint8_t *header = buffer->bytes + begin;
     uint64_t check = htole64(check_of(header, header + JOURNAL_HEADER_BYTES, size));
@@ -136,45 +112,20 @@ void journal_put(struct buffer *buffer, const struct journal_record *record)
 
 /* ---- reading ---- */
 
-static void get_fields(struct reader *reader, struct journal_record *record)
+static void get_fields(struct reader *reader, const struct journal_field *field, struct journal_record *record)
 {
-    switch (record->kind) {
-    case JOURNAL_STARTED:
-        record->started.process = (int64_t)reader_u64(reader);
-        break;
-    case JOURNAL_OUTPUT:
-    case JOURNAL_METRICS:
-        record->output.stream = reader_u32(reader);
-        record->output.rank = reader_u32(reader);
-        break;
-    case JOURNAL_USAGE:
-        record->usage.processor_time = reader_u64(reader);
-        record->usage.memory = reader_u64(reader);
-        record->usage.processes = reader_u32(reader);
-        break;
-    case JOURNAL_DROPPED:
-        record->dropped.bytes = reader_u64(reader);
-        record->dropped.records = reader_u64(reader);
-        record->dropped.first = reader_u64(reader);
-        record->dropped.last = reader_u64(reader);
-        break;
-    case JOURNAL_EXITED:
-        record->exited.code = reader_u32(reader);
-        record->exited.signal = reader_u32(reader);
-        record->exited.cause = reader_u32(reader);
-        record->exited.killed = reader_u32(reader);
-        break;
-    default:
-        break;
+    for (; field->size; field++) {
+        void *value = (uint8_t *)record + field->offset;
+        if (field->size == sizeof(uint64_t))
+            *(uint64_t *)value = reader_u64(reader);
+        else
+            *(uint32_t *)value = reader_u32(reader);
     }
 }
 
 /* Whether an agent can have written these values. */
 static bool makes_sense(const struct journal_record *record)
 {
-    if (record->size >
-        (record->kind == JOURNAL_OUTPUT || record->kind == JOURNAL_METRICS ? JOURNAL_TEXT_MOST : JOURNAL_SENTENCE_MOST))
-        return false;
     if (record->kind == JOURNAL_EXITED)
         return record->exited.code <= 255 && record->exited.signal <= 64 && record->exited.cause < JOURNAL_CAUSES &&
                record->exited.killed <= 1;
@@ -204,11 +155,11 @@ enum journal_found journal_get(const uint8_t *bytes, size_t size, struct journal
         return JOURNAL_MORE;
     if (check_of(bytes, bytes + JOURNAL_HEADER_BYTES, payload) != check)
         return JOURNAL_DAMAGED;
-    int fields = fields_of(read.kind);
-    if (fields >= 0) {
+    const struct journal_layout *layout = layout_of(read.kind);
+    if (layout) {
         struct reader inner = {bytes + JOURNAL_HEADER_BYTES, payload, false};
-        get_fields(&inner, &read);
-        if (inner.bad || (!has_text(read.kind) && inner.left > 0))
+        get_fields(&inner, layout->fields, &read);
+        if (inner.bad || inner.left > layout->text_most)
             return JOURNAL_DAMAGED;
         read.text = (const char *)inner.bytes;
         read.size = (uint32_t)inner.left;

@@ -195,6 +195,9 @@ struct attempt controlled_attempt(const struct controlled_run *run);
  * may run there, and nothing more is started. */
 weft_status hosts_open(struct controller *controller, int64_t now, struct error *error);
 
+/** The number of the host with that name. False: there is none. */
+bool hosts_find(const struct controller *controller, const char *name, uint32_t *host);
+
 /** Whether enough hosts take runs for this one to be placed at all, and that as a message if not. */
 bool hosts_suffice(const struct controller *controller, const struct controlled_run *run);
 char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
@@ -247,6 +250,10 @@ weft_status attempt_place(struct controller *controller, struct controlled_run *
 /** Have the engine start a placed attempt, and tell the registry; not yet while the run's directories are being made. No
  * transaction may be open. */
 weft_status attempt_start(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
+
+/** attempt_ask() by the server itself, in a durable transaction of its own. */
+weft_status attempt_ask_durably(struct controller *controller, struct controlled_run *run, enum run_cause cause,
+                                const char *detail, int64_t now, struct error *error);
 
 /** Ask a run's attempt to end, for `cause`. In a transaction; the engine hears of it by attempt_stop(). */
 weft_status attempt_ask(struct controller *controller, struct controlled_run *run, enum run_cause cause,

@@ -303,24 +303,23 @@ static weft_status local_attempts(struct engine *engine, engine_attempt_visit *v
     bool more = true;
     if (!runs)
         return error_system(error, "cannot read the directory '%s'", local->directory);
-    for (struct dirent *run; more && (run = readdir(runs));) {
+    for (const char *run; more && (run = file_listing_next(runs));) {
         struct attempt attempt = {.epoch = 1};
         char directory[FILE_PATH_BYTES];
-        if (snprintf(attempt.run, sizeof attempt.run, "%s", run->d_name) >= (int)sizeof attempt.run ||
-            !attempt_is_valid(&attempt) || file_join(directory, local->directory, run->d_name, NULL) != WEFT_OK)
+        if (snprintf(attempt.run, sizeof attempt.run, "%s", run) >= (int)sizeof attempt.run ||
+            !attempt_is_valid(&attempt) || file_join(directory, local->directory, run, NULL) != WEFT_OK)
             continue;
         DIR *epochs = opendir(directory);
-        for (struct dirent *epoch; more && epochs && (epoch = readdir(epochs));) {
+        for (const char *epoch; more && (epoch = file_listing_next(epochs));) {
             int64_t number;
             uint32_t nodes;
-            if (text_parse_integer(epoch->d_name, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
+            if (text_parse_integer(epoch, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
                 continue;
             attempt.epoch = (uint64_t)number;
             if (local_count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
                 more = visit(context, &attempt, nodes, is_own_attempt(local, &attempt));
         }
-        if (epochs)
-            closedir(epochs);
+        file_listing_close(epochs);
     }
     closedir(runs);
     return WEFT_OK;
@@ -445,10 +444,8 @@ static void local_close(struct engine *engine)
     string_list_free(&local->agent);
     string_list_free(&local->reach);
     string_list_free(&local->run);
-    if (engine->descriptor >= 0)
-        close(engine->descriptor);
-    if (local->notices >= 0)
-        close(local->notices);
+    file_close(engine->descriptor);
+    file_close(local->notices);
     free(local);
 }
 
@@ -468,16 +465,9 @@ static bool copy_config(struct engine_local *local, const struct engine_local_co
         if (!local->hosts[i].name || !local->hosts[i].pod)
             return false;
     }
-    for (char *const *word = config->agent; *word; word++)
-        if (string_list_add(&local->agent, *word, NULL) != WEFT_OK)
-            return false;
-    for (char *const *word = config->reach; word && *word; word++)
-        if (string_list_add(&local->reach, *word, NULL) != WEFT_OK)
-            return false;
-    for (char *const *word = config->run; word && *word; word++)
-        if (string_list_add(&local->run, *word, NULL) != WEFT_OK)
-            return false;
-    if (!local->hosts)
+    if (!local->hosts || string_list_add_all(&local->agent, config->agent, NULL) != WEFT_OK ||
+        string_list_add_all(&local->reach, config->reach, NULL) != WEFT_OK ||
+        string_list_add_all(&local->run, config->run, NULL) != WEFT_OK)
         return false;
     local_limits_divide(local);
     return true;

@@ -70,30 +70,19 @@ static char *local_order_write_hosts(const struct engine_order *order)
     return text;
 }
 
-static weft_status add_all(struct string_list *list, char *const *items, struct error *error)
-{
-    weft_status status = WEFT_OK;
-    for (; status == WEFT_OK && items && *items; items++)
-        status = string_list_add(list, *items, error);
-    return status;
-}
-
 /* The command of a node; empty if it only waits. string_list_free() frees it. */
 static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
                                 const char *hosts, struct string_list *command, struct error *error)
 {
     char *const options[] = {"--no-record", "--hosts", (char *)hosts, "--", NULL};
     bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
+    char *const *const parts[] = {ranks ? local->run.items : NULL, ranks ? options : NULL, order->command};
     weft_status status = WEFT_OK;
     *command = (struct string_list){0};
     if (number > 0 && order->launch != ENGINE_EACH_NODE)
         return WEFT_OK;
-    if (ranks)
-        status = add_all(command, local->run.items, error);
-    if (status == WEFT_OK && ranks)
-        status = add_all(command, options, error);
-    if (status == WEFT_OK)
-        status = add_all(command, order->command, error);
+    for (size_t i = 0; i < ARRAY_SIZE(parts) && status == WEFT_OK; i++)
+        status = string_list_add_all(command, parts[i], error);
     if (status != WEFT_OK)
         string_list_free(command);
     return status;
@@ -124,7 +113,7 @@ static weft_status node_environment(const struct engine_local *local, const stru
 {
     *environment = (struct string_list){0};
     weft_status status = local->reach.count > 0 ? write_reach(local, directory, environment, error) : WEFT_OK;
-    return status == WEFT_OK ? add_all(environment, order->environment, error) : status;
+    return status == WEFT_OK ? string_list_add_all(environment, order->environment, error) : status;
 }
 
 /* Make the directories of a node, readable by this user alone. */
@@ -199,7 +188,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     memcpy(own.boot, local->boot, sizeof own.boot);
     memcpy(own.platform, local->platform, sizeof own.platform);
     if (status == WEFT_OK)
-        status = add_all(&own.secrets, order->secrets, error);
+        status = string_list_add_all(&own.secrets, order->secrets, error);
     if (status == WEFT_OK)
         status = own.slots ? node_environment(local, order, directory, &own.environment, error)
                            : error_memory(error, 12, "an order");
@@ -278,13 +267,12 @@ weft_status local_order_make_room(const struct engine_local *local, const struct
     run.epoch = 0;
     weft_status status = node_directory(directory, local->directory, &run, 0, error);
     DIR *epochs = status == WEFT_OK ? opendir(directory) : NULL;
-    for (struct dirent *entry; epochs && status == WEFT_OK && (entry = readdir(epochs));)
-        if (text_parse_integer(entry->d_name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
+    for (const char *name; status == WEFT_OK && (name = file_listing_next(epochs));)
+        if (text_parse_integer(name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
             each.epoch = (uint64_t)epoch;
             status = look_at_attempt(local, &each, &found, error);
         }
-    if (epochs)
-        closedir(epochs);
+    file_listing_close(epochs);
     if (status != WEFT_OK || !found.others)
         return status;
     if (found.runs)

@@ -16,7 +16,10 @@
 weft_status priority_update_all(struct scheduler *scheduler, double now, struct error *error);
 
 /** Sort the queue again after runs were preempted, by the priorities that they have. */
-weft_status priority_sort(struct scheduler *scheduler, struct error *error);
+void priority_sort(struct scheduler *scheduler);
+
+/** Compare two struct scheduler_key, for qsort(). */
+int priority_compare_keys(const void *a, const void *b);
 
 /** Set the priority of one run: when it changes between queued and running. */
 void priority_update(const struct scheduler *scheduler, struct scheduled_run *run, double now);

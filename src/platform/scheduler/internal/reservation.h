@@ -18,9 +18,9 @@
 #include "platform/scheduler/internal/state.h"
 
 /** Choose the hosts of the exclusive reservation again, at the start of a pass. */
-weft_status reservation_renew_exclusive(struct scheduler *scheduler, double now, struct error *error);
+void reservation_renew_exclusive(struct scheduler *scheduler, double now);
 
 /** Reserve hosts again for all other runs, at the end of a pass. */
-weft_status reservation_renew(struct scheduler *scheduler, double now, struct error *error);
+void reservation_renew(struct scheduler *scheduler, double now);
 
 #endif

@@ -30,6 +30,18 @@ struct scheduled_run {
     uint32_t avoided[SCHEDULER_AVOIDED], avoided_count; /**< hosts that failed it, the last ones; how many there were */
 };
 
+/** A run or a host, with the number that it is sorted by. */
+struct scheduler_key {
+    double key;
+    uint32_t number; /**< whose it is; the lower one goes first among equals */
+};
+
+/** A host that may be reserved. */
+struct reservation_candidate {
+    double ready; /**< when it may be empty */
+    uint32_t free, host;
+};
+
 /** A project among others, as of this pass. */
 struct standing {
     uint64_t taken;  /**< slots */
@@ -57,8 +69,12 @@ struct scheduler {
 
     uint32_t *order; /**< the queue in the order of priorities, as of this pass */
     uint32_t queued;
+    struct scheduler_key *keys; /**< to sort runs by; room for all of them */
+    size_t key_room;
     uint32_t *reserved; /**< hosts that are reserved */
     uint32_t reserved_count;
+    struct reservation_candidate *candidates; /**< room for two for each host */
+    size_t candidate_room;
     uint32_t exclusive_run; /**< the queued run whose reserved hosts are exclusive, or POOL_NOBODY */
     double exclusive_ready; /**< when they can be empty at the latest */
     double exclusive_share; /**< what such runs have at most of all slots' time (policy.h) */

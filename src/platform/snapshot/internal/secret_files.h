@@ -16,16 +16,23 @@
 
 #include <stdint.h>
 
-/** A line of the table. */
+/** A row of the table. */
 struct secret_kind {
-    const char *pattern;      /**< in gitignore's language; files only, or with a slash at the end directories only */
     const char *what;         /**< "SSH key"; NULL: no secret, though an earlier pattern matches */
+    const char *patterns;     /**< in gitignore's language, divided by spaces; each for files only, or with a slash at
+                                 the end for directories only */
     const char *only_with[2]; /**< a secret only if the file contains one of these; NULL: always */
 };
 
+#define SECRET_PATTERNS_MOST 128
+
 /** The table, ready to be compared with. */
 struct secret_names {
-    struct ignore names;
+    struct ignore patterns;
+    struct secret_row {
+        const struct secret_kind *kind;
+        bool directories;
+    } rows[SECRET_PATTERNS_MOST]; /**< of each pattern */
 };
 
 weft_status secret_names_open(struct secret_names *names, struct error *error);
