@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { saveFile } from "./dom.js";
 import { withoutEscapes } from "./log-stream.js";
 
-const page = 10000; // lines, the most that the server gives at once
+const page = 10000; // lines, the largest page of the server
 
 /** Save the lines that `filter` lets through, of the attempts whose numbers are given. `progress` is called with how many
  * there are so far. Rejects with an Error if the server refuses. */
