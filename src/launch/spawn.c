@@ -87,7 +87,9 @@ void spawn_settle(pid_t parent, int death, int input, int output, int errors)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the directory or 'p' for the program. */
+/*
+ * In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the directory or 'p' for the program.
+ */
 static void spawn_rank_exec(const struct order *order, uint32_t index, int input, int output, int errors, int report,
                             pid_t parent)
 {
@@ -119,7 +121,7 @@ static void spawn_close_pair(int pair[2])
     }
 }
 
-/* Wait for the child's exec: nothing comes when it has succeeded. */
+/* Wait for the child's exec: the pipe closes without data when it succeeds. */
 static weft_status spawn_hear_report(const struct order *order, int report, struct error *error)
 {
     char message[1 + sizeof(int)];

@@ -45,7 +45,7 @@ void spawn_settle(pid_t parent, int death, int input, int output, int errors);
  */
 bool spawn_descendants_kill(double seconds);
 
-/** How many cores this process may use, and which. */
+/** The number of cores that this process may use, and their set. */
 uint32_t spawn_cores(cpu_set_t *set);
 
 #endif
