@@ -24,7 +24,7 @@ struct error;
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof *(array))
 
 /**
- * Make room for `count` items in the array at `items`, a pointer; `room` is a size_t that says how many fit. Both are
+ * Make room for `count` items in the array at `items`, a pointer; `room` is a size_t, the number that fit. Both are
  * lvalues and are evaluated more than once. Room at least doubles, so that adding items one by one takes time in
  * proportion to their number. New items are not zeroed.
  *

@@ -72,7 +72,7 @@ static inline double clock_tick_length(struct clock_timestamp first, struct cloc
     return (double)(last.now - first.now) / (double)(last.ticks - first.ticks);
 }
 
-/** Tell the processor that this is a spin loop. */
+/** Hint to the processor that this is a spin loop. */
 static inline void clock_pause(void)
 {
 #if defined(__x86_64__)

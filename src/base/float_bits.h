@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The bits of floating-point numbers, as IEEE 754 has them, and the numbers of bits. Every NaN keeps its own. */
+/** The bits of floating-point numbers, in IEEE 754 formats, and back. The bits of every NaN are preserved. */
 #ifndef WEFT_BASE_FLOAT_BITS_H
 #define WEFT_BASE_FLOAT_BITS_H
 

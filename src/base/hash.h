@@ -12,8 +12,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-/** The hash of `size` bytes. To hash several pieces, give each the hash of those before it as `seed`, and 0 to the
- * first. */
+/**
+ * The hash of `size` bytes. To hash several pieces, pass the hash of the previous ones as `seed`, and 0 for the first.
+ */
 static inline uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed)
 {
     return XXH3_64bits_withSeed(bytes, size, seed);

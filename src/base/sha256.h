@@ -15,7 +15,7 @@
 #define SHA256_BYTES      32
 #define SHA256_TEXT_BYTES 65 /**< 64 hexadecimal digits and a NUL */
 
-/** A hash in the making: begin, update as often as needed (large pieces are faster), end. */
+/** A hash in progress: begin, update as often as needed (large pieces are faster), end. */
 struct sha256 {
     void *context; /**< libcrypto's; owned between begin and end */
     weft_status status;
@@ -24,7 +24,7 @@ struct sha256 {
 weft_status sha256_begin(struct sha256 *hash, struct error *error);
 void sha256_update(struct sha256 *hash, const void *bytes, size_t size);
 
-/** Write the digest and free what begin took. `digest` may be NULL to give up. */
+/** Write the digest and free the memory that begin allocated. `digest` may be NULL to give up. */
 weft_status sha256_end(struct sha256 *hash, uint8_t digest[SHA256_BYTES], struct error *error);
 
 /** All in one, of `size` bytes. */
@@ -33,7 +33,7 @@ weft_status sha256_of(const void *bytes, size_t size, uint8_t digest[SHA256_BYTE
 /** The digest in lower-case hexadecimal digits; returns `text`. */
 char *sha256_text(const uint8_t digest[SHA256_BYTES], char text[SHA256_TEXT_BYTES]);
 
-/** The digest that such digits write; false for a text that is not 64 of them. */
+/** Parse such digits into a digest; false for a text that is not 64 of them. */
 bool sha256_parse(const char *text, uint8_t digest[SHA256_BYTES]);
 
 #endif

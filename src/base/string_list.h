@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A list of strings that grows. The list owns copies. `items` is NULL while the list is empty and ends with a NULL
- * afterwards, so that it can be used as an argv. A list belongs to one thread at a time.
+ * A list of strings that grows. The list owns copies. `items` is NULL while the list is empty and otherwise ends with a
+ * NULL, so that it can be used as an argv. A list belongs to one thread at a time.
  *
  *     struct string_list names = {0};
  *     status = string_list_add(&names, "first", error);

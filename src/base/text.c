@@ -20,7 +20,7 @@ weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes
     unsigned long long value = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
     if (!end)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s is '%s', which is no size; write for example 4096, 64K, 16M or 1G", what, text);
+                         "%s is '%s', which is not a size; write for example 4096, 64K, 16M or 1G", what, text);
     for (size_t i = 0; i < ARRAY_SIZE(shifts); i++) {
         if (strcasecmp(end, endings[i]) != 0)
             continue;
@@ -29,7 +29,7 @@ weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes
         *bytes = (uint64_t)value << shifts[i];
         return WEFT_OK;
     }
-    return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', and '%s' is no unit of size; use K, M, G or T", what,
+    return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', and '%s' is not a unit of size; use K, M, G or T", what,
                      text, end);
 }
 
@@ -40,7 +40,7 @@ weft_status text_parse_integer(const char *text, const char *what, int64_t least
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (end == text || *end || isspace((unsigned char)*text))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no whole number", what, text);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is not a whole number", what, text);
     if (errno == ERANGE || value < least || value > most)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s is %s, but must be from %" PRId64 " to %" PRId64, what, text,
                          least, most);
@@ -54,7 +54,7 @@ weft_status text_parse_number(const char *text, const char *what, double least, 
     char *end = NULL;
     double value = strtod(text, &end);
     if (end == text || *end || isspace((unsigned char)*text) || !isfinite(value))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no number", what, text);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is not a number", what, text);
     if (value < least || value > most)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s is %s, but must be from %g to %g", what, text, least, most);
     *number = value;
@@ -101,11 +101,12 @@ weft_status text_parse_duration(const char *text, const char *what, int64_t *sec
     }
     if (next == text || *next)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s is '%s', which is no duration; write for example 90s, 30m, 6h, 2d or 1d12h", what, text);
+                         "%s is '%s', which is not a duration; write for example 90s, 30m, 6h, 2d or 1d12h", what,
+                         text);
     if (total > (double)DURATION_MOST || total < 1)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', but must be from 1 second to 100 years", what, text);
     if (total != floor(total))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no whole number of seconds", what, text);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is not a whole number of seconds", what, text);
     *seconds = (int64_t)total;
     return WEFT_OK;
 }
@@ -145,7 +146,7 @@ static const struct {
 } controls[] = {{0x80, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},  {0x2028, 0x202e},
                 {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
 
-/* Characters that cannot be seen, but that text of some scripts needs: joiners, fillers, selectors, the soft hyphen. */
+/* Invisible characters that some scripts need: joiners, fillers, selectors, the soft hyphen. */
 static const struct {
     uint32_t first, last;
 } invisible[] = {{0xad, 0xad},     {0x34f, 0x34f},   {0x115f, 0x1160}, {0x17b4, 0x17b5},   {0x180b, 0x180f},
@@ -162,7 +163,7 @@ static bool is_control(uint32_t code, bool invisibles)
     return false;
 }
 
-/* How many bytes a character has that may be printed; 0: it may not. */
+/* The size in bytes of a printable character; 0: it may not be printed. */
 static size_t printable_size(const unsigned char *bytes, bool invisibles)
 {
     uint32_t code;
@@ -301,7 +302,7 @@ int text_compare_natural(const char *one, size_t one_size, const char *other, si
     }
     if (a < a_end || b < b_end)
         return a < a_end ? 1 : -1;
-    /* Alike but for zeros in front of a number: the same only if all of it is. */
+    /* They differ at most in leading zeros: equal only if all bytes are. */
     const int order = memcmp(one, other, one_size < other_size ? one_size : other_size);
     return order ? order : (one_size > other_size) - (one_size < other_size);
 }

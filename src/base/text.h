@@ -35,16 +35,18 @@ char *text_duration(int64_t seconds, char *buffer, size_t size);
  * Make `text` safe to print and to put into JSON, in place: each byte of a control character and of invalid UTF-8
  * becomes '?'. Control characters are C0, C1 and DEL, line and paragraph separators (U+2028, U+2029), and characters
  * that reorder text or cannot be seen: U+061C, U+200B to U+200F, U+202A to U+202E, U+2060 to U+206F, U+FEFF, U+FFF9 to
- * U+FFFB and U+E0000 to U+E007F. Other invisible characters, which some
- * scripts need, stay: the joiners U+200C and U+200D, fillers, the soft hyphen. For text from others. Returns `text`.
+ * U+FFFB and U+E0000 to U+E007F. Other invisible characters, which some scripts need, stay: the joiners U+200C and
+ * U+200D, fillers, the soft hyphen. For untrusted text. Returns `text`.
  */
 char *text_printable(char *text);
 
 /** The same for a name: invisible characters are replaced, too. */
 char *text_printable_name(char *text);
 
-/** Whether text_printable_name() would leave `text` as it is; with `lines`, text_printable(), and line ends and tabs
- * are allowed. */
+/**
+ * Whether text_printable_name() (with `lines`: text_printable()) would leave `text` unchanged. With `lines`, line ends
+ * and tabs are allowed.
+ */
 bool text_is_printable(const char *text, bool lines);
 
 /** Whether the last characters of `text` are those of `ending`. */
@@ -59,7 +61,7 @@ bool text_ends_in(const char *text, const char *ending);
 char *text_unprintable_code(const char *text, bool lines, char code[TEXT_CODE_BYTES]);
 
 /**
- * The one of `count` names that is nearest to `text` in edit distance, or NULL if none is near (half of its letters).
+ * The one of `count` names nearest to `text` in edit distance, or NULL if none is closer than half of its letters.
  */
 const char *text_nearest(const char *text, const char *const *names, size_t count);
 
@@ -83,11 +85,15 @@ char *text_time_left(double seconds, char *buffer, size_t size);
 
 #define TEXT_NUMBER_BYTES 32
 
-/** Write a number in the fewest of 6, 9, 15 or 17 digits that are the same double again; "nan", "inf", "-inf"; returns
- * `buffer`. */
+/**
+ * Write a number in the fewest of 6, 9, 15 or 17 digits that read back as the same double; "nan", "inf", "-inf";
+ * returns `buffer`.
+ */
 char *text_number(double value, char buffer[TEXT_NUMBER_BYTES]);
 
-/** The same, but whole numbers below 2^53 have all their digits: "25000000000", where text_number() has "2.5e+10". */
+/**
+ * The same, but whole numbers below 2^53 have all their digits: "25000000000", where text_number() writes "2.5e+10".
+ */
 char *text_number_exact(double value, char buffer[TEXT_NUMBER_BYTES]);
 
 #endif

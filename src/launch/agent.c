@@ -20,7 +20,7 @@ bool agent_is_local(const char *host, bool chosen)
     return !chosen && gethostname(name, sizeof name - 1) == 0 && strcmp(host, name) == 0;
 }
 
-/* Append `word` so that a remote shell reads it as one word: as it is where that is safe, in quotes elsewhere. */
+/* Append `word` so that a remote shell reads it as one word: unchanged where that is safe, otherwise in quotes. */
 static weft_status agent_quoted_add(struct string_list *words, const char *word, struct error *error)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
@@ -71,7 +71,7 @@ void agent_put_word(struct buffer *agent, const char *word)
     }
 }
 
-/* What to execute; nothing for the helper on this machine. */
+/* The command to execute; empty for the helper on this machine. */
 static weft_status agent_command_make(const char *agent, const char *host, const char *executable, const char *command,
                                       struct string_list *words, struct error *error)
 {
@@ -92,7 +92,9 @@ static weft_status agent_command_make(const char *agent, const char *host, const
 static void launch_agent_become_agent(struct string_list *words, const char *command, bool local, int input, int output,
                                       int errors, int report, pid_t parent)
 {
-    /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not. */
+    /*
+     * The local helper detects the launcher's end at its pipe and must survive it to kill the ranks; an agent need not.
+     */
     spawn_settle(parent, local ? 0 : SIGTERM, input, output, errors);
     if (local && strcmp(command, "run") == 0) {
         /* Fork without exec: loading the program's libraries again would take 0.2 s. */

@@ -94,7 +94,7 @@ static void host_helpers_order_all(struct host_helpers *helpers)
         uint32_t share = helper->cores / helper->host->ranks;
         least = share < least ? share : least;
     }
-    /* The same number on every host: how many threads work on a sum may show in its bits. */
+    /* The same number on every host, because the number of threads may affect the bits of a sum. */
     helpers->threads = helpers->config->threads ? helpers->config->threads : least > 0 ? least : 1;
     for (uint32_t i = 0; i < helpers->count; i++)
         host_helper_order(helpers, &helpers->all[i]);
@@ -131,7 +131,7 @@ static const char *host_helper_agent_end(struct host_helper *helper, char *text,
     return text;
 }
 
-/* The connection to a helper has ended before it was done. */
+/* The connection to a helper ended before the helper was done. */
 static void host_helper_lose(struct host_helpers *helpers, struct host_helper *helper)
 {
     char message[1024], how[64];
@@ -144,11 +144,11 @@ static void host_helper_lose(struct host_helpers *helpers, struct host_helper *h
     if (!helper->greeted)
         snprintf(message, sizeof message,
                  "cannot start ranks on host %s: the %s ended%s%s%s; check that host and agent work: %s", name,
-                 helper->local ? "helper" : "agent", how, *words ? ", saying: " : ", saying nothing", words,
+                 helper->local ? "helper" : "agent", how, *words ? ", saying: " : " without output", words,
                  host_helper_agent(helpers));
     else
         snprintf(message, sizeof message, "the connection to host %s was lost%s%s%s; its ranks are gone", name, how,
-                 *words ? ", its agent saying: " : "", words);
+                 *words ? "; output of its agent: " : "", words);
     host_helper_done(helpers, helper);
     verdict_lose_host(helpers->verdict, helper->host, message);
 }
@@ -173,7 +173,7 @@ void host_helpers_give_up(struct host_helpers *helpers)
             continue;
         char message[900];
         snprintf(message, sizeof message, "host %s did not answer within %g s%s%s; check that host and agent work: %s",
-                 helper->host->name, helpers->config->start_limit, *helper->words ? ", its agent saying: " : "",
+                 helper->host->name, helpers->config->start_limit, *helper->words ? "; output of its agent: " : "",
                  helper->words, host_helper_agent(helpers));
         if (late && !helper->greeted)
             verdict_fail(helpers->verdict, WEFT_ERROR_TIMEOUT, message);
@@ -184,14 +184,14 @@ void host_helpers_give_up(struct host_helpers *helpers)
 
 /* ---- receiving from helpers ---- */
 
-/* Skip to the greeting and check the version; false: it is not here yet. */
+/* Skip to the greeting and check the version; false: it has not arrived yet. */
 static bool host_helper_greeting_take(struct host_helpers *helpers, struct host_helper *helper)
 {
     size_t size = buffer_size(&helper->in), mark = sizeof ORDER_GREETING - 1;
     uint8_t *begin = buffer_begin(&helper->in), *found = memmem(begin, size, ORDER_GREETING, mark);
     uint8_t *end = found ? memchr(found, '\n', size - (size_t)(found - begin)) : NULL;
     if (!end) {
-        /* So far it is output of the login shell: keep it as the words of the agent. */
+        /* So far it is output of the login shell: keep it as output of the agent. */
         size_t kept = size < sizeof helper->words - 1 ? size : sizeof helper->words - 1;
         if (kept && !found) {
             memcpy(helper->words, begin + size - kept, kept);
@@ -342,7 +342,7 @@ weft_status host_helpers_open(struct host_helpers *helpers, const struct launch_
         helpers->remote = helpers->remote || !helper->local;
     }
     helpers->directory = getcwd(NULL, 0);
-    return helpers->directory ? WEFT_OK : error_system(error, "cannot tell the working directory");
+    return helpers->directory ? WEFT_OK : error_system(error, "cannot find the working directory");
 }
 
 weft_status host_helpers_start(struct host_helpers *helpers, struct error *error)

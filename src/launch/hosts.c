@@ -27,7 +27,7 @@ static weft_status launch_hosts_add(struct host_list *hosts, const char *name, s
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s: a host name of %zu characters; write name:ranks,name:ranks",
                          where, length);
     if (name[0] == '-')
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: '%.*s' is no host name", where, (int)length, name);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: '%.*s' is not a host name", where, (int)length, name);
     snprintf(text, sizeof text, "the number of ranks of host %.*s", length < 40 ? (int)length : 40, name);
     if (number) {
         weft_status status = text_parse_integer(number, text, 1, RANKS_MOST, &ranks, error);
@@ -80,7 +80,7 @@ static weft_status launch_hosts_read_file(const char *path, struct host_list *ho
     return status;
 }
 
-/* Hosts for which no rank is left are not part of the job. */
+/* Hosts left without ranks are not part of the job. */
 static void launch_hosts_drop_idle(struct host_list *hosts)
 {
     uint32_t kept = 0;
@@ -90,7 +90,7 @@ static void launch_hosts_drop_idle(struct host_list *hosts)
     hosts->count = kept;
 }
 
-/* Settle how many ranks each host runs. */
+/* Determine the number of ranks of each host. */
 static weft_status hosts_ranks_distribute(struct host_list *hosts, uint32_t ranks, struct error *error)
 {
     uint32_t given = 0, open = 0;
@@ -101,8 +101,8 @@ static weft_status hosts_ranks_distribute(struct host_list *hosts, uint32_t rank
     if (ranks == 0)
         ranks = given + open;
     if (ranks > given && open == 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%u ranks are wanted but the hosts are said to run %u; raise a host's number", ranks, given);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the job has %u ranks but its hosts run %u; raise a host's number",
+                         ranks, given);
     uint32_t left = ranks > given ? ranks - given : 0, first = 0;
     for (uint32_t i = 0; i < hosts->count; i++) {
         struct host *host = &hosts->hosts[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Which hosts run how many ranks. Thread-safe. */
+/** The hosts of a job and their numbers of ranks. Thread-safe. */
 #ifndef WEFT_LAUNCH_HOSTS_H
 #define WEFT_LAUNCH_HOSTS_H
 
@@ -23,7 +23,7 @@ struct host_list {
 
 /**
  * Read "name[:ranks],name[:ranks]..." (`list`) or the file `path` (a host a line: "name", "name:ranks", "name
- * slots=ranks"; # begins a comment); both NULL: this machine alone. `ranks` is how many to start in all. If it is 0,
+ * slots=ranks"; # begins a comment); both NULL: this machine alone. `ranks` is the total number to start. If it is 0,
  * hosts without a number run one rank each. Otherwise hosts are filled in order, and those without a number share the
  * rest evenly, the first ones one more. Errors: ARGUMENT, DATA. hosts_free() frees the list.
  */

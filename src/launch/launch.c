@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define INPUT_BYTES   65536
-#define WORDS_SECONDS 1.0 /* for the last output of ranks whose time to end is over */
+#define WORDS_SECONDS 1.0 /* for the last output of ranks that did not end in time */
 
 extern char **environ;
 
@@ -74,7 +74,7 @@ static void launch_hear_signals(struct launch *launch)
     }
 }
 
-/* The reader of our output is gone: end the job, as a program in a pipeline would. */
+/* The reader of the output is gone: end the job, as a program in a pipeline would. */
 static void launch_reader_lost(struct launch *launch)
 {
     verdict_user_signal(&launch->verdict, SIGPIPE, launch->config->grace);

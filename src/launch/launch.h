@@ -8,9 +8,9 @@
  * ranks.
  *
  * When a rank fails (it exits with a code other than 0 or dies of a signal), a message names rank, host and reason. The
- * other ranks have `grace` seconds to end by themselves, as their library tells them. Then they get SIGTERM, and SIGKILL
- * half a second later. With `survive` there is only the message: the other ranks continue (weft_shrink()) or end, and
- * the job ends as the last rank does.
+ * other ranks have `grace` seconds to end by themselves: their library reports the failure to them. Then they get
+ * SIGTERM, and SIGKILL half a second later. With `survive` there is only the message: the other ranks continue
+ * (weft_shrink()) or end, and the job ends as the last rank does.
  *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 are passed on to every rank; a second INT kills. After the first four the
  * ranks have `stop_grace` seconds, and one more for their last output; then as above.

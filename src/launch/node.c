@@ -248,7 +248,7 @@ static void launch_node_turn(struct launch_node_node *node, struct pollfd *polls
 static weft_status launch_node_prepare(struct launch_node_node *node, struct error *error)
 {
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* the launcher's end is seen at its connection */
+    signal(SIGHUP, SIG_IGN); /* the launcher's end is detected at its connection */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

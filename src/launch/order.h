@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The protocol between the launcher and its helper on each host (see node.h): a greeting, then frames
- * (core/control/wire/frame.h) over the helper's standard input and output. The first frame is the order: what to start.
+ * (core/control/wire/frame.h) over the helper's standard input and output. The first frame is the order, which
+ * describes the ranks to start.
  */
 #ifndef WEFT_LAUNCH_ORDER_H
 #define WEFT_LAUNCH_ORDER_H

@@ -204,7 +204,7 @@ bool output_is_full(const struct output *output)
            buffer_size(&output->sinks[1].waiting) > WAITING_MOST;
 }
 
-/* Our streams may be shared with other programs, so they stay blocking: write no more than a ready pipe takes. */
+/* These streams may be shared with other programs, so they stay blocking: write no more than a ready pipe takes. */
 static void output_sink_write(struct output_sink *sink)
 {
     size_t size = buffer_size(&sink->waiting);

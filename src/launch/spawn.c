@@ -136,7 +136,7 @@ static void spawn_close_pair(int pair[2])
     }
 }
 
-/* Wait for the child's exec: nothing comes when it has succeeded. */
+/* Wait for the child's exec: the pipe closes without data when it succeeds. */
 static weft_status spawn_hear_report(const struct order *order, int report, struct error *error)
 {
     char what, name[256] = "";

@@ -53,7 +53,7 @@ int spawn_hear(int report, char *what);
  */
 bool spawn_descendants_kill(double seconds);
 
-/** How many cores this process may use, and which. */
+/** The number of cores that this process may use, and their set. */
 uint32_t spawn_cores(cpu_set_t *set);
 
 #endif

@@ -65,7 +65,7 @@ static void verdict_say(const struct verdict *verdict, const char *end, const ch
     output_say(verdict->output, line);
 }
 
-/* ---- who failed first ---- */
+/* ---- the first failure ---- */
 
 static bool verdict_failed(int end)
 {
@@ -119,7 +119,7 @@ void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
     if (verdict->config->survive) {
         char text[512];
         verdict_end_describe(verdict, rank, text, sizeof text);
-        verdict_say(verdict, text, "; the others may go on");
+        verdict_say(verdict, text, "; the others may continue");
     } else if (verdict->culprit < 0) {
         verdict->culprit = rank;
         verdict->judge_at = clock_after(GATHER_SECONDS);

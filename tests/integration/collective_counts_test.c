@@ -236,7 +236,7 @@ static int to_itself(weft_context *context, int rank, void *argument)
     const size_t one[1] = {1}, two[1] = {2};
     float input[2] = {0}, output[2] = {0};
     CHECK(weft_alltoallv(input, two, NULL, output, one, NULL, WEFT_F32, weft_world(context)) == WEFT_ERROR_ARGUMENT);
-    CHECK(strstr(weft_message(context), "rank 0 sends 2 elements to itself and receives 1 from itself"));
+    CHECK(strstr(weft_message(context), "rank 0 of alltoallv sends 2 elements to itself but receives 1 from itself"));
     return 0;
 }
 

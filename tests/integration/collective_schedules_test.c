@@ -189,7 +189,7 @@ static int refusals(weft_context *context, int rank, void *argument)
     }
     int failed = expect(context, comm, paths[1], WEFT_ERROR_ARGUMENT, "different texts") ||
                  expect(context, comm, paths[2], WEFT_ERROR_DATA,
-                        rank == 1 ? "an 'end' is missing" : "rank 1 could not load its schedule") ||
+                        rank == 1 ? "has no 'end'" : "rank 1 could not load its schedule") ||
                  expect(context, comm, "/nowhere", WEFT_ERROR_SYSTEM, "/nowhere");
     if (!failed && strcmp(weft_comm_algorithm(comm, "allreduce", 1, WEFT_F32), "mine") == 0)
         failed = complain(rank, "refused", "but it serves");

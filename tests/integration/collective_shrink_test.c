@@ -172,7 +172,7 @@ static int one_stays_away(weft_context *context, int rank, void *argument)
         while (weft_barrier(weft_world(context)) == WEFT_OK)
             ;
         sleep(3);
-        return weft_shrink(context) != WEFT_ERROR_PEER || !strstr(weft_message(context), "gone on without");
+        return weft_shrink(context) != WEFT_ERROR_PEER || !strstr(weft_message(context), "continued without");
     }
     weft_status status = WEFT_OK;
     while (status == WEFT_OK)

@@ -96,13 +96,13 @@ static void what_cannot_be_is_refused(void **state)
         {"[]", "weft_cluster"},
         {"{\"weft_cluster\": 2, \"levels\": []}", "version 2"},
         {FILE_OF("", ""), "no levels"},
-        {FILE_OF("{\"size\": 2}", ""), "must say 'latency'"},
+        {FILE_OF("{\"size\": 2}", ""), "must give 'latency'"},
         {FILE_OF("{\"latency\": -1, \"bytes_per_second\": 1}", ""), "'latency' is -1"},
         {FILE_OF("{\"latency\": 1, \"bytes_per_second\": 0}", ""), "'bytes_per_second' is 0"},
-        {FILE_OF("{\"latency\": 1, \"bytes_per_second\": 1}, " LEAF, ""), "must say its 'size'"},
+        {FILE_OF("{\"latency\": 1, \"bytes_per_second\": 1}, " LEAF, ""), "must give its 'size'"},
         {FILE_OF(NODE ", " LEAF ", " POD ", " POD ", " POD, ""), "more than 4 levels"},
         {FILE_OF(NODE ", " LEAF ", " POD, ", \"hosts\": [\"a\"]"), "2 deep"},
-        {FILE_OF(NODE ", " LEAF, ", \"hosts\": [[\"a\"]]"), "no host name"},
+        {FILE_OF(NODE ", " LEAF, ", \"hosts\": [[\"a\"]]"), "not a host name"},
         {FILE_OF(NODE, ", \"cores\": -3"), "'cores' is -3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -313,7 +313,7 @@ static void a_malformed_frame_ends_the_connection_with_a_message(void **state)
         }
         assert_int_equal(control_failure(ranks[0].control, &error), WEFT_ERROR_PEER);
         assert_non_null(strstr(error.text, "rank 1 on host"));
-        assert_non_null(strstr(error.text, "sent something that no rank sends"));
+        assert_non_null(strstr(error.text, "sent a malformed frame"));
         struct pollfd end = {line, POLLIN, 0};
         while (poll(&end, 1, 1000) > 0 && recv(line, &byte, 1, MSG_DONTWAIT) > 0)
             ; /* what rank 0 says of it */
@@ -334,7 +334,7 @@ static char *describe(const struct operation_log *log, char *text, size_t size)
 static void a_death_tells_what_the_last_heartbeat_told(void **state)
 {
     static const char *const cases[][2] = {
-        {"", " s before, it had not begun any operation; what it did after that is not known"},
+        {"", " s before, it had not begun any operation; nothing is known of the time since then"},
         {"blocked in barrier()", " s before, it was blocked in barrier()"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct endpoint_info endpoints[2];

@@ -53,10 +53,10 @@ static void every_rank_has_its_host(void **state)
 static void wrong_lists_get_a_message(void **state)
 {
     assert_string_equal(shares("a:2,b:2", 5),
-                        "5 ranks are wanted but the hosts are said to run 4; raise a host's number");
-    assert_string_equal(shares("a:x", 0), "the number of ranks of host a is 'x', which is no whole number");
+                        "the job has 5 ranks but its hosts run 4; raise a host's number");
+    assert_string_equal(shares("a:x", 0), "the number of ranks of host a is 'x', which is not a whole number");
     assert_non_null(strstr(shares("a:0", 0), "must be from 1 to"));
-    assert_non_null(strstr(shares("-oProxyCommand=x", 0), "is no host name"));
+    assert_non_null(strstr(shares("-oProxyCommand=x", 0), "is not a host name"));
     assert_non_null(strstr(shares("", 0), "--hosts names no host"));
     assert_non_null(strstr(shares(":2", 0), "a host name of 0 characters"));
 }

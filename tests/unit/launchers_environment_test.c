@@ -185,7 +185,7 @@ static void slurm(void **state)
     assert_memory_equal(second.addresses, "[fd00::7]:2", 11);
     unsetenv("SLURM_STEP_NODELIST");
     assert_true(reads(LAUNCHER_SLURM, &second, &status, &error));
-    assert_non_null(strstr(error.text, "SLURM_STEP_NODELIST is '', which is no list of hosts"));
+    assert_non_null(strstr(error.text, "SLURM_STEP_NODELIST is '', which is not a list of hosts"));
 }
 
 static void weft_run(void **state)
@@ -517,7 +517,7 @@ static void configurations_that_are_wrong(void **state)
         {{.rank = -1, .ranks = 2, .address = "h:1", .secret = "s"}, "rank -1 of 2"},
         {{.rank = 0, .ranks = 2, .secret = "s"}, "not the address"},
         {{.rank = 0, .ranks = 2, .address = "h:1"}, "not the secret"},
-        {{.rank = 0, .ranks = 2, .address = "h", .secret = "s"}, "'h' is no address"},
+        {{.rank = 0, .ranks = 2, .address = "h", .secret = "s"}, "'h' is not an address"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error error = {0};

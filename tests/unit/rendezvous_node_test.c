@@ -176,7 +176,7 @@ static void contradictions_in_a_node_fail_the_round_for_all(void **state)
     static const struct {
         uint32_t rank, ranks;
         const char *words;
-    } cases[] = {{1, 5, "was told that the job has 5 ranks, but it has 4"},
+    } cases[] = {{1, 5, "expects 5 ranks, but the job has 4"},
                  {0, 4, "two processes say they are rank 0 of 4"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rendezvous_point place;

@@ -141,7 +141,7 @@ static void a_recorded_visit_cannot_be_replayed(void **state)
     for (ssize_t n; (n = recv(again, answer + heard, sizeof answer - heard, 0)) > 0;)
         heard += (size_t)n;
     assert_true(heard == 0 || heard == STREAM_REPLY_BYTES); /* the challenge that anybody gets, and no table */
-    assert_true(reported(&place, "its job secret is another one"));
+    assert_true(reported(&place, "its job secret differs"));
     close(again);
 
     int mirror = patient_connection(&place);
@@ -212,12 +212,12 @@ static void another_secret_is_told_at_both_ends(void **state)
     guest_start(&joined[0], &place, 0, 2, "right", 20);
     guest_start(&wrong, &place, 1, 2, "wrong", 20);
     assert_int_equal(guest_end(&wrong), WEFT_ERROR_RENDEZVOUS);
-    snprintf(words, sizeof words, "host %s (127.0.0.1:%u) has another job secret than rank 1 on host %s", host,
+    snprintf(words, sizeof words, "host %s (127.0.0.1:%u) has a different job secret than rank 1 on host %s", host,
              place.port, host);
     assert_non_null(strstr(wrong.error.text, words));
     snprintf(words, sizeof words, "a process on host %s", host);
     assert_true(reported(&place, words));
-    assert_true(reported(&place, "says it is rank 1 was refused: its job secret is another one"));
+    assert_true(reported(&place, "that claims rank 1: its job secret differs"));
     guest_start(&joined[1], &place, 1, 2, "right", 20);
     assert_int_equal(guest_end(&joined[0]), WEFT_OK);
     assert_int_equal(guest_end(&joined[1]), WEFT_OK);
@@ -276,7 +276,7 @@ static void what_is_no_weft_is_told(void **state)
     int descriptor = accept(place.listener, NULL, NULL);
     assert_int_equal(send(descriptor, "220 smtp ready\r\n", 16, MSG_NOSIGNAL), 16);
     assert_int_equal(guest_end(&joiner), WEFT_ERROR_RENDEZVOUS);
-    assert_non_null(strstr(joiner.error.text, "is no Weft process"));
+    assert_non_null(strstr(joiner.error.text, "is not a Weft process"));
     close(descriptor);
     close(place.listener);
 }

@@ -201,7 +201,7 @@ static void nobody_there_is_told(void **state)
     snprintf(place.address, sizeof place.address, "127.0.0.1:%u", place.port);
     guest_start(&joiner, &place, 1, 2, "right", 0.3);
     assert_int_equal(guest_end(&joiner), WEFT_ERROR_RENDEZVOUS);
-    assert_non_null(strstr(joiner.error.text, "found nobody at the rendezvous point within 0.3 s"));
+    assert_non_null(strstr(joiner.error.text, "cannot reach the rendezvous within 0.3 s"));
     assert_non_null(strstr(joiner.error.text, "Connection refused"));
 }
 

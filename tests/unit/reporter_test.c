@@ -234,7 +234,7 @@ static void a_pipe_never_holds_up_the_program(void **state)
     weft_reporter *reporter = NULL;
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(weft_reporter_open(path, &reporter), WEFT_ERROR_SYSTEM);
-    assert_non_null(strstr(weft_message(NULL), "nobody reads this pipe"));
+    assert_non_null(strstr(weft_message(NULL), "no process reads this pipe"));
     const int reading = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reading >= 0);
     reporter = open_reporter(path);

@@ -146,7 +146,7 @@ static void corrupt_schedules_are_refused_by_a_message(void **state)
     schedule->steps[0].peer = 1;
     assert_int_equal(schedule_check(schedule, &error), WEFT_ERROR_SCHEDULE);
     assert_string_equal(error.text,
-                        "allreduce by ring, rank 1, lane 0, step 0 (send): names a peer that is no other rank");
+                        "allreduce by ring, rank 1, lane 0, step 0 (send): names a peer that is not another rank");
     schedule->steps[0].peer = 2;
     schedule->steps[0].kind = 99;
     assert_int_equal(schedule_check(schedule, NULL), WEFT_ERROR_SCHEDULE);
@@ -198,7 +198,7 @@ static void schedules_that_do_not_fit_together_are_refused(void **state)
         assert_int_equal(schedule_generate(algorithm, &shape, rank, &schedules[rank], &error), WEFT_OK);
     }
     assert_int_equal(schedule_verify(schedules, 2, &shape, &error), WEFT_ERROR_SCHEDULE);
-    assert_non_null(strstr(error.text, "not of one kind"));
+    assert_non_null(strstr(error.text, "differ in kind"));
     schedule_free(schedules[0]);
     schedule_free(schedules[1]);
 }

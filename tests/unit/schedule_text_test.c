@@ -164,12 +164,12 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
         {"allgather", "allgathr", "line 2: there is no collective 'allgathr'; did you mean 'allgather'"},
         {"my-ring", "my ring", "line 3: 'ring' follows 'algorithm'"},
         {"ranks       any", "ranks 0", "line 4: the number of ranks is 0"},
-        {"ranks       any", "ranks 4\nranks 4", "line 5: 'ranks' is said twice"},
-        {"ranks       any", "", "says no 'ranks'"},
+        {"ranks       any", "ranks 4\nranks 4", "line 5: 'ranks' is given twice"},
+        {"ranks       any", "", "lacks 'ranks'"},
         {"segment     64K", "segment 5000", "multiple of 4096"},
         {"segment     64K", "segment 64K in 3 slots", "the number of slots is 3"},
-        {"segment     64K", "color red", "'color red' is no word of a header"},
-        {"rank *", "rank 1", "says nothing of rank 0 of 4"},
+        {"segment     64K", "color red", "'color red' is not a keyword of the header"},
+        {"rank *", "rank 1", "has no section for rank 0 of 4"},
         {"rank *", "rank 0..4", "a section is for ranks 0 to 4; there are 4"},
         {"  lane 1\n", "", "steps belong to a lane"},
         {"lane 1", "lane 16", "line 8: a lane is 16; it must be from 0 to 15"},
@@ -178,17 +178,17 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
         {"input[0]", "input[0..1]", "one range has 2 chunks, the other 1"},
         {"input[0]", "inputs[0]", "'input', 'output' or 'scratch' should come before 'inputs[0]"},
         {"output[rank]", "input[0]", "'output' or 'scratch' should come before 'input[0]"},
-        {"output[rank]", "output[rnak]", "'rnak]' is no number"},
+        {"output[rank]", "output[rnak]", "'rnak]' is not a number"},
         {"output[rank]", "output[rank] and more", "line 9: 'and more' follows a step"},
         {"(rank+1)%ranks", "(rank+1)%0", "line 12: a number is divided by 0"},
         {"(rank+1)%ranks", "rank+1", "a peer is 4; it must be from 0 to 3"},
         {"(rank+1)%ranks", "99999999999", "a number is too large"},
         {"(rank+1)%ranks", "(((((((((((((((((((((((((((((((((1", "brackets are 32 deep"},
-        {"k in 0..ranks-2\n", "k in 0..ranks-2\nfor k in 1..2\nend\n", "the name 'k' is taken already"},
-        {"k in 0..ranks-2", "rank in 0..ranks-2", "the name 'rank' is taken already"},
-        {"    end\n", "", "it never ends; an 'end' is missing"},
-        {"    end\n", "end\nend\n", "nothing ends here"},
-        {"k in 0..ranks-2\n", "k in 0..2000000000\nend\nfor k in 0..ranks-2\n", "takes more than 200000 lines"},
+        {"k in 0..ranks-2\n", "k in 0..ranks-2\nfor k in 1..2\nend\n", "the name 'k' is already in use"},
+        {"k in 0..ranks-2", "rank in 0..ranks-2", "the name 'rank' is already in use"},
+        {"    end\n", "", "this loop or condition has no 'end'"},
+        {"    end\n", "end\nend\n", "'end' without a loop or condition"},
+        {"k in 0..ranks-2\n", "k in 0..2000000000\nend\nfor k in 0..ranks-2\n", "has more than 200000 lines"},
         {"rank *\n", "rank *\nscratch 99999999\n", "the chunks of scratch is 99999999"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
@@ -204,15 +204,15 @@ static void a_wrong_schedule_is_refused_with_the_step_and_the_reason(void **stat
         const char *from, *to, *tells;
     } mistakes[] = {
         {" (after step k of lane 1)", "",
-         "rank 0, lane 0, step 0 (send), iteration 0 reads chunk 0 of rank 0's output, which nothing"},
+         "rank 0, lane 0, step 0 (send), iteration 0 reads chunk 0 of rank 0's output, which has not been"},
         {"(after step k of lane 1)", "(after step ranks of lane 1)",
          "rank 0, lane 0, step 0 (send): waits for more steps than the lane has"},
-        {"for k in 1..ranks-1", "for k in 1..ranks-2", "waits for ever (deadlock)"},
+        {"for k in 1..ranks-1", "for k in 1..ranks-2", "waits forever (deadlock)"},
         {"into output[(rank-k)%ranks]", "into output[(rank-k+1)%ranks]", "without being ordered"},
         {"(rank-1)%ranks into", "(rank-2)%ranks into", "deadlock"},
         {"send output[(rank-k)%ranks]", "send output[rank]",
-         "rank 0 ends with 3 in block 1, part 0, iteration 0, where 1 belongs"},
-        {"to (rank+1)%ranks", "to rank", "names a peer that is no other rank"},
+         "rank 0 ends with 3 in block 1, part 0, iteration 0, instead of 1"},
+        {"to (rank+1)%ranks", "to rank", "names a peer that is not another rank"},
         {"copy input[0]", "copy input[1]", "reaches beyond the end of a buffer"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
@@ -232,7 +232,7 @@ static void schedules_that_need_unknown_sizes_are_refused(void **state)
     static const char segments[] = "weft schedule 1\ncollective gatherv\nalgorithm far\nranks 2\nroot 0\nsegment 64K\n"
                                    "rank 0\nlane 0\ncopy input[0] to output[0]\nreceive from 1 into output[1]\n"
                                    "rank 1\nlane 0\nsend input[0] to 0\n";
-    check_refusal(near, 2, "must know the sizes of others' blocks: send messages");
+    check_refusal(near, 2, "needs the sizes of other ranks' blocks: send messages");
     check_refusal(segments, 2, "gatherv by far is segmented, but no rank knows the largest block");
     /* As a gather, which has blocks of one size, both are right; and so is a gatherv without segments. */
     const struct {

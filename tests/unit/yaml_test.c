@@ -90,14 +90,14 @@ static void what_is_not_plain_is_refused_with_its_line(void **state)
         {"a: {b: 1,\n b: 2}\n", "text, line 2: 'b' is given twice, first in line 1"},
         {"? [a]\n: 1\n", "text, line 1: a key must be a word"},
         {"'': 1\n", "text, line 1: a key must be a word"},
-        {"a: 1\n b: 2\n", "text, line 2: this is no valid YAML"},
-        {"a: [1\n", "text, line 2: this is no valid YAML"},
-        {"a: 'b\n", "text, line 2: this is no valid YAML"},
-        {"a\t: \x01\n", "text, line 1: this is no text in UTF-8"},
-        {"a: b\n\xff\n", "this is no text in UTF-8"},
-        {"a: \"\\e[2J\"\n", "text, line 1: a text must be one line"},
-        {"a: \"b\\0c\"\n", "text, line 1: a text must be one line"},
-        {"a: |\n  b\n  c\n", "text, line 1: a text must be one line"},
+        {"a: 1\n b: 2\n", "text, line 2: this is not valid YAML"},
+        {"a: [1\n", "text, line 2: this is not valid YAML"},
+        {"a: 'b\n", "text, line 2: this is not valid YAML"},
+        {"a\t: \x01\n", "text, line 1: this is not UTF-8 text"},
+        {"a: b\n\xff\n", "this is not UTF-8 text"},
+        {"a: \"\\e[2J\"\n", "text, line 1: a string must be one line"},
+        {"a: \"b\\0c\"\n", "text, line 1: a string must be one line"},
+        {"a: |\n  b\n  c\n", "text, line 1: a string must be one line"},
         {"a: [[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]\n", "text, line 1: lists and maps nest more than 16 deep"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -144,12 +144,12 @@ static void values_of_the_wrong_kind_are_told(void **state)
     static const struct {
         const char *key, *message;
     } wholes[] = {
-        {"word", "text, line 1: word is 'six', which is no whole number"},
-        {"quoted", "text, line 2: 'quoted' is the text \"6\"; it must be a whole number, without quotes"},
+        {"word", "text, line 1: word is 'six', which is not a whole number"},
+        {"quoted", "text, line 2: 'quoted' is the string \"6\"; it must be a whole number, without quotes"},
         {"list", "text, line 3: 'list' is a list; it must be a whole number"},
         {"map", "text, line 4: 'map' is a map; it must be a whole number"},
         {"nothing", "text, line 5: 'nothing' has no value; it must be a whole number"},
-        {"half", "text, line 6: half is '6.5', which is no whole number"},
+        {"half", "text, line 6: half is '6.5', which is not a whole number"},
         {"large", "text, line 7: large is 99999999999999999999, but must be from 1 to 100"},
     };
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
@@ -165,7 +165,7 @@ static void values_of_the_wrong_kind_are_told(void **state)
     bool truth;
     const char *text;
     assert_int_equal(yaml_value_get_number(yaml_value_find(root, "inf"), -1, 1, &number, &error), WEFT_ERROR_DATA);
-    assert_string_equal(error.text, "text, line 8: inf is '.inf', which is no number");
+    assert_string_equal(error.text, "text, line 8: inf is '.inf', which is not a number");
     error_clear(&error);
     assert_int_equal(yaml_value_get_bool(yaml_value_find(root, "bool"), &truth, &error), WEFT_ERROR_DATA);
     assert_string_equal(error.text, "text, line 9: bool is 'yes'; it must be true or false");

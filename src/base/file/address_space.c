@@ -24,7 +24,7 @@ weft_status address_space_check(uint64_t bytes, const char *what, struct error *
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return WEFT_OK;
     if (file_read_small(AT_FDCWD, "/proc/self/statm", text, sizeof text) < 0 || sscanf(text, "%" SCNu64, &pages) != 1)
-        return WEFT_OK; /* the allocation itself will tell */
+        return WEFT_OK; /* the allocation itself reports it */
     const uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE),
                    left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
     if (bytes <= left)

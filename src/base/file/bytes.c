@@ -13,7 +13,7 @@
 #define BLOCK_BYTES 512u
 #define DEPTH_MOST  512 /* each costs a descriptor */
 
-/* A file with N names counts as one Nth at each, and so once if all are in the tree. */
+/* Each name of a file with N links counts 1/N of its size, which adds up to once if all of them are in the tree. */
 static uint64_t bytes_of(const struct stat *found)
 {
     const uint64_t names = S_ISDIR(found->st_mode) || found->st_nlink < 1 ? 1 : found->st_nlink;

@@ -72,8 +72,9 @@ static ssize_t read_fully(int descriptor, char *bytes, size_t size)
     return (ssize_t)done;
 }
 
-/* Read all of `descriptor`, growing the buffer as it comes: the size of a pipe or of a file in /proc is not known
- * before. */
+/*
+ * Read all of `descriptor` into a buffer that grows: the size of a pipe or of a file in /proc is not known in advance.
+ */
 static weft_status read_whole(int descriptor, const char *path, size_t most, size_t guess, char **content, size_t *size,
                               struct error *error)
 {
@@ -182,7 +183,7 @@ weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct 
                            S_ISDIR(status.st_mode)    ? "a directory"
                            : S_ISFIFO(status.st_mode) ? "a pipe"
                                                       : "a device",
-                           S_ISFIFO(status.st_mode) ? "; write what it carries to a file first" : "");
+                           S_ISFIFO(status.st_mode) ? "; write its content to a file first" : "");
     if (result != WEFT_OK) {
         close(opened);
         return result;
@@ -235,7 +236,7 @@ void file_map_let_go(const void *bytes, uint64_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes;
     const uintptr_t first = (begin + page - 1) / page * page, end = (begin + size) / page * page;
-    if (first < end) /* whole pages; what it says is a wish */
+    if (first < end) /* whole pages; the advice may be ignored */
         madvise((void *)first, end - first, MADV_DONTNEED);
 }
 

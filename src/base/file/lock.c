@@ -41,8 +41,8 @@ static bool owner_is_gone(int descriptor)
 }
 
 /*
- * Lock, or see that somebody has it. A child has its parent's lock between fork() and exec(): where the owner was
- * killed just then, it is waited for.
+ * Lock, or find that another process holds the lock. A child shares its parent's lock between fork() and exec(): if the
+ * owner was killed in between, wait for the child.
  */
 static bool try_lock(int descriptor)
 {
@@ -65,8 +65,8 @@ static weft_status held_by_another(int descriptor, const char *use, struct error
 }
 
 /*
- * Write this process's identity, for the message of other processes. The old content is overwritten, so that it fits on
- * a full disk.
+ * Write this process's identity, for the error messages of other processes. Overwriting the old content works even on a
+ * full disk.
  */
 static weft_status sign(int descriptor, const char *path, struct error *error)
 {

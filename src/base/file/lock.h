@@ -14,9 +14,9 @@
  * close() of *descriptor releases the lock; the file stays. The descriptor's offset is after that line: the caller may
  * write more, and must sync the file if others read it after a crash.
  *
- * `use` says what the lock is for, as in "another process (process 12 on host) is USE; stop it or choose another
- * directory": the message of WEFT_ERROR_STATE, when another process holds it. WEFT_ERROR_SYSTEM if the file cannot be
- * created, locked or written.
+ * `use` describes the purpose of the lock in the message of WEFT_ERROR_STATE, returned when another process holds it:
+ * "another process (process 12 on host) is USE; stop it or choose another directory". WEFT_ERROR_SYSTEM if the file
+ * cannot be created, locked or written.
  */
 weft_status lock_take(const char *path, unsigned mode, const char *use, int *descriptor, struct error *error);
 

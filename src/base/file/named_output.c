@@ -14,7 +14,7 @@ static bool same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Put where `path` leads, link by link, in its place; the last need not be there. */
+/* Resolve the symbolic links of `path` in place; the final target need not exist. */
 static weft_status follow_links(char path[FILE_PATH_BYTES], struct error *error)
 {
     char target[FILE_PATH_BYTES], joined[FILE_PATH_BYTES];
@@ -25,7 +25,7 @@ static weft_status follow_links(char path[FILE_PATH_BYTES], struct error *error)
         target[size] = '\0';
         const int directory_bytes = *target == '/' ? 0 : (int)(file_name(path) - path);
         if (snprintf(joined, sizeof joined, "%.*s%s", directory_bytes, path, target) >= (int)sizeof joined)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "what the link '%.200s...' leads to has too long a name",
+            return error_set(error, WEFT_ERROR_ARGUMENT, "the target of the link '%.200s...' has too long a name",
                              path);
         memcpy(path, joined, sizeof joined);
     }
@@ -71,7 +71,7 @@ weft_status named_output_open(struct named_output *output, const char *path, str
     weft_status status = follow_links(output->file, error);
     int descriptor = -1;
     if (status == WEFT_OK && standard >= 0) {
-        fflush(stdout); /* what was printed comes first */
+        fflush(stdout); /* earlier output comes first */
         descriptor = fcntl(standard, F_DUPFD_CLOEXEC, 0);
     } else if (status == WEFT_OK && is_kept(path, output->file)) {
         descriptor = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY);

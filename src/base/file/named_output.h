@@ -33,7 +33,7 @@ weft_status named_output_close(struct named_output *output, struct error *error)
 /** Give up: a regular file stays unchanged. */
 void named_output_discard(struct named_output *output);
 
-/** Whether `path` is where standard output goes: then nothing else should be printed. */
+/** Whether `path` is standard output: then nothing else should be printed. */
 bool named_output_is_standard(const char *path);
 
 /** Open, write `size` bytes, and close. */

@@ -12,7 +12,7 @@
 #define DEPTH_MOST 2048 /* each costs a descriptor: no deeper than a path can name */
 #define TRIES      8
 
-/* Remove what is called `name` in an open directory; false, with errno: it is there still. */
+/* Remove the entry `name` of an open directory. Returns false, with errno, if it still exists. */
 static bool remove_entry(int parent, const char *name, int depth);
 
 /* Remove everything in an open directory, and close it. */
@@ -29,7 +29,7 @@ static bool empty_directory(DIR *listing, int depth)
     return good;
 }
 
-/* The same, once: what is replaced meanwhile by something of another kind, or gets something new, is there still. */
+/* The same, once: an entry that is meanwhile replaced by one of another kind, or gains new content, remains. */
 static bool try_to_remove(int parent, const char *name, int depth)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)

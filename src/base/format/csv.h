@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * JSON objects as a table for spreadsheets and scripts: CSV as RFC 4180 has it, with lines that end with a line feed.
+ * JSON objects as a table for spreadsheets and scripts: CSV (RFC 4180), but with lines that end with a line feed.
  *
  *     static const char *const columns[] = {"run", "name", NULL};
  *     csv_put_header(output, columns);

@@ -15,7 +15,8 @@
 
 #define FILE_MOST ((size_t)64 << 20)
 
-/* Where a string has an escaped NUL, which would cut it short unseen; NULL: nowhere. A backslash takes the next byte.
+/* The position of an escaped NUL in a string, which would silently truncate it, or NULL. A backslash escapes the next
+ * byte.
  */
 static const char *find_escaped_nul(const char *text, size_t size)
 {
@@ -28,7 +29,7 @@ static const char *find_escaped_nul(const char *text, size_t size)
     return NULL;
 }
 
-/* Whether a text ends within a string, a list or an object. */
+/* Whether a text ends inside a string, a list or an object. */
 static bool is_cut_short(const char *text, size_t size)
 {
     bool quoted = false;
@@ -48,12 +49,12 @@ weft_status json_parse(const char *text, size_t size, const char *where, cJSON *
 {
     const char *end = NULL, *nul = find_escaped_nul(text, size);
     if (nul)
-        return error_set(error, WEFT_ERROR_DATA, "%s has a NUL character in a text, at byte %zu of %zu", where,
+        return error_set(error, WEFT_ERROR_DATA, "%s has a NUL character in a string, at byte %zu of %zu", where,
                          (size_t)(nul - text), size);
     cJSON *tree = cJSON_ParseWithLengthOpts(text, size, &end, false);
     if (!tree) {
         size_t at = end && end >= text && end <= text + size ? (size_t)(end - text) : 0;
-        if (at + 1 >= size && is_cut_short(text, size)) /* the parser stands at the last byte then */
+        if (at + 1 >= size && is_cut_short(text, size)) /* the parser then points at the last byte */
             return error_set(error, WEFT_ERROR_DATA, "%s is no valid JSON: it ends, at byte %zu, before it is complete",
                              where, size);
         return error_set(error, WEFT_ERROR_DATA, "%s is no valid JSON: it goes wrong at byte %zu of %zu", where, at,
@@ -84,7 +85,9 @@ weft_status json_read(const char *path, cJSON **root, struct error *error)
     return result;
 }
 
-/* The item of `key` if it is there and of the kind that `is` tests; else NULL and the message (WEFT_ERROR_DATA). */
+/*
+ * The item of `key` if it exists and has the kind that `is` tests for; else NULL, with the message (WEFT_ERROR_DATA).
+ */
 static const cJSON *get(const cJSON *object, const char *key, const char *where, cJSON_bool (*is)(const cJSON *),
                         const char *kind, struct error *error)
 {
@@ -284,7 +287,7 @@ static void new_line(struct json_writer *writer)
         append(writer, "  ", 2);
 }
 
-/* Write what precedes a value: a comma, a new line, its key. */
+/* Write the prefix of a value: a comma, a new line, its key. */
 static void lead(struct json_writer *writer, const char *key)
 {
     if (writer->depth > 0) {

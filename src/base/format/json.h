@@ -35,15 +35,15 @@
 #define JSON_EXACT ((int64_t)1 << 53)
 
 /**
- * Parse `size` bytes that are one JSON value and nothing more but white space; cJSON_Delete() frees `*root`. A text
- * with a NUL character ("\\u0000") is refused, because a C string would end there.
+ * Parse `size` bytes that are one JSON value followed by whitespace only; cJSON_Delete() frees `*root`. A string with a
+ * NUL character ("\\u0000") is refused, because a C string would end there.
  */
 weft_status json_parse(const char *text, size_t size, const char *where, cJSON **root, struct error *error);
 
 /** Read and parse the file at `path`, at most 64 MiB. */
 weft_status json_read(const char *path, cJSON **root, struct error *error);
 
-/** The value of `key`, which must be there; of the kind that the name says. Errors: DATA. */
+/** The value of `key`, which must exist and have the kind that the function's name gives. Errors: DATA. */
 weft_status json_get_object(const cJSON *object, const char *key, const char *where, const cJSON **value,
                             struct error *error);
 weft_status json_get_array(const cJSON *object, const char *key, const char *where, const cJSON **value,
@@ -67,18 +67,18 @@ weft_status json_get_unsigned(const cJSON *object, const char *key, const char *
 /* ---- writing ---- */
 
 enum json_layout {
-    JSON_LINE,     /**< no white space at all */
-    JSON_INDENTED, /**< a value a line, two spaces a level */
+    JSON_LINE,     /**< no whitespace at all */
+    JSON_INDENTED, /**< one value per line, two spaces per level */
 };
 
-#define JSON_DEPTH 32 /**< most objects and arrays inside each other */
+#define JSON_DEPTH 32 /**< maximum nesting of objects and arrays */
 
 struct json_writer {
     struct buffer text; /**< a NUL follows; `failed` if memory ran out or levels are too deep */
     enum json_layout layout;
     int depth;
     char closing[JSON_DEPTH]; /**< the bracket that ends each open level */
-    bool empty[JSON_DEPTH];   /**< nothing is in that level yet */
+    bool empty[JSON_DEPTH];   /**< that level is still empty */
 };
 
 /** Start an empty text. */
@@ -93,7 +93,7 @@ void json_restart(struct json_writer *writer);
 /** Free the text. */
 void json_end(struct json_writer *writer);
 
-/** What was written so far, without a final newline; valid until the next call on `writer`. NULL if memory ran out. */
+/** The text written so far, without a final newline; valid until the next call on `writer`. NULL if memory ran out. */
 const char *json_text(const struct json_writer *writer);
 
 /** The length of that text. */
@@ -102,10 +102,14 @@ static inline size_t json_size(const struct json_writer *writer)
     return buffer_size(&writer->text);
 }
 
-/** Print what was written so far and a newline. Errors: MEMORY if it ran out on the way, SYSTEM if `output` refuses. */
+/**
+ * Print the text written so far and a newline. Errors: MEMORY if memory ran out on the way, SYSTEM if writing fails.
+ */
 weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error);
 
-/** Close all open levels, print the text and a newline, and free the text, whatever happens. Errors: of json_print(). */
+/**
+ * Close all open levels, print the text and a newline, and free the text, whatever happens. Errors: of json_print().
+ */
 weft_status json_complete(struct json_writer *writer, FILE *output, struct error *error);
 
 /** Open a level, close the innermost one. `key` is NULL for the outermost value and inside arrays; so below. */

@@ -4,8 +4,8 @@
  *
  *     JSON_PUT(&line, "user", user->name, "administrator", user->admin, "created", json_time(user->created));
  *
- * The C type of a value chooses the JSON type: char pointers and arrays are texts (NULL becomes null), bool is true or
- * false, double and float are numbers, uint64_t is as json_put_unsigned() writes it, and other integers are numbers.
+ * The C type of a value chooses the JSON type: char pointers and arrays are strings (NULL becomes null), bool is true
+ * or false, double and float are numbers, uint64_t is as json_put_unsigned() writes it, and other integers are numbers.
  * In C11 a comparison and the constants true and false are ints: cast them to bool.
  */
 #ifndef WEFT_BASE_FORMAT_JSON_PUT_H

@@ -99,19 +99,19 @@ static weft_status next_event(struct yaml_reader *reader)
     if (parser->error == YAML_MEMORY_ERROR)
         return error_memory(reader->error, YAML_BYTES_MOST, "reading YAML");
     size_t line = parser->problem_mark.line;
-    if (parser->error == YAML_READER_ERROR) /* which knows bytes only */
-        return refuse(reader, parser->mark.line, "this is no text in UTF-8: %s at byte %zu", parser->problem,
+    if (parser->error == YAML_READER_ERROR) /* which counts bytes only */
+        return refuse(reader, parser->mark.line, "this is not UTF-8 text: %s at byte %zu", parser->problem,
                       parser->problem_offset);
-    return refuse(reader, line, "this is no valid YAML: %s", parser->problem ? parser->problem : "unknown");
+    return refuse(reader, line, "this is not valid YAML: %s", parser->problem ? parser->problem : "unknown");
 }
 
 static weft_status check_plain(struct yaml_reader *reader, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     size_t line = reader->event.start_mark.line;
     if (anchor)
-        return refuse(reader, line, "anchors (&name) and aliases (*name) are not taken here; write the value out");
+        return refuse(reader, line, "anchors (&name) and aliases (*name) are not supported here; write the value out");
     if (tag)
-        return refuse(reader, line, "tags (!name) are not taken here; write the value alone");
+        return refuse(reader, line, "tags (!name) are not supported here; write the value alone");
     return WEFT_OK;
 }
 
@@ -128,8 +128,7 @@ static weft_status take_text(struct yaml_reader *reader, char **text)
         memcpy(copy, value, length);
         copy[length] = '\0';
         if (strlen(copy) != length || strcmp(text_printable(strcpy(printable, copy)), copy) != 0)
-            status = refuse(reader, reader->event.start_mark.line,
-                            "a text must be one line of characters that can be printed");
+            status = refuse(reader, reader->event.start_mark.line, "a string must be one line of printable characters");
     }
     free(printable);
     if (status != WEFT_OK) {
@@ -176,7 +175,7 @@ static weft_status read_entries(struct yaml_reader *reader, unsigned depth, stru
         if (status != WEFT_OK || reader->event.type == end)
             return status;
         if (count == YAML_ENTRIES_MOST)
-            return refuse(reader, reader->event.start_mark.line, "more than %d entries are not taken",
+            return refuse(reader, reader->event.start_mark.line, "more than %d entries are not supported",
                           YAML_ENTRIES_MOST);
         if (parent->kind == YAML_MAP) {
             status = take_key(reader, parent, &key);
@@ -191,7 +190,7 @@ static weft_status read_entries(struct yaml_reader *reader, unsigned depth, stru
     }
 }
 
-/* The value that the event begins, which becomes the owner of `key`. */
+/* The value that begins with the event; it takes ownership of `key`. */
 static weft_status read_value(struct yaml_reader *reader, unsigned depth, char *key, struct yaml_value **place)
 {
     const yaml_event_t *event = &reader->event;
@@ -222,7 +221,7 @@ static weft_status read_value(struct yaml_reader *reader, unsigned depth, char *
     return status == WEFT_OK ? read_entries(reader, depth + 1, value) : status;
 }
 
-/* The one document of a text, and that nothing follows it. */
+/* Parse the only document of a text, and check that nothing follows it. */
 static weft_status read_document(struct yaml_reader *reader)
 {
     weft_status status = next_event(reader); /* the beginning of the text */
@@ -247,8 +246,7 @@ weft_status yaml_tree_parse(const char *text, size_t size, const char *where, st
                             struct error *error)
 {
     if (size > YAML_BYTES_MOST)
-        return error_set(error, WEFT_ERROR_DATA, "%s has %zu bytes; more than %zu are not taken", where, size,
-                         YAML_BYTES_MOST);
+        return error_set(error, WEFT_ERROR_DATA, "%s has %zu bytes; the limit is %zu", where, size, YAML_BYTES_MOST);
     size_t length = strlen(where) + 1;
     struct yaml_reader reader = {.tree = calloc(1, sizeof *reader.tree + length), .error = error};
     if (!reader.tree || !yaml_parser_initialize(&reader.parser)) {
@@ -283,7 +281,7 @@ weft_status yaml_tree_read(const char *path, struct yaml_tree **tree, struct err
 
 /* ---- values ---- */
 
-/* "layers", or a description where there is no name. */
+/* The name ("layers"), or a description of a value without one. */
 static const char *name_of(const struct yaml_value *value)
 {
     return value->key ? value->key : "a value";
@@ -298,7 +296,7 @@ static weft_status check_text(const struct yaml_value *value, bool may_be_quoted
     if (!*value->text)
         return yaml_value_fail(value, error, "'%.100s' has no value; it must be %s", name_of(value), kind);
     if (value->quoted && !may_be_quoted)
-        return yaml_value_fail(value, error, "'%.100s' is the text \"%.100s\"; it must be %s, without quotes",
+        return yaml_value_fail(value, error, "'%.100s' is the string \"%.100s\"; it must be %s, without quotes",
                                name_of(value), value->text, kind);
     return WEFT_OK;
 }

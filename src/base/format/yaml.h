@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * YAML as people write it for short descriptions: read through libyaml into a tree whose values know their lines.
+ * YAML for short descriptions written by hand: parsed by libyaml into a tree whose values record their line numbers.
  *
  * A simple subset of YAML is accepted: one document of maps, lists and strings of one line, with comments, in block or
  * flow style. Anchors, aliases and tags are refused, so input cannot expand; so are duplicate keys. A file has at most
@@ -15,8 +15,8 @@
  *
  * Names begin with yaml_tree and yaml_value because libyaml uses others that begin with yaml_.
  *
- * All errors are WEFT_ERROR_DATA and name file and line, but for files that cannot be read. Thread-safe; a tree belongs
- * to one thread at a time.
+ * All errors are WEFT_ERROR_DATA and name file and line, except for files that cannot be read. Thread-safe; a tree
+ * belongs to one thread at a time.
  */
 #ifndef WEFT_BASE_FORMAT_YAML_H
 #define WEFT_BASE_FORMAT_YAML_H
@@ -32,7 +32,7 @@
 #define YAML_DEPTH_MOST   16
 
 enum yaml_kind {
-    YAML_TEXT, /**< a number is a text that reads as one */
+    YAML_TEXT, /**< a number is a string that parses as one */
     YAML_LIST,
     YAML_MAP,
 };
@@ -42,8 +42,8 @@ struct yaml_tree;
 struct yaml_value {
     enum yaml_kind kind;
     const char *key;  /**< in a map; otherwise NULL */
-    const char *text; /**< of a text */
-    bool quoted;      /**< the text stood in quotes: it is no number */
+    const char *text; /**< of a string */
+    bool quoted;      /**< the string was quoted: it is not a number */
     unsigned line;    /**< where it begins, from 1 */
     const struct yaml_tree *tree;
     struct yaml_value *child; /**< the first entry of a list or map */
@@ -70,7 +70,7 @@ const struct yaml_value *yaml_value_find(const struct yaml_value *map, const cha
 weft_status yaml_value_fail(const struct yaml_value *value, struct error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** The value as what the name says; `true` and `false` are the only bools. */
+/** The value as the type in the function's name; `true` and `false` are the only bools. */
 weft_status yaml_value_get_whole(const struct yaml_value *value, int64_t least, int64_t most, int64_t *number,
                                  struct error *error);
 weft_status yaml_value_get_number(const struct yaml_value *value, double least, double most, double *number,

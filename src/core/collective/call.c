@@ -106,7 +106,7 @@ static weft_status overlap(const struct call *call, struct error *error)
 {
     return error_set(
         error, WEFT_ERROR_ARGUMENT,
-        "the input and the output of %s overlap, other than in the one way that is \"in place\" (see weft.h)",
+        "the input and the output of %s overlap, but not in the way that counts as \"in place\" (see weft.h)",
         collective_name(call->collective));
 }
 
@@ -184,8 +184,8 @@ static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_
     if (status == WEFT_OK && call->collective == COLLECTIVE_ALLTOALLV &&
         call->vectors->input_counts[rank] != call->vectors->output_counts[rank])
         status = error_set(error, WEFT_ERROR_ARGUMENT,
-                           "alltoallv was told that rank %u sends %zu elements to itself and receives %zu from itself",
-                           rank, call->vectors->input_counts[rank], call->vectors->output_counts[rank]);
+                           "rank %u of alltoallv sends %zu elements to itself but receives %zu from itself", rank,
+                           call->vectors->input_counts[rank], call->vectors->output_counts[rank]);
     if (status == WEFT_OK)
         status = check_buffer(call, call->input, input_bytes, "input", error);
     if (status == WEFT_OK && output_bytes)
@@ -210,11 +210,11 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
 {
     const char *name = collective_name(call->collective);
     if ((unsigned)call->type >= WEFT_TYPES)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given %d as its type, which is no weft_type", name,
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given %d as its type, which is not a weft_type", name,
                          (int)call->type);
     if (collective_reduces(call->collective)) {
         if ((unsigned)call->op.kind >= WEFT_OP_KINDS)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given %d as its op, which is no weft_op_kind", name,
+            return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given %d as its op, which is not a weft_op_kind", name,
                              (int)call->op.kind);
         if (call->op.kind == WEFT_OP_SCALED_SUM && call->type > WEFT_BF16)
             return error_set(error, WEFT_ERROR_ARGUMENT,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A call: what a caller asked of a communicator, checked once, in one form for every public function. */
+/** A call on a communicator: its arguments, checked once, in one form for every public function. */
 #ifndef WEFT_CORE_COLLECTIVE_CALL_H
 #define WEFT_CORE_COLLECTIVE_CALL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public collectives. Each is described once, as a call; its blocking and its started form both come from that. */
+/* The public collectives. Each is described once, as a call, from which the blocking and the started form are made. */
 #include "core/collective/call.h"
 #include "core/collective/internal/request.h"
 

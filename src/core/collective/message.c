@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages for the user: weft_message(), of contexts and of calls without one, and the report of a start (WEFT_VERBOSE). */
+/*
+ * Messages for the user: weft_message(), of contexts and of calls without one, and the report of a start
+ * (WEFT_VERBOSE).
+ */
 #include "core/collective/communicator/context.h"
 
 #include "base/clock.h"
@@ -112,7 +115,7 @@ void startup_print(weft_context *context)
     const struct bootstrap_cost bootstrap = bootstrap_cost(context->bootstrap);
     char met[128] = "";
     if (bootstrap.messages)
-        snprintf(met, sizeof met, "; rendezvous: %u messages here, %u one after the other in all", bootstrap.messages,
+        snprintf(met, sizeof met, "; rendezvous: %u messages here, longest chain %u", bootstrap.messages,
                  bootstrap.chain);
     /* One write: lines of their own. */
     fprintf(stderr,

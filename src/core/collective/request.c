@@ -5,7 +5,7 @@
 #include "core/collective/internal/exchange.h"
 #include "core/collective/internal/execution.h"
 
-/* An error of one call. If others would wait for this rank in vain, it fails the job. */
+/* An error of one call. It fails the job if other ranks would otherwise wait for this one forever. */
 static weft_status request_refuse(weft_context *context, const struct error *error)
 {
     if (error->status != WEFT_ERROR_ARGUMENT && error->status != WEFT_ERROR_STATE) {
@@ -116,7 +116,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
 
 /* ---- waiting ---- */
 
-/* A request of a group that is still open can never end. */
+/* A request of a group that is still open cannot end. */
 static weft_status check_begun(const struct weft_request *request)
 {
     weft_context *context = request->comm->context;
@@ -172,7 +172,7 @@ weft_status weft_test(weft_request **request, bool *done)
     return *done ? weft_wait(request) : status;
 }
 
-/* The first of requests[first..count) that has ended; `count` if none. With the progress lock. */
+/* The first of requests[first..count) that has ended, or `count`. With the progress lock. */
 static int next_done(weft_request *const *requests, int first, int count)
 {
     while (first < count && !(requests[first] && requests[first]->state == EXECUTION_DONE))

@@ -48,7 +48,7 @@ struct schedule_shape schedule_shape_of(const weft_comm *comm, const struct sche
 
 /*
  * Four sums of products side by side over the words of the block, whose number is a multiple of 8: nanoseconds for a
- * tiny schedule. Each word is multiplied by an odd number of its own, so any word that changes changes the sum.
+ * tiny schedule. Each word is multiplied by its own odd number, so a change of any one word changes the sum.
  */
 static uint64_t checksum_of(const struct schedule_entry *entry)
 {
@@ -93,7 +93,7 @@ static weft_status schedule_cache_keep(struct schedule_entry *entry, const struc
     return WEFT_OK;
 }
 
-/* ---- what the executor wants to know ---- */
+/* ---- derived data for the executor ---- */
 
 /* Whether lane 0 signals all ranks without waiting for any first, at least in the first iteration. */
 static bool signals_first(const struct schedule *schedule)
@@ -256,11 +256,10 @@ weft_status schedule_entry_verify(const struct schedule_entry *entry, const weft
 {
     if (checksum_of(entry) == entry->checksum)
         return WEFT_OK;
-    return error_set(
-        error, WEFT_ERROR_SCHEDULE,
-        "the kept schedule of %s on %s is not what it was when it was made: memory of this process has been "
-        "overwritten; it was not executed",
-        collective_name((enum collective)entry->key.collective), comm->name);
+    return error_set(error, WEFT_ERROR_SCHEDULE,
+                     "the cached schedule of %s on %s has changed since it was made: memory of this process has been "
+                     "overwritten; it was not executed",
+                     collective_name((enum collective)entry->key.collective), comm->name);
 }
 
 /* ---- the last call ---- */
@@ -304,7 +303,7 @@ static void schedule_entry_use(struct schedule_entry *entry, const struct call *
     usage->op = (uint8_t)call->op.kind;
     usage->factor = call->op.factor;
     usage->hash = hash_number(call->count, schedule->hash);
-    /* Where types matter only between ranks that exchange something, each message carries its own. */
+    /* Where only ranks that exchange something must agree on the type, each message carries its own. */
     const uint64_t type = collective_hides_sizes(call->collective) ? 0 : usage->type;
     usage->hash = hash_number(((uint64_t)entry->key.collective << 16) | type << 8 | usage->op, usage->hash);
     usage->hash = hash_bytes(&usage->factor, sizeof usage->factor, usage->hash);

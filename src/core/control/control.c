@@ -19,7 +19,7 @@
 #define DEFAULT_CONNECT_SECONDS 30.0
 #define DEFAULT_HEARTBEAT       0.1
 #define DEFAULT_LIVENESS        1.5
-#define CROWDED_LIVENESS        10.0 /* of a process that is seen to be runnable: it does not get a processor */
+#define CROWDED_LIVENESS        10.0 /* of a process that is runnable but does not get a processor */
 #define LINGER_SECONDS          0.5  /* for neighbors to read the last bytes */
 #define EVENTS                  32
 
@@ -131,7 +131,7 @@ static bool control_handle_frames(struct control *control, struct link *link);
 
 /* ---- sending ---- */
 
-/* Send what a link has, and let epoll tell when there is room for the rest. */
+/* Send a link's queued bytes, and let epoll report when there is room for the rest. */
 static void control_flush(struct control *control, struct link *link)
 {
     if (!link->open || stream_write(&link->stream, NULL) != WEFT_OK)
@@ -271,7 +271,7 @@ static void control_fail_dead_peer(struct control *control, const struct link *l
     if (link->told)
         snprintf(doing, sizeof doing, "; by its last heartbeat, %.2f s before, it %s%s",
                  (double)(clock_now() - link->told) * 1e-9,
-                 *link->doing ? "was " : "had not begun any operation; what it did after that is not known",
+                 *link->doing ? "was " : "had not begun any operation; nothing is known of the time since then",
                  link->doing);
     snprintf(message, sizeof message, "rank %u on host %s (process %d) %s%s", link->rank, endpoint->host,
              endpoint->process, how, doing);
@@ -403,8 +403,7 @@ static bool control_handle_frames(struct control *control, struct link *link)
     }
     if (found == 0 && good)
         return true;
-    control_fail_dead_peer(control, link,
-                           "sent something that no rank sends; do all hosts have the same build of Weft?");
+    control_fail_dead_peer(control, link, "sent a malformed frame; do all hosts have the same build of Weft?");
     return false;
 }
 

@@ -3,12 +3,12 @@
  * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that
  * carry bootstrap, liveness, abort and operation logs. It needs no launcher alive.
  *
- * Neighbors in the tree detect a dead rank by its closed connection (within milliseconds), and a stopped process or cut
- * link by missing heartbeats (after the liveness limit). They send "rank r on host h died: reason" through the rest of
- * the tree to every survivor. Each rank keeps the first cause that arrives.
+ * Neighbors in the tree detect a dead rank by its closed connection (within milliseconds), and a stopped process or a
+ * cut link by missing heartbeats (after the liveness limit). They send "rank r on host h died: reason" through the rest
+ * of the tree to every survivor. Each rank keeps the first cause that arrives.
  *
  * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any
- * thread. control_failed() is one load, for every poll loop.
+ * thread. control_failed() is a single load, cheap enough for every poll loop.
  */
 #ifndef WEFT_CORE_CONTROL_CONTROL_H
 #define WEFT_CORE_CONTROL_CONTROL_H
@@ -70,7 +70,7 @@ int control_progress(struct control *control);
 
 /* ---- failure ---- */
 
-/** Whether the job has failed: polled everywhere. */
+/** Whether the job has failed; cheap enough for every poll loop. */
 bool control_failed(const struct control *control);
 
 /** The status and message of the failure; WEFT_OK when there is none. */
@@ -87,7 +87,7 @@ void control_on_failure(struct control *control, void (*callback)(void *context)
 /**
  * All-gather of small blobs among `members` (world ranks, this one included, same list and `key` on each): result is
  * count x bytes, in member order, the caller's memory. `key` identifies concurrent exchanges (the upper layers number
- * theirs). Among all ranks in their order, blobs go up the tree and the table comes down, one frame over each link;
+ * their own). Among all ranks in their order, blobs go up the tree and the table comes down, one frame over each link;
  * otherwise the first member gathers. Blocks; needs the helper thread to be running. For set-up only: milliseconds, not
  * microseconds.
  */

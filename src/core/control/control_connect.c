@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #define PENDING_MOST         64 /* accepted connections that are not yet authenticated */
-#define ACCEPTED_AT_ONCE     16 /* so that each is heard before others can take its place */
+#define ACCEPTED_AT_ONCE     16 /* so that each gets time to authenticate before others can take its place */
 #define ATTEMPTS_MOST        100
 #define ATTEMPT_MILLISECONDS 10
 #define FAREWELL_SECONDS     2.0 /* to report a failure to neighbors that are still authenticating */
@@ -128,7 +128,7 @@ static weft_status connect_pending_greet(struct building *building, uint32_t ind
     return status;
 }
 
-/* A link that will not come about is not waited for. */
+/* Stop waiting for a link that cannot be established. */
 static void control_connect_give_up(struct building *building, struct link *link)
 {
     link->ended = true;
@@ -148,7 +148,9 @@ static weft_status connect_parent_greet(struct building *building, struct error 
     if (status == WEFT_OK)
         return WEFT_OK;
     if (link->stream.state == STREAM_ENDED && building->attempts++ < ATTEMPTS_MOST) {
-        /* Dead, or it dropped this connection among too many: a dead rank does not listen. */
+        /*
+         * The parent is dead, or it dropped this connection because there were too many: a dead rank does not listen.
+         */
         stream_end(&link->stream);
         poll(NULL, 0, ATTEMPT_MILLISECONDS);
         status = connect_tree_parent(building, error);
@@ -210,7 +212,7 @@ static weft_status control_connect_too_late(struct building *building, struct er
         link->rank, control->endpoints[link->rank].host, here->rank, here->host, control->config.connect_limit);
 }
 
-/* Tell all neighbors why this rank gives up, including those that are still connecting. */
+/* Send all neighbors the reason why this rank gives up, including those that are still connecting. */
 static void connect_failure_flood(struct building *building, weft_status status, const struct error *error)
 {
     control_abort(building->control, status, error ? error->text : "a rank could not connect to the others");

@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HURRY_SECONDS 0.5 /* for what others hold of their subtrees to come, when the time is over */
+#define HURRY_SECONDS 0.5 /* for blobs held in subtrees to arrive, after the time limit */
 #define GRACE_SECONDS                                                                                                  \
-    2.0 /* members wait a little longer than the gathering one, whose message says which are
-                             missing */
+    2.0 /* members wait a little longer than the gathering one, whose message names the missing ones */
 
 /* An exchange in which this rank takes part, or for which a blob has come before this rank has called. */
 struct exchange {
@@ -126,8 +125,8 @@ static void control_exchange_conclude_missing(struct control *control, struct ex
                       rank, control->endpoints[rank].host, exchange->count);
         else
             error_set(&exchange->outcome, WEFT_ERROR_TIMEOUT,
-                      "rank %u on host %s has not come within %g s to what %u ranks do together", rank,
-                      control->endpoints[rank].host, limit_seconds, exchange->count);
+                      "rank %u on host %s has not joined an exchange among the ranks within %g s; %u ranks take part",
+                      rank, control->endpoints[rank].host, limit_seconds, exchange->count);
         control_exchange_conclude(control, exchange);
     }
 }
@@ -267,9 +266,10 @@ static weft_status control_exchange_take_part(struct control *control, struct ex
             continue;
         }
         uint32_t first = exchange->members[0];
-        return error_set(error, WEFT_ERROR_TIMEOUT,
-                         "rank %u on host %s has not come within %g s to what %u ranks do together", first,
-                         control->endpoints[first].host, limit_seconds, exchange->count);
+        return error_set(
+            error, WEFT_ERROR_TIMEOUT,
+            "rank %u on host %s has not joined an exchange among the ranks within %g s; %u ranks take part", first,
+            control->endpoints[first].host, limit_seconds, exchange->count);
     }
     if (!exchange->ended)
         return plane_failure(control, error);

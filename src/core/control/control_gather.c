@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an exchange among all ranks passes through the tree: each rank holds what its subtree gives until all of it is
- * here and sends it up as one frame; the table comes down as one frame over each link. So no rank handles more frames
- * than it has neighbors, and the longest chain of them grows with the depth of the tree. Who gathers (rank 0) knows of
- * nobody until a whole subtree has come: when its time is over it asks for what is held, to name those who are missing.
+ * An exchange among all ranks, through the tree. Each rank holds the blobs of its subtree until all have arrived and
+ * sends them up as one frame; the table comes down as one frame over each link. So no rank handles more frames than it
+ * has neighbors, and the longest chain of frames grows with the depth of the tree. Rank 0, which gathers, receives
+ * nothing from a subtree until it is complete: after its time limit it asks for the blobs held below, to name the
+ * missing ranks.
  */
 #include "core/control/internal/plane.h"
 
@@ -14,7 +15,7 @@
 struct gathering {
     struct gathering *next;
     uint64_t key;
-    uint32_t count, size; /* as the first of the subtree says */
+    uint32_t count, size; /* by the first frame of the subtree */
     uint32_t entries;     /* held: rank (4), blob (size) each */
     struct buffer held;
     bool hurried; /* nothing is held back any more */
@@ -95,7 +96,7 @@ static bool control_gather_take(struct control *control, uint64_t key, uint32_t 
     if (!gathering) /* the root, where the exchange itself holds it; or without memory to do so */
         return control_gather_pass_up(control, key, count, size, entries, bytes);
     if (gathering->entries && (gathering->count != count || gathering->size != size)) {
-        gathering->hurried = true; /* they contradict each other: the root shall see all of it */
+        gathering->hurried = true; /* they contradict each other: the root must see all of them */
         if (!control_gather_pass_held(control, gathering))
             return false;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operation logs: asked for and answered over the tree. */
+/* Operation logs: queries and answers over the tree. */
 #include "base/clock.h"
 #include "core/control/internal/plane.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* A question on its way, until it is answered or given up. */
+/* A query in flight, until it is answered or given up. */
 struct question {
     struct question *next;
     uint64_t number;
@@ -92,7 +92,7 @@ char *log_describe(const struct control *control, char *text, size_t size)
     return control->describe(&copy, text, size);
 }
 
-/* Send a question; with the lock held. A question about this rank itself is answered at once. */
+/* Send a query; with the lock held. A query for this rank's own log is answered at once. */
 static struct question *control_log_ask(struct control *control, uint32_t rank)
 {
     struct question *question = calloc(1, sizeof *question);
@@ -179,7 +179,7 @@ weft_status control_fetch_log(struct control *control, uint32_t rank, struct ope
     while (question && !question->answered && status == WEFT_OK)
         if (!plane_wait(control, deadline) && !question->answered)
             status =
-                error_set(error, WEFT_ERROR_TIMEOUT, "rank %u on host %s did not tell within %g s what it is doing",
+                error_set(error, WEFT_ERROR_TIMEOUT, "rank %u on host %s did not report within %g s what it is doing",
                           rank, control->endpoints[rank].host, limit_seconds);
     if (question && status == WEFT_OK)
         memcpy(log, &question->log, sizeof *log);
@@ -187,7 +187,7 @@ weft_status control_fetch_log(struct control *control, uint32_t rank, struct ope
         control_log_question_remove(control, question);
     pthread_mutex_unlock(&control->lock);
     if (!question)
-        status = error_memory(error, sizeof *question, "a question to another rank");
+        status = error_memory(error, sizeof *question, "a query to another rank");
     free(question);
     return status;
 }

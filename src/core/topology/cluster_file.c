@@ -27,7 +27,7 @@ static weft_status cluster_file_read_text(const cJSON *object, const char *key, 
     return status;
 }
 
-/* A number that may be missing, which leaves *value as it is. */
+/* An optional number; *value is unchanged if it is missing. */
 static weft_status cluster_file_read_number(const cJSON *object, const char *key, const char *where, double least,
                                             double most, double *value, struct error *error)
 {
@@ -63,7 +63,7 @@ static weft_status read_level(const cJSON *object, const char *path, uint32_t de
     if (status == WEFT_OK)
         status = cluster_file_read_number(object, "bytes_per_second", where, 1, 1e15, &rate, error);
     if (status == WEFT_OK && (latency < 0 || rate < 0))
-        status = error_set(error, WEFT_ERROR_DATA, "%s must say 'latency' (seconds) and 'bytes_per_second'", where);
+        status = error_set(error, WEFT_ERROR_DATA, "%s must give 'latency' (seconds) and 'bytes_per_second'", where);
     level->size = (uint32_t)size;
     level->cost.latency = latency;
     level->cost.bytes_per_second = rate;
@@ -90,7 +90,7 @@ static weft_status read_levels(const cJSON *root, const char *path, struct clust
     }
     if (status == WEFT_OK && !cluster->level_count)
         status = error_set(error, WEFT_ERROR_DATA,
-                           "%s has no levels: it must say at least what joins the ranks of a node", path);
+                           "%s has no levels: at least the level that joins the ranks of a node is required", path);
     return status;
 }
 
@@ -115,7 +115,7 @@ static weft_status read_hosts(const cJSON *array, const char *path, uint32_t dep
         }
         if (!cJSON_IsString(item) || !item->valuestring[0] || strlen(item->valuestring) >= CLUSTER_NAME_BYTES)
             return error_set(error, WEFT_ERROR_DATA,
-                             "%s: among 'hosts' is something that is no host name of up to %d letters", path,
+                             "%s: 'hosts' contains an entry that is not a host name of up to %d letters", path,
                              CLUSTER_NAME_BYTES - 1);
         if (cluster->host_count == CLUSTER_HOSTS_MOST)
             return error_set(error, WEFT_ERROR_DATA, "%s lists more than %d hosts", path, CLUSTER_HOSTS_MOST);
@@ -138,8 +138,8 @@ static weft_status cluster_file_read_root(const cJSON *root, const char *path, s
     double cores = 0, cache = 0, measured = 0;
     weft_status status = json_get_integer(root, "weft_cluster", path, 0, INT32_MAX, &version, error);
     if (status == WEFT_OK && version != VERSION)
-        return error_set(error, WEFT_ERROR_DATA, "%s is a cluster file of version %d, this Weft reads version %d", path,
-                         (int)version, VERSION);
+        return error_set(error, WEFT_ERROR_DATA, "%s is a cluster file of version %d, but this Weft reads version %d",
+                         path, (int)version, VERSION);
     if (status == WEFT_OK)
         status = cluster_file_read_text(root, "name", path, cluster->name, sizeof cluster->name, error);
     if (status == WEFT_OK)
@@ -168,7 +168,7 @@ static weft_status cluster_file_read_root(const cJSON *root, const char *path, s
     for (uint32_t depth = 0; status == WEFT_OK && !cluster->host_count && depth + 1 < cluster->level_count; depth++)
         if (!cluster->levels[depth].size)
             status =
-                error_set(error, WEFT_ERROR_DATA, "%s: level %u (%s) must say its 'size', as the file lists no hosts",
+                error_set(error, WEFT_ERROR_DATA, "%s: level %u (%s) must give its 'size', as the file lists no hosts",
                           path, depth, cluster->levels[depth].name);
     return status;
 }
@@ -242,11 +242,10 @@ weft_status cluster_file_place(const struct cluster_file *cluster, const char *c
         else if (cluster->host_count && node < cluster->host_count)
             host = &cluster->hosts[node];
         if (cluster->host_count && !host)
-            return error_set(
-                error, WEFT_ERROR_ARGUMENT,
-                "the cluster file '%s' lists %u hosts, and %s is not one of them: add it, or take the file "
-                "of these hosts",
-                cluster->name, cluster->host_count, hosts ? hosts[node] : "a further one");
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "the cluster file '%s' lists %u hosts, and %s is not one of them: add it, or use the file "
+                             "of these hosts",
+                             cluster->name, cluster->host_count, hosts ? hosts[node] : "another one");
         uint32_t unit = node;
         for (uint32_t map = 0; map < cluster_file_maps(cluster); map++) {
             unit = host ? host->units[map] : unit / cluster->levels[map + 1].size;

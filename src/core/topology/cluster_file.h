@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Cluster files: the links of a cluster, level by level, in one format for all uses. A file describes somebody else's
- * machine (share/clusters/), overrides what would be measured (WEFT_TOPOLOGY), or stores what was measured on these
- * hosts. docs/cluster-files.md is the manual of the format.
+ * Cluster files: the links of a cluster, level by level, in one format for all uses. A file describes a machine
+ * elsewhere (share/clusters/), overrides measurements (WEFT_TOPOLOGY), or stores the measurements of these hosts.
+ * docs/cluster-files.md is the manual of the format.
  *
  * Levels go from the inside out: a *node* joins ranks, a *leaf* joins nodes, a *pod* joins leaves, the *core* joins
  * pods. The outermost level joins everything, so a file may have fewer levels: two for a flat network, one for a single
@@ -51,7 +51,10 @@ struct cluster_file {
     int64_t measured;    /**< seconds since 1970; 0: described, not measured */
 };
 
-/** Read a file; cluster_file_free() frees what it points to. Errors: SYSTEM, DATA, with the key and value at fault. */
+/**
+ * Read a file; cluster_file_free() frees the memory that it points to. Errors: SYSTEM, DATA, with the key and value at
+ * fault.
+ */
 weft_status cluster_file_load(const char *path, struct cluster_file *cluster, struct error *error);
 
 /** The same from `size` bytes of text; `where` names them in messages. */

@@ -126,7 +126,7 @@ static void walk_up(const char *mount, const char *path, void (*take)(const char
     }
 }
 
-/* Whether the comma-separated `list` has `name`. */
+/* Whether the comma-separated `list` contains `name`. */
 static bool list_has(const char *list, const char *name)
 {
     size_t length = strlen(name);

@@ -21,9 +21,9 @@ weft_status identity_read(const char *added, char identity[IDENTITY_BYTES], stru
     boot[strcspn(boot, "\n")] = '\0';
     if (!boot[0] || strlen(boot) > 40)
         status = error_set(error, WEFT_ERROR_SYSTEM,
-                           "/proc/sys/kernel/random/boot_id holds '%.64s', which is no boot id", boot);
+                           "/proc/sys/kernel/random/boot_id holds '%.64s', which is not a boot id", boot);
     else if (stat("/proc/self/ns/net", &network) != 0)
-        status = error_system(error, "cannot look at /proc/self/ns/net to tell this machine from others");
+        status = error_system(error, "cannot read /proc/self/ns/net, which identifies this machine's network");
     if (status == WEFT_OK) {
         int length = snprintf(identity, IDENTITY_BYTES, "%s/net:%" PRIu64, boot, (uint64_t)network.st_ino);
         if (added && added[0])

@@ -22,12 +22,12 @@ static void interfaces_begin_request(struct ifreq *request, const char *name, vo
     request->ifr_data = data;
 }
 
-/* The speed that the link tells, in megabits a second; 0 if it does not. The kernel first tells the size of its masks.
+/* The speed that the link reports, in Mbit/s; 0 if it reports none. The kernel first reports the size of its masks.
  */
 static uint32_t ask_megabits(int descriptor, const char *name)
 {
     union {
-        struct ethtool_link_settings settings; /* ends in masks of a size that the kernel knows */
+        struct ethtool_link_settings settings; /* ends in masks whose size the kernel determines */
         uint32_t room[sizeof(struct ethtool_link_settings) / 4 + 3 * MODE_WORDS_MOST];
     } answer = {.settings.cmd = ETHTOOL_GLINKSETTINGS};
     struct ifreq request;
@@ -97,7 +97,7 @@ static weft_status add_address(struct machine_interface *interface, const struct
     return WEFT_OK;
 }
 
-/* The interface that `entry` is about, added if it is new; NULL without memory. */
+/* The interface of `entry`, added if it is new; NULL when out of memory. */
 static struct machine_interface *find_or_add(struct machine_interface **interfaces, uint32_t *count,
                                              const struct ifaddrs *entry, int descriptor)
 {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define GAP_LEAST 1.4 /* what is faster by less is not clearly faster */
+#define GAP_LEAST 1.4 /* a smaller ratio is not clearly faster */
 #define GAPS_MOST 4   /* widest gaps that are tried as the border between near and far */
 
 /* ---- rounds ---- */
@@ -92,7 +92,7 @@ static bool is_consistent(const struct leaves_measured *measured, enum aspect as
     return leaves > 1 && alone <= 1;
 }
 
-/* Try the widest gaps between what was measured as the border; leaves found, or 1. */
+/* Try the widest gaps between measured values as the border; returns the leaves found, or 1. */
 static uint32_t group_by(const struct leaves_measured *measured, enum aspect aspect, double *values, uint32_t *leaf)
 {
     uint32_t n = measured->nodes, count = 0;

@@ -3,8 +3,8 @@
  * Leaves: which nodes share a leaf switch, inferred from measurements between all pairs of nodes. Pure functions.
  *
  * Pairs are measured in rounds in which every node has one partner, all pairs at once. Pairs under different leaves
- * then share uplinks, so an oversubscribed spine shows, not only one that is slower for a single message. Over all
- * rounds each pair of nodes is measured once; a node sends as many messages as there are nodes.
+ * then share uplinks, so an oversubscribed spine is detected, not only one that is slower for a single message. Over
+ * all rounds each pair of nodes is measured once; a node sends as many messages as there are nodes.
  */
 #ifndef WEFT_CORE_TOPOLOGY_LEAVES_H
 #define WEFT_CORE_TOPOLOGY_LEAVES_H
@@ -31,15 +31,15 @@ struct leaves_measured {
 
 /**
  * Group the nodes: leaf[n] is the leaf of node n, numbered in order of first appearance. Returns how many leaves there
- * are; 1 when nothing tells nodes apart, or what was measured contradicts itself: a grouping is believed only if all
- * pairs within groups are clearly faster than all pairs across. Bandwidth is looked at first, then latency. 0 when
+ * are; 1 when the measurements do not separate nodes, or contradict each other: a grouping is accepted only if all
+ * pairs within groups are clearly faster than all pairs across. Bandwidth is examined first, then latency. 0 when
  * memory ran out.
  */
 uint32_t leaves_infer(const struct leaves_measured *measured, uint32_t *leaf);
 
 /**
- * What it costs within leaves (`within`; bandwidth of one node) and between them (`between`; bandwidth of a leaf's
- * uplinks, as far as its nodes together could fill them), medians. `between` stays as it is with one leaf.
+ * Median costs within leaves (`within`; bandwidth of one node) and between them (`between`; bandwidth of a leaf's
+ * uplinks, as far as its nodes together could fill them). `between` is unchanged if there is one leaf.
  */
 void leaves_costs(const struct leaves_measured *measured, const uint32_t *leaf, uint32_t leaves,
                   struct link_cost *within, struct link_cost *between);

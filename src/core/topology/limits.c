@@ -142,8 +142,8 @@ weft_status limits_check(const struct limits *limits, uint64_t bytes, uint64_t t
     if (touched > limits->memory_available)
         return error_set(
             error, WEFT_ERROR_MEMORY,
-            "%s needs %s of memory, but only %s of this machine's %s are free; ask for less or end what uses it", what,
-            text_bytes(touched, wanted, sizeof wanted), text_bytes(limits->memory_available, have, sizeof have),
+            "%s needs %s of memory, but only %s of this machine's %s are free; ask for less or end other programs",
+            what, text_bytes(touched, wanted, sizeof wanted), text_bytes(limits->memory_available, have, sizeof have),
             text_bytes(limits->memory_total, limit, sizeof limit));
     return WEFT_OK;
 }

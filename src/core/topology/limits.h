@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How much memory and processor time this process may still have: physical memory, control groups (version 1 and 2,
+ * The memory and processor time still available to this process: physical memory, control groups (version 1 and 2,
  * every level up to the root), RLIMIT_AS, and the set of processors it may run on. Read in well under a millisecond,
  * without hwloc. Thread-safe.
  */
@@ -14,20 +14,20 @@
 #define LIMITS_NONE UINT64_MAX /**< there is no such limit */
 
 struct limits {
-    uint64_t memory_total;        /**< bytes of physical memory */
-    uint64_t memory_available;    /**< bytes that can be used without swapping (MemAvailable) */
-    uint64_t group_limit;         /**< tightest memory limit of the control groups, or LIMITS_NONE */
-    uint64_t group_available;     /**< what is left of it, reclaimable file cache not counted as used, or LIMITS_NONE */
+    uint64_t memory_total;     /**< bytes of physical memory */
+    uint64_t memory_available; /**< bytes that can be used without swapping (MemAvailable) */
+    uint64_t group_limit;      /**< tightest memory limit of the control groups, or LIMITS_NONE */
+    uint64_t group_available;  /**< the unused rest of it, reclaimable file cache not counted as used, or LIMITS_NONE */
     uint64_t address_space_limit; /**< RLIMIT_AS, or LIMITS_NONE */
     uint64_t address_space_used;  /**< bytes mapped by this process now */
     uint64_t locked_limit;        /**< RLIMIT_MEMLOCK (verbs and efa pin memory), or LIMITS_NONE */
     uint32_t processors;          /**< processors this process may run on (sched_getaffinity) */
-    uint64_t processor_set;       /**< which processors they are, as a hash: equal for equal sets */
+    uint64_t processor_set;       /**< a hash of that set of processors */
     double processor_quota;       /**< processors' worth of time the control groups allow; 0: no limit */
 };
 
 /**
- * Read all of them. What the kernel does not report counts as no limit. Errors: SYSTEM if even /proc/meminfo is
+ * Read all of them. A limit that the kernel does not report counts as absent. Errors: SYSTEM if even /proc/meminfo is
  * missing.
  */
 weft_status limits_read(struct limits *limits, struct error *error);

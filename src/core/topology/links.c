@@ -26,7 +26,7 @@ weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error)
         return file_join(path, cache, "weft/links.json", error);
     if (!home || home[0] != '/')
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "there is no place to keep measured links: set HOME or XDG_CACHE_HOME to a directory");
+                         "there is no directory for measured links: set HOME or XDG_CACHE_HOME");
     weft_status status = file_join(directory, home, ".cache", error);
     return status == WEFT_OK ? file_join(path, directory, "weft/links.json", error) : status;
 }
@@ -76,7 +76,8 @@ static weft_status links_read_entry(const cJSON *object, const char *path, struc
     bool is_near = strcmp(level, link_level_name(LINK_NEAR)) == 0;
     if ((!is_near && strcmp(level, link_level_name(LINK_FAR)) != 0) || strlen(key) >= sizeof entry->key ||
         !plausible(&entry->cost))
-        return error_set(error, WEFT_ERROR_DATA, "%s: the link '%s' of level '%s' cannot be true", path, key, level);
+        return error_set(error, WEFT_ERROR_DATA, "%s: the link '%s' of level '%s' has implausible values", path, key,
+                         level);
     entry->level = is_near ? LINK_NEAR : LINK_FAR;
     snprintf(entry->key, sizeof entry->key, "%s", key);
     return WEFT_OK;
@@ -88,8 +89,8 @@ static weft_status links_read_all(const cJSON *root, const char *path, struct li
     int64_t version = 0;
     weft_status status = json_get_integer(root, "version", path, 0, INT32_MAX, &version, error);
     if (status == WEFT_OK && version != LINKS_VERSION)
-        return error_set(error, WEFT_ERROR_DATA, "%s is of version %d, this Weft writes version %d", path, (int)version,
-                         LINKS_VERSION);
+        return error_set(error, WEFT_ERROR_DATA, "%s is of version %d, but this Weft writes version %d", path,
+                         (int)version, LINKS_VERSION);
     if (status == WEFT_OK)
         status = json_get_array(root, "links", path, &array, error);
     cJSON_ArrayForEach(object, array) {
@@ -143,9 +144,10 @@ weft_status links_put(struct links *links, enum link_level level, const char *ke
                       struct error *error)
 {
     if (strlen(key) >= LINK_KEY_BYTES || !plausible(cost))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a link of latency %g s, overhead %g s and %g bytes/s cannot be kept as '%s'", cost->latency,
-                         cost->overhead, cost->bytes_per_second, key);
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "a link of latency %g s, overhead %g s and %g bytes/s is not plausible, and is not stored as '%s'",
+            cost->latency, cost->overhead, cost->bytes_per_second, key);
     struct link_entry entry = {.level = level, .cost = *cost, .measured = (int64_t)time(NULL), .samples = 1};
     snprintf(entry.key, sizeof entry.key, "%s", key);
     struct link_entry *kept = link_entry_find(links, level, key);

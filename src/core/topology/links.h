@@ -3,8 +3,8 @@
  * Measured links, stored in a file between runs: the tuner measures once and uses the numbers from then on.
  *
  * An entry is found by its level and a key, which names everything that a measurement depends on: for near links the
- * kind of machine (machine_kind()), for far links the provider and the kinds at both ends. (What joins the nodes of a
- * particular cluster is kept in a file of its own: core/topology/cluster_file.h.) The file is
+ * kind of machine (machine_kind()), for far links the provider and the kinds at both ends. (The links of a particular
+ * cluster are stored in a file of their own: core/topology/cluster_file.h.) The file is
  * ${XDG_CACHE_HOME:-~/.cache}/weft/links.json. It is a cache: one that is missing, corrupt or of another version counts
  * as empty, with a message about it as a warning, never as an error. A struct links belongs to one thread at a time.
  */
@@ -49,7 +49,7 @@ struct links {
     size_t count, room;
 };
 
-/** Where the file is by default. Errors: ARGUMENT if neither XDG_CACHE_HOME nor HOME is set. */
+/** The file's default path. Errors: ARGUMENT if neither XDG_CACHE_HOME nor HOME is set. */
 weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error);
 
 /**
@@ -73,8 +73,8 @@ weft_status links_put(struct links *links, enum link_level level, const char *ke
                       struct error *error);
 
 /**
- * Store the better of `cost`, measured now, and the existing entry: the least latency and overhead, the most bandwidth.
- * Load only ever makes a link look worse than it is. Expired entries are replaced. Errors: ARGUMENT, MEMORY.
+ * Store the better of `cost`, measured now, and the existing entry: the lowest latency and overhead, the highest
+ * bandwidth. Load can only make a link look worse than it is. Expired entries are replaced. Errors: ARGUMENT, MEMORY.
  */
 weft_status links_improve(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
                           struct error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine through hwloc's eyes, and what the kernel adds. */
+/* A machine as hwloc describes it, with additions from the kernel. */
 #include "core/topology/machine.h"
 
 #include "base/file/file.h"
@@ -72,7 +72,7 @@ static weft_status fill_threads(hwloc_topology_t topology, struct machine *machi
     return WEFT_OK;
 }
 
-/* Cores below `object`; threads where the machine does not tell cores. */
+/* Cores below `object`; threads if the cores are unknown. */
 static uint32_t cores_below(hwloc_topology_t topology, hwloc_obj_t object)
 {
     int cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology, object->cpuset, HWLOC_OBJ_CORE);
@@ -118,7 +118,7 @@ static weft_status fill_numas(hwloc_topology_t topology, struct machine *machine
     return WEFT_OK;
 }
 
-/* Append a device named and placed as `object`, unless its PCI address is there already under another name. */
+/* Append a device with the name and place of `object`, unless its PCI address is listed already under another name. */
 static weft_status add_device(hwloc_topology_t topology, hwloc_obj_t object, enum machine_device_kind kind,
                               struct machine *machine, struct error *error)
 {
@@ -153,8 +153,10 @@ static weft_status add_device(hwloc_topology_t topology, hwloc_obj_t object, enu
 #define PCI_CLASS_3D          0x0302 /* a GPU without a screen */
 #define PCI_CLASS_ACCELERATOR 0x1200
 
-/* Add the PCI devices that compute but have no driver that names them. VGA controllers draw the console of servers, and
- * count only where an operating-system device speaks for them. */
+/*
+ * Add the PCI devices that compute but have no driver that names them. VGA controllers draw the console of servers, and
+ * count only if they have an operating-system device.
+ */
 static weft_status add_unnamed_devices(hwloc_topology_t topology, struct machine *machine, struct error *error)
 {
     weft_status status = WEFT_OK;
@@ -213,7 +215,7 @@ static weft_status fill_hardware(hwloc_topology_t topology, struct machine *mach
     return WEFT_OK;
 }
 
-/* Which hardware threads this process may run on. */
+/* Mark the hardware threads that this process may run on. */
 static void fill_usable(struct machine *machine)
 {
     uint32_t highest = 0;
@@ -248,7 +250,7 @@ static weft_status topology_machine_load(hwloc_topology_t topology, const char *
     hwloc_topology_set_io_types_filter(topology, devices ? HWLOC_TYPE_FILTER_KEEP_ALL : HWLOC_TYPE_FILTER_KEEP_NONE);
     if (hwloc_topology_load(topology) != 0)
         return error_set(error, WEFT_ERROR_DATA, "hwloc cannot make a topology from %s", source);
-    /* hwloc unloads its plugins when its last topology goes; what this library has read would be lost, not freed. */
+    /* hwloc unloads its plugins with its last topology; memory of the libraries that they use would then be leaked. */
     dlopen("libpciaccess.so.0", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     struct machine *made = calloc(1, sizeof *made);
     if (!made)
@@ -317,7 +319,7 @@ weft_status machine_from_hwloc_xml(const char *path, struct machine **machine, s
     weft_status status;
     if (hwloc_topology_set_xml(topology, path) != 0)
         status = error_set(error, WEFT_ERROR_DATA,
-                           "'%s' is no XML that hwloc understands; make one with lstopo FILE.xml", path);
+                           "'%s' is not an XML file that hwloc can read; make one with lstopo FILE.xml", path);
     else
         status = topology_machine_load(topology, source, true, machine, error);
     if (status == WEFT_OK) {
@@ -337,7 +339,7 @@ weft_status machine_from_synthetic(const char *description, struct machine **mac
     if (hwloc_topology_set_synthetic(topology, description) != 0)
         status =
             error_set(error, WEFT_ERROR_ARGUMENT,
-                      "'%s' is no machine that hwloc understands; write for example 'pack:2 [numa] l3:4 core:8 pu:2'",
+                      "hwloc does not understand the machine '%s'; write for example 'pack:2 [numa] l3:4 core:8 pu:2'",
                       description);
     else
         status = topology_machine_load(topology, "this description", true, machine, error);

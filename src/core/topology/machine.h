@@ -50,7 +50,7 @@ struct machine_interface {
     char name[MACHINE_NAME_BYTES];
     char driver[MACHINE_NAME_BYTES]; /**< "ena", "mlx5_core", "veth"; "" if unknown */
     bool up, loopback;               /**< up: configured up and with a carrier */
-    uint64_t bytes_per_second;       /**< what the link says of itself; 0: it does not say */
+    uint64_t bytes_per_second;       /**< as reported by the link; 0: unknown */
     uint32_t mtu;
     struct machine_address *addresses;
     uint32_t address_count;
@@ -89,15 +89,15 @@ struct machine {
     struct limits limits;
 };
 
-/** Look at this machine. `*machine` is the caller's: machine_free(). */
+/** Discover this machine. `*machine` is the caller's: machine_free(). */
 weft_status machine_discover(struct machine **machine, struct error *error);
 
 /** The same without looking for devices, which is quicker and wakes no driver. */
 weft_status machine_discover_processors(struct machine **machine, struct error *error);
 
 /**
- * A machine that is elsewhere: hwloc's XML (from `lstopo FILE.xml`) or a synthetic description ("pack:2 [numa] l3:4
- * core:8 pu:2"). It has no interfaces, no identity, and no limits but its memory.
+ * A machine elsewhere: hwloc's XML (from `lstopo FILE.xml`) or a synthetic description ("pack:2 [numa] l3:4 core:8
+ * pu:2"). It has no interfaces, no identity, and no limits except its memory.
  */
 weft_status machine_from_hwloc_xml(const char *path, struct machine **machine, struct error *error);
 weft_status machine_from_synthetic(const char *description, struct machine **machine, struct error *error);

@@ -233,7 +233,7 @@ static weft_status read_array(const cJSON *object, const struct machine_member *
         return status;
     uint32_t length = (uint32_t)cJSON_GetArraySize(array), i = 0;
     if (length > COUNT_MOST)
-        return error_set(error, WEFT_ERROR_DATA, "%s: \"%s\" has %u entries; the most is %d", where, member->key,
+        return error_set(error, WEFT_ERROR_DATA, "%s: \"%s\" has %u entries; the limit is %d", where, member->key,
                          length, COUNT_MOST);
     char *entries = length ? calloc(length, member->size) : NULL;
     if (length && !entries)

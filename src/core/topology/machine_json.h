@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A machine as JSON, both ways: what `weft topo --json` prints can be loaded again. Thread-safe. */
+/** A machine as JSON, both ways: the output of `weft topo --json` can be loaded again. Thread-safe. */
 #ifndef WEFT_CORE_TOPOLOGY_MACHINE_JSON_H
 #define WEFT_CORE_TOPOLOGY_MACHINE_JSON_H
 

@@ -9,8 +9,8 @@
 #endif
 
 /*
- * Of the cache of this level that this processor has, in bytes; 0: not known. The kernel tells of one cache, where
- * sysconf() sums up those of a whole package, which for a process is a cache that it does not have.
+ * The size in bytes of this processor's cache of this level; 0: unknown. The kernel's files describe a single cache,
+ * whereas sysconf() adds up the caches of a whole package, more than one process can use.
  */
 static uint64_t cache_bytes(unsigned level)
 {
@@ -37,7 +37,7 @@ uint64_t copy_streaming_threshold(void)
 uint64_t copy_forgotten_after(void)
 {
     uint64_t bytes = cache_bytes(2);
-    return (bytes ? bytes : UINT64_C(1) << 20) * 4; /* as half of what is staged is another's to read */
+    return (bytes ? bytes : UINT64_C(1) << 20) * 4; /* because half of the staged data is read by another core */
 }
 
 #if defined(__SSE2__)
@@ -104,7 +104,7 @@ static void copy_lines(char *target, const char *source, uint64_t bytes)
 #else
 static void copy_lines(char *target, const char *source, uint64_t bytes)
 {
-    memcpy(target, source, bytes); /* which sanitizers see */
+    memcpy(target, source, bytes); /* instrumented by sanitizers */
 }
 #endif
 

@@ -36,7 +36,7 @@ struct transfer {
     uint32_t communicator; /**< id, equal on all its ranks */
     uint8_t channel;
     bool is_send;
-    void *data;     /**< the message, or where it goes; read only for a send; NULL only with bytes 0 */
+    void *data;     /**< the message, or the buffer for it; only read for a send; NULL only with bytes 0 */
     uint64_t bytes; /**< exact size sent or expected */
     uint64_t tag;   /**< the operation's */
 
@@ -55,7 +55,7 @@ struct transport {
     const char *name; /**< "near", "fabric/net" */
 
     /**
-     * Begin a transfer; it may be complete on return. An error is the transport's, not the message's, and is permanent.
+     * Begin a transfer; it may be complete on return. An error concerns the whole transport and is permanent.
      */
     weft_status (*begin)(struct transport *transport, struct transfer *transfer, struct error *error);
 

@@ -20,7 +20,7 @@
 
 #define HOST_HELPER_WORDS_BYTES 400
 
-/** A host and our connection to its helper. */
+/** A host and the connection to its helper. */
 struct host_helper {
     const struct host *host;
     bool local;
@@ -66,7 +66,7 @@ void host_helpers_turn(struct host_helpers *helpers, const struct pollfd *polls)
 /** Send signal `number` to every rank. */
 void host_helpers_signal(struct host_helpers *helpers, int number);
 
-/** How many bytes of input rank 0 can take now; send some (`size` 0: the end of the input). */
+/** The bytes of input that rank 0 can take now; send some (`size` 0: the end of the input). */
 size_t host_helpers_input_room(const struct host_helpers *helpers);
 void host_helpers_input(struct host_helpers *helpers, const uint8_t *bytes, size_t size);
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** One of our own two streams, with the bytes that it has not taken yet. */
+/** One of the launcher's own two streams, with the bytes that it has not taken yet. */
 struct output_sink {
     int descriptor;
     struct buffer waiting;
@@ -49,7 +49,7 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
 /** A line of the launcher itself, to standard error. */
 void output_say(struct output *output, const char *line);
 
-/** Whether so much is waiting that no more output should be read for now. */
+/** Whether too much is queued to read more output for now. */
 bool output_is_full(const struct output *output);
 
 /** Write without blocking to the sinks that are `ready`. */

@@ -9,8 +9,9 @@
 struct rendezvous_service;
 
 /**
- * Listen, start the thread, and append to `environment` what the ranks need: WEFT_RENDEZVOUS, WEFT_RENDEZVOUS_SERVED,
- * WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (the user's own if it is set here, else drawn for this job).
+ * Listen, start the thread, and append to `environment` the variables that the ranks need: WEFT_RENDEZVOUS,
+ * WEFT_RENDEZVOUS_SERVED, WEFT_RENDEZVOUS_LIMIT and WEFT_SECRET (the user's own if it is set here, else drawn for this
+ * job).
  */
 weft_status rendezvous_service_start(const struct launch_config *config, bool remote, struct string_list *environment,
                                      struct rendezvous_service **server, struct error *error);

@@ -2,9 +2,9 @@
 /**
  * How a job ends: which rank failed first, the message about it, when the others are ended, and the exit code.
  *
- * The death of a rank makes the others fail within milliseconds, and over a network the news of their ends may arrive
- * first. So ends within a quarter of a second of the first failure are judged together, and a death by a signal counts
- * before an exit.
+ * The death of a rank makes the others fail within milliseconds, and over a network the reports of their ends may
+ * arrive first. So ends within a quarter of a second of the first failure are judged together, and a death by a signal
+ * counts before an exit.
  */
 #ifndef WEFT_LAUNCH_INTERNAL_VERDICT_H
 #define WEFT_LAUNCH_INTERNAL_VERDICT_H

@@ -34,7 +34,7 @@ static uint32_t comm_group_units(const uint32_t *unit_of_rank, uint32_t *one_of,
         while (group < groups && unit_of_rank[one_of[group]] != unit_of_rank[one_of[unit]])
             group++;
         if (group == groups)
-            one_of[groups++] = one_of[unit]; /* groups is at most unit: what is overwritten was looked at */
+            one_of[groups++] = one_of[unit]; /* groups is at most unit: only entries already read are overwritten */
         above[unit] = group;
     }
     return groups;
@@ -124,7 +124,7 @@ weft_status comm_check_present(const weft_comm *comm, struct error *error)
     if (comm->retired)
         return error_set(
             error, WEFT_ERROR_STATE,
-            "%s is of before a failure; weft_world() is the communicator of the surviving ranks, and others "
+            "%s is from before a failure; weft_world() is the communicator of the surviving ranks, and others "
             "are made from it",
             comm->name);
     return WEFT_OK;
@@ -216,7 +216,7 @@ const char *weft_comm_algorithm(weft_comm *comm, const char *collective_text, si
     if (status == WEFT_OK && __builtin_mul_overflow(count, weft_type_size(type), &bytes))
         status = error_set(&error, WEFT_ERROR_ARGUMENT, "weft_comm_algorithm(): %zu elements of %s overflow", count,
                            weft_type_name(type));
-    call.output = &call; /* somewhere else than the input: out of place */
+    call.output = &call; /* not the input's address: out of place */
     if (call.collective == COLLECTIVE_SENDRECEIVE)
         call.peer = comm->size > 1;
     if (status == WEFT_OK) {

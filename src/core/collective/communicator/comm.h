@@ -8,8 +8,8 @@
  * (weft.h).
  *
  * Making one is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of
- * its ranks, so ordering, limits and diagnosis are those of all operations. Releasing is local: what local ranks may
- * still read (control lines, staging) stays in context.released until each of them has counted itself in
+ * its ranks. So it has the ordering, limits and diagnosis of every operation. Releasing is local: memory that local
+ * ranks may still read (control lines, staging) stays in context.released until each of them has counted itself in
  * shared_block.released.
  */
 #ifndef WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
@@ -32,7 +32,7 @@
 /** Single messages (send, receive), those of collectives, and those of weft_comm_subset() match separately. */
 #define COMM_MESSAGES 0x80000000u
 #define COMM_SUBSETS  0x40000000u
-#define COMM_IDS      0x3fffffffu /**< what is left: the id itself */
+#define COMM_IDS      0x3fffffffu /**< the remaining bits: the id itself */
 
 /** The number of subsets made so far by the ranks whose hash is `members`. */
 struct comm_subset {
@@ -87,7 +87,7 @@ struct weft_comm {
     size_t subset_room;
 };
 
-/** What separates the messages of a call from those of other kinds on the same communicator: its id and flags. */
+/** The communicator's id and flags, which separate the messages of a call from those of other kinds on it. */
 static inline uint32_t comm_match_id(const struct weft_comm *comm, const struct call *call)
 {
     return comm->id | (call->collective == COLLECTIVE_SENDRECEIVE ? COMM_MESSAGES : 0) |

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank contributes when a communicator is made. */
+/* A rank's contribution to making a communicator. */
 struct introduction {
     int32_t color, key;
     uint32_t next_id;
@@ -189,7 +189,7 @@ static weft_status introduce(weft_context *context, const struct founders *found
                                   .type = WEFT_U8};
         status = request_run(founders->parent, &call);
     }
-    /* The message is the context's already. */
+    /* The context has the message already. */
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The configuration that a context runs with: what the caller of weft_init() said, completed from the environment.
+ * The configuration that a context runs with: the arguments of weft_init(), completed from the environment.
  *
  * The program's choice wins over the user's variable, which wins over the default. The table lists all variables that
  * Weft reads, except those set by launchers (control/README.md).

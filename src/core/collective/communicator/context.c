@@ -271,8 +271,8 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
 }
 
 /*
- * Count the ranks on this machine, whatever else keeps them apart, and the cores that they have together: ranks that
- * are bound apart each bring their own, ranks with the same set of processors share it.
+ * Count the ranks on this machine, across containers and namespaces, and the cores that they have together: ranks bound
+ * to disjoint sets each add their own, and ranks with the same set of processors share it.
  */
 static void count_cores(weft_context *context)
 {
@@ -306,7 +306,7 @@ static weft_status open_memory(weft_context *context, struct error *error)
     return heap_open(config->heap_bytes ? config->heap_bytes : heap_default_bytes(here), &context->heap, error);
 }
 
-/* Only now: what has been done to open the context is not the user's. */
+/* Only now, because the work of opening the context must not count as the user's. */
 static weft_status open_trace(weft_context *context, struct error *error)
 {
     const char *path;
@@ -354,7 +354,7 @@ static weft_status context_open_all(weft_context *context, struct error *error)
     startup_end(&context->startup, STARTUP_TUNER);
     if (status == WEFT_OK)
         status = open_trace(context, error);
-    if (status != WEFT_OK) /* the others shall not wait for this rank */
+    if (status != WEFT_OK) /* so that the others do not wait for this rank */
         control_abort(context->control, status, error->text);
     return status;
 }
@@ -391,7 +391,7 @@ static void close_all(weft_context *context)
     free(context);
 }
 
-/* Keep the configuration: the caller's texts may be gone when it is needed again, after a failure. */
+/* Copy the configuration: after a failure it is needed again, and the caller's strings may be gone by then. */
 static weft_status keep_config(weft_context *context, const weft_config *wanted, struct error *error)
 {
     const char **texts[] = {&context->config.node, &context->config.fabric, &context->config.interface};
@@ -453,14 +453,15 @@ weft_status weft_init(const weft_config *config, weft_context **result)
 /* ---- leaving ---- */
 
 /*
- * Nothing is in flight at the end. Otherwise the job ends here: this rank's part in those operations will never be
+ * Nothing may be in flight at the end. Otherwise the job ends here: this rank's part in those operations will never be
  * done, and others may wait for it.
  */
 static weft_status end_operations(weft_context *context, struct error *error)
 {
     weft_status status = WEFT_OK;
     progress_enter(context);
-    progress_round(context); /* what is complete but for a last look, or has failed, is not in flight */
+    progress_round(
+        context); /* operations that have failed, or only need to be noticed as complete, are not in flight */
     bool busy = atomic_load_explicit(&context->progress.operations, memory_order_relaxed) != 0;
     if (context_status(context) == WEFT_OK && (busy || context->grouping)) {
         const struct operation_entry *entry = operation_log_current(context->log);

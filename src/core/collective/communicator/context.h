@@ -110,7 +110,7 @@ static inline weft_status context_status(const weft_context *context)
     return (weft_status)atomic_load_explicit(&context->broken, memory_order_acquire);
 }
 
-/** Whether a rank of this job traces (trace.h). */
+/** Whether any rank of this job traces (trace.h). */
 bool context_rank_traces(const weft_context *context, uint32_t world_rank);
 
 /** Replace the error that broke the context. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Looks at the others before an operation is left to the general way: some microseconds. */
+/* Polls of the other ranks before an operation is left to the general path: some microseconds. */
 #define LOOKS          100u
 #define EXPECTED_BYTES 256u /* of a contribution to come */
 
@@ -25,7 +25,7 @@ uint32_t exchange_ahead(enum exchange_room room)
     return room == EXCHANGE_LONG ? SHARED_LONG_TURNS - 1 : SHARED_TURNS - 1;
 }
 
-/* Where the contribution of the rank to which `block` belongs lies. */
+/* The place of the contribution of the rank to which `block` belongs. */
 static uint8_t *contribution_in(struct shared_block *block, const struct exchange_operation *operation)
 {
     switch (operation->room) {
@@ -54,14 +54,14 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
 }
 
 /*
- * Prefetch the lines that the next contribution will be written to, if it is like this one, from the ranks that have
- * read them: while waiting this costs nothing, and at the time of writing each would be waited for in turn.
+ * Prefetch the lines that the next contribution will be written to, if it is like this one, from the caches of the
+ * ranks that have read them. While waiting this costs nothing; at the time of writing, each line would stall in turn.
  */
 static void expect_next(const struct exchange_operation *operation, uint64_t bytes)
 {
 #if defined(__x86_64__)
     if (operation->room == EXCHANGE_LINE)
-        return; /* execution_shm_prefetch() has seen to it */
+        return; /* execution_shm_prefetch() has done that */
     struct exchange_operation next = *operation;
     next.number++;
     uint8_t *place = contribution_in(next.comm->mine, &next);
@@ -73,8 +73,8 @@ static void expect_next(const struct exchange_operation *operation, uint64_t byt
 }
 
 /*
- * The members that this rank must have seen to publish, from the first to before the end: only those whose data it
- * takes, unless it is a barrier.
+ * The range of members whose contributions this rank must have seen: only those whose data it takes, unless it is a
+ * barrier.
  */
 static uint32_t awaited_members(const struct schedule *schedule, uint32_t *end)
 {
@@ -109,7 +109,7 @@ enum exchange_sight exchange_look(const struct exchange_operation *operation, ui
         if (counter < wanted)
             return EXCHANGE_WAITS;
     }
-    /* Of a giver that is ahead the lines to come are there already. */
+    /* A giver that is ahead has already written the next lines. */
     if (operation->schedule->steps[0].value == EXCHANGE_TAKE)
         __builtin_prefetch(&comm->blocks[members[first]]->first[(operation->number + 4) % SHARED_TURNS]);
     return EXCHANGE_COMPLETE;

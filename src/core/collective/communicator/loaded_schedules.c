@@ -42,7 +42,7 @@ struct loaded {
     uint64_t status, hash;
 };
 
-/* Prove it for the first root that calls may have; others are proved when they are first called. */
+/* Verify it for the first root that calls may have; for other roots it is verified at the first call. */
 static weft_status loaded_schedules_prove(const weft_comm *comm, const struct schedule_text *written,
                                           struct error *error)
 {
@@ -50,7 +50,7 @@ static weft_status loaded_schedules_prove(const weft_comm *comm, const struct sc
     if (collective == COLLECTIVE_SENDRECEIVE)
         return error_set(
             error, WEFT_ERROR_ARGUMENT,
-            "messages between two ranks have one schedule: a schedule of sendreceive can be proved and shown only");
+            "messages between two ranks have a fixed schedule: one of sendreceive can only be verified and shown");
     struct schedule_key key = {.collective = (uint8_t)collective,
                                .root = schedule_text_root(written, 0),
                                .in_place = schedule_text_in_place(written),
@@ -68,14 +68,15 @@ static weft_status loaded_schedules_agree(weft_comm *comm, const struct loaded *
 {
     struct loaded *all = malloc((size_t)comm->size * sizeof *all);
     if (!all)
-        return error_memory(error, (size_t)comm->size * sizeof *all, "what ranks say of their schedules");
+        return error_memory(error, (size_t)comm->size * sizeof *all, "the ranks' results of loading a schedule");
     weft_status status = weft_allgather(mine, all, sizeof *mine / sizeof(uint64_t), WEFT_U64, comm);
     if (status != WEFT_OK)
         error_set(error, status, "%s", weft_message(comm->context));
     for (uint32_t rank = 0; status == WEFT_OK && rank < comm->size; rank++) {
         if (all[rank].status != WEFT_OK)
-            status = error_set(error, (weft_status)all[rank].status,
-                               "rank %u could not load its schedule, so nobody does: its own message says why", rank);
+            status =
+                error_set(error, (weft_status)all[rank].status,
+                          "rank %u could not load its schedule, so no rank does; see the message of that rank", rank);
         else if (all[rank].hash != all[0].hash)
             status = error_set(error, WEFT_ERROR_ARGUMENT,
                                "ranks 0 and %u have different texts of the schedule (hashes %016" PRIx64

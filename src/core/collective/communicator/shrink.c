@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shrinking after a failure: the survivors agree on the new membership (regroup.h), fence their memory off from all
- * other ranks, and reopen everything that ranks share. What is local to this rank stays: memory, requests, the tuner's
+ * other ranks, and reopen everything that ranks share. State local to this rank stays: memory, requests, the tuner's
  * numbers.
  */
 #include "core/collective/communicator/context.h"
@@ -99,7 +99,7 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     int listener = control_take_listener(control);
     if (listener >= 0)
         close(listener);
-    const struct startup startup = context->startup; /* it tells of weft_init() */
+    const struct startup startup = context->startup; /* the report shows the times of weft_init() */
     if (status == WEFT_OK)
         status = context_open_epoch(context, former, error);
     context->startup = startup;
@@ -116,7 +116,7 @@ static weft_status open_epoch(weft_context *context, struct control *control, st
     return status;
 }
 
-/* One attempt; *again: another failure interrupted it, and the remaining ranks may retry. */
+/* One attempt. *again is set if another failure interrupted it and the remaining ranks may retry. */
 static weft_status try_to_shrink(weft_context *context, bool *again, struct error *error)
 {
     struct control *control = NULL;
@@ -167,7 +167,7 @@ weft_status weft_shrink(weft_context *context)
         error_set(&error, WEFT_ERROR_STATE, "weft_shrink() was called by a rank that is alone in its job");
         return context_note(context, &error);
     }
-    if (context->trace) { /* what comes afterwards has other ranks, and perhaps another first one */
+    if (context->trace) { /* later events have other ranks, and perhaps another first one */
         struct error ignored;
         error_clear(&ignored);
         (void)trace_write(context, &ignored);

@@ -60,7 +60,7 @@ static void end_with_mismatch(weft_context *context, const struct diagnosis_oper
     end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
-/* In operation `mine` a rank sends something else than another expects; both are world ranks. */
+/* In operation `mine` a rank sends something other than another expects; both are world ranks. */
 static void end_with_counts(weft_context *context, const struct diagnosis_operation *mine, uint32_t giver,
                             uint64_t given, weft_type given_type, uint32_t taker, uint64_t taken, weft_type taken_type)
 {
@@ -74,7 +74,7 @@ static void end_with_counts(weft_context *context, const struct diagnosis_operat
     end_job(context, WEFT_ERROR_MISMATCH, message);
 }
 
-/* It will never join this operation. */
+/* The rank will never join this operation. */
 static void end_with_departure(weft_context *context, const struct diagnosis_operation *waits, uint32_t rank,
                                const struct operation_entry *departure)
 {
@@ -124,7 +124,7 @@ static char *culprit_name(const weft_context *context, const struct operation_lo
         operation_log_describe(log, doing, sizeof doing);
     snprintf(text, size, "%s%s%s%s%s", name, last->awaited ? ", which " : "",
              !last->awaited                          ? ""
-             : !log                                  ? "does not tell what it is doing"
+             : !log                                  ? "does not report what it is doing"
              : same && same->phase != OPERATION_DONE ? "is in the same operation"
              : same                                  ? "is done with it"
                                                      : "is alive but has not called it",
@@ -144,7 +144,7 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
     end_job(context, WEFT_ERROR_TIMEOUT, message);
 }
 
-/* The library's only output of its own: waiting is not an error, but should be visible. */
+/* The library prints nothing else by itself: waiting is not an error, but should be visible. */
 static void warn_of_late(weft_context *context, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
@@ -225,7 +225,7 @@ void diagnosis_watch(struct weft_request *request, double seconds)
     if (!request->awaited || atomic_load_explicit(&diagnosis->kind, memory_order_acquire) != DIAGNOSIS_NONE)
         return;
     if (request->call->purpose == CALL_FINALIZE)
-        limit = INFINITY; /* the others may work on for as long as they like */
+        limit = INFINITY; /* the others may compute for as long as they like */
     if (seconds >= limit) {
         diagnosis->waited = limit;
         diagnosis_report(request, DIAGNOSIS_LIMIT, request->awaited - 1);
@@ -308,7 +308,7 @@ static uint32_t unasked(const struct diagnosis *diagnosis)
 
 /*
  * In an allgatherv all ranks know all counts, and some differ: each member's log has what it sends. `entry` is rank's
- * (NULL: unknown). A rank that sends something else than this one expects is named; otherwise the next is asked.
+ * (NULL: unknown). A rank that sends something other than this one expects is named; otherwise the next is asked.
  */
 static void compare_counts(weft_context *context, uint32_t rank, const struct operation_entry *entry)
 {
@@ -349,7 +349,7 @@ static bool same_but_for_counts(const struct diagnosis_operation *mine, const st
 }
 
 /*
- * Whether a log shows that its rank has not begun the other end of a message, nor ever will. A log that has lost
+ * Whether a log shows that its rank has not begun the other end of a message and never will. A log that has lost
  * entries shows it if it still has an earlier one of the same kind.
  */
 static bool lacks_message(const struct diagnosis_operation *mine, const struct operation_log *log)
@@ -419,7 +419,7 @@ static void diagnosis_survey(struct diagnosis *diagnosis)
         give_up_for_now(diagnosis);
 }
 
-/* The log of the last link's awaited rank is here: one step further along the chain. */
+/* The log of the rank that the last link waits for has arrived: go one step further along the chain. */
 static void diagnosis_follow(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
@@ -430,7 +430,7 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
     const struct operation_entry *next = operation_log_blocking(log);
     const bool done = same && same->phase == OPERATION_DONE; /* its messages are on their way */
     if (diagnosis->link_count == DIAGNOSIS_LINKS || (!diagnosis->surveys && (done || !next || !next->awaited))) {
-        give_up_for_now(diagnosis); /* it computes: only late */
+        give_up_for_now(diagnosis); /* it is computing, merely late */
         return;
     }
     struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count++];
@@ -444,9 +444,9 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
         if (diagnosis->links[i].rank != link->awaited - 1)
             continue;
         /*
-         * A cycle: true if it crosses operations, and is the same at the next look. Ranks at different operations of
-         * one communicator do not cross, as each takes them in order: what the later one has given is on its way, or
-         * lost.
+         * A cycle: true if it crosses operations and is the same at the next check. Ranks at different operations of
+         * one communicator do not cross, because each takes them in order: the contribution of the rank that is ahead
+         * is on its way, or lost.
          */
         bool crosses = false;
         const struct diagnosis_operation *other_list = NULL; /* of ranks that make a subset */
@@ -478,8 +478,8 @@ static void diagnosis_follow(weft_context *context, uint32_t rank, const struct 
 
 /*
  * Whether to ask another rank: the one that this one waits for, in this operation or an earlier one of the same
- * communicator. Where two wait for each other in different lanes, or this one is done, a third rank is missing: the
- * others are asked in turn. If all have joined, the first one's answer is used.
+ * communicator. If two ranks wait for each other in different lanes, or this one is done, a third rank is missing, and
+ * the others are asked in turn. If all have joined, the first one's answer is used.
  */
 static bool diagnosis_pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
@@ -541,7 +541,7 @@ static void conclude_mismatch(weft_context *context, uint32_t rank, const struct
         snprintf(theirs.text, sizeof theirs.text, "something else (a message of %" PRIu64 " bytes came)",
                  diagnosis->message.peer_bytes);
     else if (!differ && !same)
-        snprintf(theirs.text, sizeof theirs.text, "something else, which it does not tell");
+        snprintf(theirs.text, sizeof theirs.text, "something else, which it does not report");
     end_with_mismatch(context, &ours, &theirs);
 }
 

@@ -23,14 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES 4096      /* PIPE_BUF: so much goes into a pipe as one piece */
+#define BUFFER_BYTES 4096      /* PIPE_BUF: writes up to this size to a pipe are atomic */
 #define WAIT_NS      100000000 /* the longest that a line stays in the buffer */
 
 struct weft_reporter {
     int descriptor;
     bool pipe;
     int64_t rank;       /* launcher_rank() */
-    locale_t numbers;   /* in which a point is a point */
+    locale_t numbers;   /* whose decimal separator is a point */
     struct error error; /* not yet reported */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -38,7 +38,7 @@ struct weft_reporter {
     bool ending;
     struct json_writer line; /* being written; its memory is used again */
     size_t used, lines;
-    uint64_t due; /* of what is in the buffer */
+    uint64_t due; /* of the first line in the buffer */
     char buffer[BUFFER_BYTES];
     char path[FILE_PATH_BYTES];
 };
@@ -65,7 +65,7 @@ static ssize_t write_quietly(const weft_reporter *reporter, const char *bytes, s
     return written;
 }
 
-/* With the lock. What cannot be written is dropped, so that nothing grows. */
+/* With the lock. Lines that cannot be written are dropped, so that the buffer does not grow. */
 static void write_buffer(weft_reporter *reporter)
 {
     size_t written = 0;
@@ -106,7 +106,7 @@ static void *write_in_time(void *argument)
     return NULL;
 }
 
-/* With the lock: the first failure since the last one that was told. */
+/* With the lock: the first failure since the last report. */
 static weft_status reporter_tell(weft_reporter *reporter)
 {
     const weft_status status = reporter->error.status;
@@ -137,7 +137,7 @@ static weft_status reporter_open_file(weft_reporter *reporter, const char *path,
     reporter->descriptor =
         open(reporter->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     if (reporter->descriptor < 0 && errno == ENXIO)
-        return error_set(error, WEFT_ERROR_SYSTEM, "cannot report metrics to '%s': nobody reads this pipe",
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot report metrics to '%s': no process reads this pipe",
                          reporter->path);
     if (reporter->descriptor < 0 || fstat(reporter->descriptor, &file) != 0)
         return error_system(error, "cannot report metrics to '%s'", reporter->path);
@@ -145,7 +145,7 @@ static weft_status reporter_open_file(weft_reporter *reporter, const char *path,
     return WEFT_OK;
 }
 
-/* Signals are the program's; none of them is for this thread. */
+/* Signals belong to the program: this thread blocks them all. */
 static int start_writer(weft_reporter *reporter)
 {
     thread_condition_init(&reporter->lock, &reporter->changed);
@@ -205,7 +205,7 @@ weft_status weft_reporter_open(const char *path, weft_reporter **reporter)
 
 /* ---- lines ---- */
 
-/* 17 digits bring every double back, and every float as the double that it is. */
+/* 17 digits restore every double exactly, and every float converted to double. */
 static void reporter_put_value(weft_reporter *reporter, const char *key, double value)
 {
     char digits[32];

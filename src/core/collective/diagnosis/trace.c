@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define OFFSET_TRIES 5
-#define OFFSET_LIMIT 2.0 /* seconds for rank 0 to tell its clock */
+#define OFFSET_LIMIT 2.0 /* seconds for rank 0 to send its clock */
 
-/* How far this rank's clock is from rank 0's: the quickest of several answers tells best. A machine has one clock. */
+/* The offset of this rank's clock from rank 0's, from the quickest of several answers. A machine has one clock. */
 static void compare_clocks(weft_context *context, unsigned index)
 {
     struct trace_header *header = &context->trace->header;
@@ -71,7 +71,7 @@ weft_status trace_write(weft_context *context, struct error *error)
     struct trace *trace = context->trace;
     bool failed = context_status(context) != WEFT_OK || control_failed(context->control);
     while (clock_now() < trace->header.opened.now + 5000000)
-        clock_pause(); /* so that ticks can be told in nanoseconds */
+        clock_pause(); /* so that ticks can be converted to nanoseconds */
     trace->header.closed = clock_timestamp();
     trace->header.offset[1] = trace->header.offset[0];
     if (!failed)

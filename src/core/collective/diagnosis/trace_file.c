@@ -13,7 +13,7 @@
 #define TRACKS_OF_COMMUNICATOR 32 /* the operations, then the lanes */
 #define TRACKS                 1024
 
-/* The file, and what is being written: one rank's events. */
+/* The file, and the rank whose events are being written. */
 struct trace_file_file {
     FILE *stream;
     bool any;
@@ -42,7 +42,7 @@ static double microseconds(double nanoseconds)
     return (double)llround(nanoseconds) / 1000;
 }
 
-/* When that was, by the file. */
+/* The file's time of a tick. */
 static double trace_time(const struct trace_file_file *file, uint64_t ticks)
 {
     const struct trace_header *header = file->header;
@@ -125,7 +125,7 @@ static void put_step(struct trace_file_file *file, const struct trace_event *eve
 {
     struct json_writer line;
     if (event->communicator & COMM_MESSAGES)
-        return; /* the operation says it all */
+        return; /* the operation's event is enough */
     trace_file_begin_event(&line, step_kind_name((enum step_kind)event->what),
                            step_category((enum step_kind)event->what), "X", file->rank,
                            track_of(file, event->communicator, event->lane));
@@ -270,7 +270,7 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct tra
         return status;
     if (header.room > TRACE_EVENTS_MOST || !ends_names(&header))
         return error_set(error, WEFT_ERROR_PEER,
-                         "rank %u on host %s describes its events in a way that cannot be (%lu at most)", rank,
+                         "rank %u on host %s sent a malformed description of its events (%lu at most)", rank,
                          context->endpoints[rank].host, (unsigned long)header.room);
     uint64_t bytes = ring_bytes(&header);
     struct trace_event *events = bytes ? malloc(bytes) : NULL;

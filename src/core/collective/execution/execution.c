@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Data moved in one call of execution_advance(), about: others shall get their turn, too. */
+/* Bytes that one call of execution_advance() moves, about, so that other operations get their turn. */
 #define ADVANCE_BYTES (2u << 20)
 
 /* ---- requests ---- */

@@ -19,7 +19,7 @@ static enum step_result message_step_fail(struct weft_request *request, struct e
     return STEP_FAILED;
 }
 
-/* The operation's tag, with the type of what is sent where ranks that exchange nothing may differ in it. */
+/* The operation's tag; with the message's type where ranks that exchange nothing may use different types. */
 static uint64_t message_tag(const struct weft_request *request, uint64_t bytes)
 {
     if (!bytes || !request->call->vectors || !collective_hides_sizes(request->schedule->collective))

@@ -14,10 +14,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define SPIN_ROUNDS    100u
-#define FABRIC_ROUNDS  10u         /* of spinning with messages in a network: each asks the system, and takes as ten */
+#define SPIN_ROUNDS 100u
+#define FABRIC_ROUNDS                                                                                                  \
+    10u /* of spinning with messages in a network: each makes a system call, and takes as long as ten */
 #define YIELD_ROUNDS   20u         /* when ranks outnumber cores */
-#define SWITCH_TIME    1500u       /* ns: a yield that takes longer has let somebody else run */
+#define SWITCH_TIME    1500u       /* ns: during a yield that takes longer another thread ran */
 #define SHARED_YIELDS  64u         /* without other threads until a core counts as this rank's alone again */
 #define YIELD_TIME     100000u     /* ns; when they do not */
 #define SLEEP_MOST     50          /* ms: then look at limits again */
@@ -140,7 +141,7 @@ bool progress_round(weft_context *context)
         return true;
     }
     if (context->progress.held.status != WEFT_OK) {
-        /* Nothing moves until the cause is named, or the error itself must do. */
+        /* Nothing moves until the cause is named, or its time is over and the error itself is reported. */
         if (clock_now() - context->progress.held_since > HELD_TIME)
             control_abort(context->control, context->progress.held.status, context->progress.held.text);
         return false;
@@ -229,9 +230,9 @@ static int fabric_descriptor(const weft_context *context)
 }
 
 /*
- * A last look before sleep; whether there is nothing to do. Shared memory that has something for us, or a piece of a
- * copy to go on with, will not ring; and what the network has brought since it was last asked, an answer to this rank's
- * own message for one, does not make its descriptor ready any more.
+ * A last check before sleep: whether there is nothing to do. Shared memory that already has data for this rank, or the
+ * rest of a copy, will not ring the doorbell; and events that the network has queued since the last poll (an answer to
+ * this rank's own message, for example) no longer make its descriptor ready.
  */
 static bool is_idle(weft_context *context, bool *network_wakes)
 {
@@ -246,7 +247,7 @@ static bool is_idle(weft_context *context, bool *network_wakes)
     return true;
 }
 
-/* Sleep with the progress lock in hand, until something may have come or somebody wants the progress lock. */
+/* Sleep while holding the progress lock, until something may have arrived or another thread wants the lock. */
 static void caller_sleep(weft_context *context)
 {
     struct progress *progress = &context->progress;
@@ -258,7 +259,7 @@ static void caller_sleep(weft_context *context)
         int fabric = context->transfers[CONTEXT_FABRIC] ? fabric_descriptor(context) : -1;
         struct pollfd descriptors[] = {
             {shm_doorbell(context->shm), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
-        /* A network that cannot wake us is looked at every now and then. */
+        /* A network that cannot wake this thread is polled periodically. */
         bool nap = context->transfers[CONTEXT_FABRIC] && (!may || fabric < 0);
         poll(descriptors, fabric >= 0 ? 3 : 2, nap ? 1 : SLEEP_MOST);
         eventfd_t ignored;
@@ -315,7 +316,7 @@ void progress_enter(weft_context *context)
     wake_up(context);
 }
 
-/* The network's descriptor is listened to from the first time on that it is needed: until then, no message pays for it.
+/* The network's descriptor is armed when it is first needed: until then, no message pays for it.
  */
 static void arm(weft_context *context)
 {
@@ -359,9 +360,9 @@ void progress_wake_helper(weft_context *context)
 /* ---- the helper ---- */
 
 /*
- * Nothing is in flight here, but a peer that waits for this rank's data may probe which of several paths still lead
- * here, because data on a dead path is lost. Probes are answered in each round, as often as heartbeats. An error does
- * not concern this rank until it has something to send or receive.
+ * Nothing is in flight here, but a peer that waits for this rank's data may probe which of several paths still work,
+ * because data on a dead path is lost. Probes are answered in each round, as often as heartbeats. Errors are ignored
+ * until this rank has something to send or receive.
  */
 static void answer_probes(weft_context *context)
 {
@@ -390,7 +391,7 @@ static int help(weft_context *context)
         return -1;
     }
     if (!progress_lock_try(progress))
-        return SLEEP_MOST; /* somebody drives, and will leave the rest to us */
+        return SLEEP_MOST; /* a caller drives, and will leave the rest to this thread */
     wake_up(context);
     int timeout = -1;
     for (uint32_t idle = 0; idle < HELPER_ROUNDS; idle++) {
@@ -401,7 +402,7 @@ static int help(weft_context *context)
         if (progress_round(context))
             idle = 0;
         else
-            clock_pause(); /* to yield would be to wait for the end of a computing thread's time slice */
+            clock_pause(); /* yielding would wait for the end of a computing thread's time slice */
     }
     progress_watch(context);
     if (atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
@@ -416,7 +417,7 @@ static int help(weft_context *context)
     return timeout;
 }
 
-/* Nothing of this rank is in flight, nor will be before it has regrouped. */
+/* Nothing of this rank is in flight, and nothing will be before it has regrouped. */
 static bool is_quiet(const weft_context *context)
 {
     return context_status(context) != WEFT_OK &&

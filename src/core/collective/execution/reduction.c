@@ -2,7 +2,7 @@
 /*
  * From one call to the loops of reduction_kernels.c. Two, three, four or eight sources are a single loop over all of
  * them; the rest goes block by block, in the first-level cache. The first target is computed, and copied to the others
- * while it is in the second-level cache. Streamed is what has been computed in the first.
+ * while it is in the second-level cache. Streaming stores take results that were computed in the first-level cache.
  */
 #include "core/collective/internal/reduction.h"
 
@@ -16,8 +16,10 @@
 #endif
 
 #define BLOCK_BYTES 4096u /* stays in the first-level cache, with many sources' partial results */
-/* Stays in the second-level cache. Longer copies are faster where another core has the lines: 4 MiB to two ordinary
- * outputs take 345 us by 4 KiB and 282 by 64 KiB. */
+/*
+ * Stays in the second-level cache. Longer copies are faster where another core has the lines: 4 MiB to two ordinary
+ * outputs take 345 us in pieces of 4 KiB and 282 us in pieces of 64 KiB.
+ */
 #define COPIED_BYTES 65536u
 /* When streaming: so small that the processor reads the next block while this one is stored. Measured: 35-38 GB/s,
  * against 10-20 with 4 KiB. */
@@ -120,7 +122,7 @@ static bool has_loop(uint32_t source_count)
 /*
  * Any number of sources, at most BLOCK_BYTES of each. Leaves of eight (then four, then what is left) are pushed on a
  * stack; two neighbors of equal size are joined before the next is pushed, as in binary counting, and at the end all
- * are joined from the right: which is the left-full tree.
+ * are joined from the right. The result is the left-full tree.
  */
 static void __attribute__((noinline))
 many_sources(const struct reduction_loops *loops, void *target, const void *const *sources, uint32_t source_count,
@@ -198,7 +200,7 @@ static uint64_t first_block(const void *target, uint64_t element, uint64_t block
     return beyond % element ? block : block - beyond;
 }
 
-/* Any number of bytes into one target: where a single loop does it, all at once. */
+/* Any number of bytes into one target: all at once where a single loop can do it. */
 static void reduce_to(const struct reduction_tree *tree, char *target, uint64_t offset, uint64_t bytes)
 {
     if (!tree->finish && has_loop(tree->source_count)) {
@@ -213,7 +215,7 @@ static void reduce_to(const struct reduction_tree *tree, char *target, uint64_t 
     }
 }
 
-/* Into the first target, and while it is in a cache on to the others. */
+/* Into the first target, and from there, while it is in a cache, to the others. */
 static void reduce_and_copy(const struct reduction_tree *tree, void *const *targets, uint32_t target_count,
                             uint64_t bytes)
 {

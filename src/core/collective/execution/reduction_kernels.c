@@ -41,8 +41,10 @@ STORED_AS(uint64_t, stored_u64);
 #define LESS(a, b)    ((a) < (b) ? (a) : (b))
 #define MORE(a, b)    ((a) > (b) ? (a) : (b))
 
-/* Equal values differ in the sign of zero at most: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a,
- * -b). */
+/*
+ * Equal values can differ only in the sign of zero: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a,
+ * -b).
+ */
 #define MIN_AND_MAX(NAME, T, FROM_BITS, TO_BITS)                                                                       \
     static inline T min_##NAME(T a, T b)                                                                               \
     {                                                                                                                  \
@@ -95,7 +97,7 @@ static inline float product_bf16(float a, float b)
     return round_bf16(a * b);
 }
 
-/* Integers wrap: they are combined without sign. Narrow ones are promoted, and cut when stored. */
+/* Integers wrap: they are combined as unsigned. Small ones are promoted, and truncated when stored. */
 #define AS_IT_IS(value) (value)
 #define CUT_U8(value)   ((uint8_t)(value))
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps among ranks that share memory: what a schedule calls visible is made so here, wherever the buffers lie. */
+/*
+ * Steps among ranks that share memory: data that a schedule declares visible is made so here, wherever the buffers lie.
+ */
 #include "core/collective/internal/execution.h"
 
 #include "core/collective/communicator/context.h"
@@ -41,7 +43,7 @@ void execution_shm_prefetch(const weft_comm *comm)
 
 /*
  * Whether local ranks, which have begun operation `number`, have made the same calls up to the last one in the history.
- * No rank is so far ahead that it could have been overwritten: it holds 64 operations, and 30 is the most.
+ * No rank is far enough ahead to have overwritten it: the history holds 64 operations, and a rank is at most 30 ahead.
  */
 static bool have_one_history(weft_comm *comm, uint64_t number)
 {
@@ -79,15 +81,15 @@ bool execution_shm_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uin
 {
     if (comm->shm_credit + ahead >= number)
         return true;
-    /* The others may be further than they must be: then the next grants cost nothing. */
+    /* The others may be further along than required: then the next grants cost nothing. */
     return (ahead > 1 && begun_by_all(comm, number - ahead / 2, awaited)) ||
            begun_by_all(comm, number - ahead, awaited);
 }
 
 /*
- * Staging for this operation: for what this rank exposes, if it does, and for what it spreads, since where this rank's
- * buffers are ordinary the others' will be, too. A slot of its own for every iteration, up to as much memory as other
- * cores keep; the schedule waits as if there were schedule.slots of them.
+ * Staging for this operation: for the data that this rank exposes, if any, and for the data that it spreads, because
+ * where this rank's buffers are ordinary the others' are likely to be, too. Every iteration has a slot of its own, up
+ * to the memory that other cores' caches keep; the schedule waits as if there were schedule.slots of them.
  */
 static weft_status take_staging(struct weft_request *request, bool exposes, struct error *error)
 {
@@ -102,7 +104,7 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
     places->stride = exposed + spread;
     if (!places->stride)
         return WEFT_OK;
-    /* What passes through another core's caches before a line is reused counts all its local ranks together. */
+    /* Bytes that pass through another core's caches before a line is reused: of all its local ranks together. */
     const uint64_t kept = comm->context->kept_bytes / comm->local_peer_count;
     places->slots = kept / places->stride;
     if (places->slots < schedule->slots)
@@ -121,10 +123,10 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
 }
 
 /*
- * Whether what this rank and its near ones touch exceeds the last cache. A sum stores into the others' buffers, too,
- * whose lines would be fetched before: past the caches it is faster as soon as it fills them. Staging takes as much
- * of the cache again: measured with ordinary buffers of 4 and 8 MiB, storing past it takes a half to two thirds of the
- * time from half of the cache on.
+ * Whether the memory that this rank and its local ranks touch exceeds the last-level cache. A sum also stores into the
+ * others' buffers, whose lines would be fetched first, so non-temporal stores are faster as soon as it fills the cache.
+ * Staging takes as much of the cache again: with ordinary buffers of 4 and 8 MiB, such stores take a half to two thirds
+ * of the time from half of the cache on (measured).
  */
 static bool is_beyond_caches(const struct weft_request *request)
 {
@@ -140,7 +142,7 @@ static bool is_beyond_caches(const struct weft_request *request)
     return collective_reduces(schedule->collective) ? footprint >= limit : footprint > limit;
 }
 
-/* Tell local ranks where the buffers of this operation lie. */
+/* Publish the places of this operation's buffers to local ranks. */
 static weft_status shm_step_announce(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
@@ -349,7 +351,7 @@ static weft_status spread_targets(struct weft_request *request, struct lane *lan
         uint32_t rank = request->schedule->members[group->first + i];
         uint64_t output = rank == comm->rank ? HEAP_NOWHERE : line_of(request, rank)->places.output;
         if (rank == comm->rank) {
-            /* First, as the others are copies of the first: this one is in no other core's cache. */
+            /* This target is the first, from which the others are copied, because it is in no other core's cache. */
             if (*count)
                 comm->targets[*count] = comm->targets[0];
             comm->targets[0] = execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Diagnosis: when ranks disagree or one is missing, find out what each is doing and report it in one message.
+ * Diagnosis: when ranks disagree or one is missing, find the state of each and report it in one message.
  *
  *  - Two ranks make different calls in one operation: both calls are named. In the v-forms, where calls may look alike:
- *    which rank sends how much to which, and what that one expects.
+ *  the sender, the receiver, and the counts that they send and expect.
  *  - An operation is stalled: follow the ranks' operation logs to find which rank waits for which. Calls that cross
  *    (one rank blocked in A while the others are blocked in B) are reported as a cycle. A rank that has called
  *    weft_finalize(), or freed the communicator, without its part in the operation is named at once. One that has done
@@ -12,7 +12,7 @@
  *  - It exceeds its limit: the same message, and the job ends.
  *
  * An awaited rank may itself be waiting for another in the same operation: the last rank of that chain is named. Where
- * the chain is a cycle, or ends at a rank that is done, the others are asked in turn for one that has not joined.
+ * the chain is a cycle, or ends at a rank that is done, the others are asked in turn, to find one that has not joined.
  *
  * The holder of the progress lock reports a finding; the helper thread fetches the logs and ends the job with the
  * message.

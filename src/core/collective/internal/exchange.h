@@ -69,8 +69,8 @@ enum exchange_outcome {
 /**
  * Run a blocking call to completion, if its schedule is an exchange and nothing of its communicator is in flight.
  *
- * An 8-byte all-reduce takes this path, so it has a budget: what others wait for comes first; what only this rank needs
- * (the log, the schedule's checksum, the doorbells) is done while the lines are in transit.
+ * An 8-byte all-reduce takes this path, so every nanosecond counts. Work that others wait for comes first. Work that
+ * only this rank needs (the log, the schedule's checksum, the doorbells) is done while the lines are in transit.
  */
 enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, struct weft_request **started,
                                    struct error *error);

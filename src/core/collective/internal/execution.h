@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * An execution: one operation in flight, with its schedule and what the schedule is bound to. A weft_request points to
- * one; blocking calls use one, too.
+ * An execution: one operation in flight, with its schedule and the schedule's binding. A weft_request points to one;
+ * blocking calls use one, too.
  *
  * It is a state machine that never blocks: execution_advance() takes the steps it can and returns. Lanes progress
  * independently; each has its own step and iteration. Everything here is guarded by the context's progress lock.
@@ -37,10 +37,10 @@ enum execution_state {
 enum step_result {
     STEP_COMPLETE,
     STEP_WAITS,  /**< for a peer, or another lane */
-    STEP_FAILED, /**< the context is broken, or a mismatch is being looked into: the execution stays where it is */
+    STEP_FAILED, /**< the context is broken, or a mismatch is being examined: the execution stays where it is */
 };
 
-/** What a schedule's chunks stand for in this call. */
+/** The memory that a schedule's chunks stand for in this call. */
 struct binding {
     char *input, *output;
     uint64_t element;     /**< bytes */
@@ -125,14 +125,14 @@ weft_status execution_adopt(const struct exchange_operation *operation, struct s
 void execution_enqueue(struct weft_request *request);
 
 /**
- * Take the steps that can be taken, up to a bound of work. Returns whether any was. Completes the request when all are
- * done.
+ * Take the steps that can be taken, up to a limit of work. Returns whether any was taken. Completes the request when
+ * all are done.
  */
 bool execution_advance(struct weft_request *request);
 
 /**
- * Take the steps that lane `number` can take, until `*budget` bytes have been moved. Returns whether any was. Part of
- * execution_advance(), which visits the lanes in turn; any other order is as correct.
+ * Take the steps that lane `number` can take, until `*budget` bytes have been moved. Returns whether any was taken.
+ * Part of execution_advance(), which visits the lanes in turn; any other order is correct, too.
  */
 bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget);
 

@@ -63,8 +63,8 @@ void progress_enter(weft_context *context);
 void progress_leave(weft_context *context);
 
 /**
- * One round for all operations, then a short wait when nothing progressed. `blocked`: what the caller waits for, or
- * NULL.
+ * One round for all operations, then a short wait when nothing progressed. `blocked`: the request that the caller waits
+ * for, or NULL.
  */
 void progress_turn(weft_context *context, struct progress_idle *idle, struct weft_request *blocked);
 

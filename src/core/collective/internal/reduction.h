@@ -4,24 +4,24 @@
  *
  * ## What is computed
  *
- * T(lo, n) = T(lo, h) op T(lo + h, n - h), h the largest power of two below n; T(lo, 1) = source lo. For each element,
- * so nothing depends on how a buffer is cut. Every instruction set gives the same bits:
+ * T(lo, n) = T(lo, h) op T(lo + h, n - h), h the largest power of two below n; T(lo, 1) = source lo. It is computed for
+ * each element separately, so nothing depends on how a buffer is cut. Every instruction set gives the same bits:
  *
  *  - f32, f64: each operation is rounded to nearest even (no fused multiply-add). f16, bf16: each operation is done in
  *    f32 and rounded to nearest even to the type, at every node of the tree.
  *  - Integers wrap modulo 2^bits, signed ones in two's complement.
  *  - min and max of floats: -0 is below +0; if any contribution is a NaN the result is one (IEEE 754-2019 minimum,
  *    maximum). So they do not depend on order.
- *  - A NaN result is always the one positive quiet NaN without payload (0x7fc00000 in f32), whatever went in.
+ *  - A NaN result is always the one positive quiet NaN without payload (0x7fc00000 in f32), whatever the inputs were.
  *  - One source is copied as it is, bit by bit, unless a finish follows.
  *
  * The processor's rounding and flush-to-zero modes must be the C standard's defaults; changing them changes the bits.
  *
  * ## Finish
  *
- * What follows the last operation, fused into the same pass: division by a whole number (average; integers truncate
- * towards zero), or multiplication by a factor (scaled sum; f64 in f64, the other floats in f32 with the factor rounded
- * to f32). The quotient or product is then rounded to the type.
+ * A last step, fused into the same pass: division by a whole number (average; integers truncate towards zero), or
+ * multiplication by a factor (scaled sum; f64 in f64, the other floats in f32 with the factor rounded to f32). The
+ * quotient or product is then rounded to the type.
  *
  * ## Memory
  *
@@ -30,7 +30,8 @@
  * allowed. All functions are thread-safe.
  *
  * `streaming` stores past the caches (non-temporal): for results that, with the sources, are larger than the last-level
- * cache. It loses by a factor below. The stores are fenced before return, so a release store publishes them.
+ * cache. For smaller results it is slower by a large factor. The stores are fenced before return, so a release store
+ * publishes them.
  */
 #ifndef WEFT_CORE_COLLECTIVE_INTERNAL_REDUCTION_H
 #define WEFT_CORE_COLLECTIVE_INTERNAL_REDUCTION_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Control lines: what a rank of a communicator publishes to the local ranks. They lie in its own heap, one cache line
- * each.
+ * Control lines: the state that a rank of a communicator publishes to the local ranks. They lie in its own heap, one
+ * cache line each.
  *
  * Each lane has one counter. Only its rank writes it, and it only grows: (number << SHARED_SIGNAL_BITS) + signals,
  * where `number` counts the communicator's shared-memory operations (those whose schedule has shared-memory steps) from

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Staging: a communicator's memory in this rank's heap, through which ordinary buffers are exchanged with local ranks.
- * What they read is copied into it, and so is what this rank writes for their outputs.
+ * Data for them to read is copied into it, and so are this rank's results for their outputs.
  *
  * It is a ring. Each operation takes the next piece, which is not reused until the operation after the next. A rank
- * that begins that one has seen that all local ranks have begun the one between, so they are done with the first
+ * that begins that one has seen that all local ranks have begun the one in between, so they are done with the first
  * (shared_lines.h). The ring is much larger than small operations need, because storing into a line that another core
  * still holds in its private cache costs five times as much as into one that it has evicted: handing over 32 KiB takes
  * 4.7 us when the same lines are reused at once, and 1.9 us when they are reused after twice the size of that cache.

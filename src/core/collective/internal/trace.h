@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A trace: what this rank's operations did and when, for a timeline. Off unless WEFT_TRACE names a file.
+ * A trace: this rank's operations and steps with their times, for a timeline. Off unless WEFT_TRACE names a file.
  *
  * Events go to a ring in memory that keeps the newest. At weft_finalize() rank 0 collects the rings of all ranks that
  * trace, converts their times to its own clock, and writes one file of Chrome's trace events (Perfetto opens it;
@@ -47,7 +47,7 @@ struct trace_event {
 };
 _Static_assert(sizeof(struct trace_event) == 64, "an event is a cache line");
 
-/** What a request remembers for its event. */
+/** State that a request keeps for its event. */
 struct trace_marks {
     uint64_t called, begun;
     uint64_t still; /**< when it last progressed; 0: it is progressing */

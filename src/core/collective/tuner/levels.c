@@ -2,8 +2,8 @@
 /*
  * The levels above nodes: given by the user, stored by an earlier run on the same hosts, or measured. One rank of each
  * node measures with one of every other node, in rounds in which all are busy at once (core/topology/leaves.h). There
- * are two passes, so that the effect of a load spike is detected: leaves are accepted if two of both passes and their
- * best agree on them.
+ * are two passes, so that a load spike is detected: leaves are accepted if two of three agree on them: the two passes
+ * and the best of both.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -17,14 +17,14 @@
 
 #define PASSES        2
 #define TINY_ROUNDS   10
-#define LARGE_SECONDS 2e-3 /* that a large message shall take, about */
+#define LARGE_SECONDS 2e-3 /* time of a large message, about */
 #define LARGE_LEAST   (64u << 10)
 #define LARGE_MOST    (1u << 20)
 #define ALL_SECONDS   0.24 /* of all rounds together, about; ... */
 #define WINDOW_LEAST  10e-3
 #define WINDOW_MOST   40e-3 /* ... and of one */
-#define METHOD        2     /* of measuring: what was kept by another one is not believed */
-#define CONTRADICTION 1.6   /* times faster or slower than what is known */
+#define METHOD        2     /* of the method of measuring: results stored by another version are ignored */
+#define CONTRADICTION 1.6   /* times faster or slower than the known value */
 #define LIFE_SECONDS  LINKS_LIFE_SECONDS
 
 /* ---- what is known ---- */
@@ -81,9 +81,8 @@ weft_status tuner_levels_open(struct tuner_levels *levels, weft_context *context
     struct error ignored = {0}, found = {0};
     if (topology) {
         status = cluster_file_load(topology, &levels->file, &found);
-        return status == WEFT_OK
-                   ? WEFT_OK
-                   : error_set(error, status, "the topology that was given cannot be believed: %s", found.text);
+        return status == WEFT_OK ? WEFT_OK
+                                 : error_set(error, status, "the given topology is not plausible: %s", found.text);
     }
     if (levels->nodes < 2 || !apart ||
         cluster_file_cache_path(hash_of_hosts(levels, context), levels->path, &ignored) != WEFT_OK) {
@@ -91,7 +90,7 @@ weft_status tuner_levels_open(struct tuner_levels *levels, weft_context *context
         return WEFT_OK;
     }
     if (file_exists(levels->path))
-        cluster_file_load(levels->path, &levels->file, &ignored); /* one that is spoilt counts as none */
+        cluster_file_load(levels->path, &levels->file, &ignored); /* a damaged one is ignored */
     int64_t age = (int64_t)time(NULL) - levels->file.measured;
     if (age < 0 || age > LIFE_SECONDS)
         cluster_file_free(&levels->file);
@@ -110,7 +109,7 @@ bool tuner_levels_contradict(const struct tuner_levels *levels, const struct lin
     const struct cluster_file *file = &levels->file;
     if (file->level_count < 2)
         return true;
-    /* Between two nodes the slowest level on the way decides; which levels that are is not looked up. */
+    /* Between two nodes the slowest level on the way decides; which levels those are is not looked up. */
     double fastest = file->levels[1].cost.bytes_per_second, slowest = fastest;
     for (uint32_t level = 2; level < file->level_count; level++)
         if (file->levels[level].cost.bytes_per_second < slowest)
@@ -252,7 +251,7 @@ static weft_status levels_collect(weft_context *context, const struct tuner_leve
     return WEFT_OK;
 }
 
-/* Leaves that at least two of the matrices tell alike. */
+/* Leaves on which at least two of the matrices agree. */
 static void levels_conclude(struct tuner_levels *levels, weft_context *context, const struct simulated_cluster *cluster,
                             const struct link_cost *matrices)
 {
@@ -261,7 +260,7 @@ static void levels_conclude(struct tuner_levels *levels, weft_context *context, 
         const struct leaves_measured measured = {n, matrices + (size_t)i * n * n};
         leaves[i] = leaves_infer(&measured, found[i]);
         if (!leaves[i])
-            return; /* no memory: what one link told stays */
+            return; /* no memory: the result of the single link stays */
     }
     for (uint32_t i = 0; i <= PASSES; i++)
         for (uint32_t k = 0; k < i; k++)

@@ -22,7 +22,7 @@
 #define COPY_BYTES         (256u << 10)
 #define NEAR_LATENCY_SHARE 0.4
 #define NEAR_PLAUSIBLE     2e-6 /* seconds of a tiny message; slower: a busy machine was measured, not its link */
-#define NOBODY             UINT32_MAX
+#define NO_PEER            UINT32_MAX
 
 /* Of a link between nodes. */
 #define FAR_ROUNDS      20
@@ -30,13 +30,13 @@
 #define OVERHEAD_LEAST  0.05 /* of the time of a tiny message, at each end */
 #define OVERHEAD_MOST   0.45
 #define SAMPLE_BYTES    (64u << 10)
-#define MESSAGE_SECONDS 2e-3  /* that a large message shall take, about */
+#define MESSAGE_SECONDS 2e-3  /* time of a large message, about */
 #define WINDOW_SECONDS  15e-3 /* of messages both ways; ... */
 #define WARM_SHARE      0.3   /* ... this part of it is not counted */
 
-/* What rank 0 sends to all: which ranks measure what, and what is known so far. */
+/* Rank 0's message to all ranks: which ranks measure which links, and the values known so far. */
 struct agreement {
-    uint32_t near_peer, far_peer; /* NOBODY: nothing to measure */
+    uint32_t near_peer, far_peer; /* NO_PEER: nothing to measure */
     uint32_t all_pairs;           /* nodes are to be measured pair by pair */
     uint32_t maps;                /* levels of units above nodes that are known */
     struct simulated_cluster cluster;
@@ -71,7 +71,8 @@ static weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int 
     return WEFT_OK;
 }
 
-/* A message takes overhead at both ends and latency between: how a round trip through memory divides was measured once.
+/* The time of a message is the overhead at both ends plus the latency between. The ratio through memory was measured
+ * once.
  */
 static weft_status measure_near(weft_comm *world, int peer, bool first, struct link_cost *cost, struct error *error)
 {
@@ -94,8 +95,8 @@ static weft_status measure_near(weft_comm *world, int peer, bool first, struct l
 }
 
 /*
- * Both send and receive, so long as the first says with each message that another follows. What fills buffers on the
- * way at first, or is let through by a link that allows bursts, does not count.
+ * Both send and receive as long as each message of the first announces another one. Bytes that at first fill buffers on
+ * the way, or pass as a burst, do not count.
  */
 weft_status tuner_exchange(weft_comm *world, char *buffers, size_t bytes, int peer, bool first, double window,
                            double *rate)
@@ -205,7 +206,7 @@ static double measure_copy(void)
     return COPY_BYTES / best;
 }
 
-/* Measured under load, a number may be off by orders of magnitude: it is kept within what such links can have. */
+/* Under load a measurement may be off by orders of magnitude: it is limited to the range of such links. */
 static struct link_parameters near_parameters(const struct link_cost *cost)
 {
     return (struct link_parameters){.latency = clamp(cost->latency, 30e-9, 500e-9),
@@ -222,7 +223,7 @@ struct link_parameters tuner_far_parameters(const struct link_cost *cost)
 
 /* ---- agreeing ---- */
 
-/* How many nodes are on rank 0's machine: in containers and namespaces they are several, and share its cores. */
+/* The number of nodes on rank 0's machine: with containers or namespaces there are several, which share its cores. */
 static uint32_t nodes_sharing(const weft_context *context, const struct tuner_levels *levels)
 {
     uint32_t count = 0;
@@ -231,7 +232,7 @@ static uint32_t nodes_sharing(const weft_context *context, const struct tuner_le
     return count;
 }
 
-/* What rank 0 has without measuring. */
+/* The values that rank 0 has without measuring. */
 static void links_survey(weft_context *context, const struct tuner_levels *levels, bool given,
                          struct agreement *agreement, char *kind, size_t size)
 {
@@ -260,11 +261,11 @@ static void links_survey(weft_context *context, const struct tuner_levels *level
         snprintf(agreement->source, sizeof agreement->source, "links measured earlier on this kind of machine");
     }
     if ((kept && kept->samples >= LINKS_SAMPLES) || context->progress.crowded)
-        agreement->near_peer = NOBODY; /* known well; or a busy machine would be measured, not its links */
+        agreement->near_peer = NO_PEER; /* known well, or more ranks than cores, which would disturb the measurement */
     links_free(&links);
     if (given) {
         agreement->cluster = tuner_cluster_of(&levels->file);
-        agreement->near_peer = agreement->far_peer = NOBODY;
+        agreement->near_peer = agreement->far_peer = NO_PEER;
         snprintf(agreement->source, sizeof agreement->source, "as the cluster file '%.80s' says", levels->file.name);
     }
 }
@@ -299,15 +300,15 @@ static void links_keep(weft_context *context, const char *kind, struct agreement
     links_free(&links);
 }
 
-/* Measure with the peers that were named; rank 0 keeps the results, and sees whether they fit what it knew. */
+/* Measure with the named peers; rank 0 stores the results, and checks them against the values that it knew. */
 static weft_status links_measure(weft_context *context, struct tuner_levels *levels, struct agreement *agreement,
                                  const char *kind, struct error *error)
 {
     bool first = context->rank == 0;
     struct link_cost near = {0}, far = {0};
     weft_status status = WEFT_OK;
-    bool near_here = agreement->near_peer != NOBODY && (first || agreement->near_peer == context->rank);
-    bool far_here = agreement->far_peer != NOBODY && (first || agreement->far_peer == context->rank);
+    bool near_here = agreement->near_peer != NO_PEER && (first || agreement->near_peer == context->rank);
+    bool far_here = agreement->far_peer != NO_PEER && (first || agreement->far_peer == context->rank);
     if (near_here)
         status = measure_near(context->world, first ? (int)agreement->near_peer : 0, first, &near, error);
     if (status == WEFT_OK && far_here)
@@ -330,7 +331,7 @@ static weft_status links_measure(weft_context *context, struct tuner_levels *lev
     return WEFT_OK;
 }
 
-/* What rank 0 knows of what joins the nodes becomes what is simulated. */
+/* The simulation's levels above nodes follow rank 0's description of the network. */
 static void adopt_levels(const struct tuner_levels *levels, struct agreement *agreement)
 {
     const struct simulated_cluster known = tuner_cluster_of(&levels->file);
@@ -358,7 +359,7 @@ static weft_status links_agree(weft_context *context, const char *what, struct a
 
 weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *topology, struct error *error)
 {
-    struct agreement agreement = {.near_peer = NOBODY, .far_peer = NOBODY, .cluster = tuner_default_cluster()};
+    struct agreement agreement = {.near_peer = NO_PEER, .far_peer = NO_PEER, .cluster = tuner_default_cluster()};
     struct tuner_levels levels;
     char kind[LINK_KEY_BYTES - 64] = "";
     snprintf(agreement.source, sizeof agreement.source, "numbers of a common machine");
@@ -368,10 +369,10 @@ weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *t
         links_survey(context, &levels, topology != NULL, &agreement, kind, sizeof kind);
     if (status == WEFT_OK)
         status = links_agree(context, "tuner", &agreement, error);
-    bool measures = agreement.near_peer != NOBODY || agreement.far_peer != NOBODY;
+    bool measures = agreement.near_peer != NO_PEER || agreement.far_peer != NO_PEER;
     if (status == WEFT_OK && measures)
         status = links_measure(context, &levels, &agreement, kind, error);
-    if (status == WEFT_OK && measures && levels.nodes > 1) /* on one node only the prices are still to be told */
+    if (status == WEFT_OK && measures && levels.nodes > 1) /* on one node only the prices remain to be distributed */
         status = links_agree(context, "tuner measured", &agreement, error);
     if (status == WEFT_OK && agreement.all_pairs)
         status = tuner_levels_measure(&levels, context, &agreement.cluster, error);

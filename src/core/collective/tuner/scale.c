@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prices among more ranks than can be simulated while somebody waits: the same places with fewer nodes under each leaf
- * (then fewer leaves, then fewer ranks on each node) are simulated three times, each with half of what the next has,
- * and the price goes on as it grew. What takes rounds grows by as much with every doubling, what takes a message for
- * every rank by twice as much, what fills links by half as much: the ratio of the two increases seen tells which. If
- * nodes lost ranks, the smallest places are simulated with all of these once more, and what they take longer is added.
+ * Prices among more ranks than can be simulated while a caller waits. The same shape with fewer nodes under each leaf
+ * (then fewer leaves, then fewer ranks on each node) is simulated in three sizes, each twice the one before, and the
+ * growth is extrapolated. With every doubling, algorithms made of rounds grow by the same amount, those with a message
+ * for every rank by twice the previous amount, and those that fill links by half of it: the ratio of the two increases
+ * shows which. If nodes lost ranks, the smallest size is simulated once more with all of them, and the extra time is
+ * added.
  */
 #include "core/collective/tuner/tuner.h"
 
@@ -13,12 +14,12 @@
 #include <string.h>
 
 #define SIZES        3
-#define VARIED_LEAST 8 /* of what is varied, at the largest size: 2, 4 and 8 are simulated */
+#define VARIED_LEAST 8 /* of the varied count, at the largest size: 2, 4 and 8 are simulated */
 
 /* The counts of a shape: ranks per node, nodes per leaf, leaves per pod. */
 enum { RANKS, NODES, LEAVES, COUNTS };
 
-/* How many there are, at most, and how many of each shall stay. */
+/* The largest count at each level, and how many of it stay. */
 struct thinning {
     uint32_t all[COUNTS], keep[COUNTS];
 };
@@ -73,7 +74,8 @@ static struct thinning choose_thinning(const struct schedule_shape *shape, uint3
     return thinning;
 }
 
-/* Which of `count` things stay when each group of them (NULL: all are one) keeps its first ones; new numbers, or none.
+/* Which of `count` units stay when each group (NULL: there is one group) keeps its first ones: their new numbers, or
+ * "none".
  */
 static void keep_first(const uint32_t *group_of, uint32_t count, uint32_t keep, uint32_t *used, uint32_t *number)
 {
@@ -83,7 +85,7 @@ static void keep_first(const uint32_t *group_of, uint32_t count, uint32_t keep, 
         number[i] = used[group_of ? group_of[i] : 0]++ < keep ? next++ : UINT32_MAX;
 }
 
-/* The shape with `thinning` done, and the cluster whose uplinks shrink as what is below them. */
+/* The shape reduced by `thinning`, and a cluster whose uplinks shrink in proportion to the units below them. */
 static bool thin(const struct schedule_shape *shape, const struct simulated_cluster *cluster, struct thinning thinning,
                  struct thinned *thinned)
 {
@@ -183,8 +185,8 @@ static weft_status scale_count_traffic(const struct algorithm *algorithm, const 
 }
 
 /*
- * The least that the whole place takes: what messages occupy a rank of the first node, and what the node's bytes occupy
- * its link. Few nodes that spend their time on sums do not show how both grow.
+ * A lower bound for the full shape: the time that messages occupy a rank of the first node, and the time that the
+ * node's bytes occupy its link. A few nodes that spend their time on sums do not show how both grow.
  */
 static weft_status least_price(const struct algorithm *algorithm, const struct schedule_shape *shape,
                                const struct simulated_cluster *cluster, double *seconds, struct error *error)
@@ -222,11 +224,11 @@ weft_status tuner_estimate(const struct algorithm *algorithm, const struct sched
             simulate_thinned(algorithm, shape, cluster, thinning, varied, &prices[i], &simulated, error);
         if (status != WEFT_OK)
             return status;
-        if (prices[i] == HUGE_VAL) /* there is nothing smaller that is like it */
+        if (prices[i] == HUGE_VAL) /* there is no smaller shape of the same kind */
             return tuner_simulate(algorithm, shape, cluster, seconds, error);
     }
     *seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
-    /* Nodes with fewer ranks than there are do other work: by so much as the smallest of them differ. */
+    /* Nodes with fewer ranks do different work: add the difference at the smallest size. */
     struct thinning whole_nodes = smallest_size;
     whole_nodes.keep[RANKS] = whole_nodes.all[RANKS];
     if (varied != RANKS && whole_nodes.keep[RANKS] > smallest_size.keep[RANKS]) {

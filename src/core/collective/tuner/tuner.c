@@ -70,9 +70,9 @@ static const char *refusal(const struct algorithm *algorithm, const struct sched
 }
 
 /*
- * Predictions that differ by less than this are equal: links are measured for milliseconds, and shared. Between equals
- * the one is taken that suffers least where the network is half as fast as measured, as under others' traffic: it is
- * the one that moves the fewest bytes over the slowest level.
+ * Predictions that differ by less than this count as equal: links are shared, and measured for milliseconds. Among
+ * equal ones, take the one that is fastest when the network is half as fast as measured, as under other traffic: it
+ * moves the fewest bytes over the slowest level.
  */
 #define EQUAL_WITHIN 0.15
 
@@ -102,8 +102,8 @@ static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, c
     if (chosen != prices->chosen)
         prices->reason =
             shape->ranks > most_ranks
-                ? "as good as the least time, extrapolated from fewer ranks, and it asks less of the network"
-                : "as good as the least predicted time, and it asks less of the network";
+                ? "within the margin of the shortest time, extrapolated from fewer ranks, with less network load"
+                : "within the margin of the shortest predicted time, with less network load";
     prices->chosen = chosen;
     return WEFT_OK;
 }
@@ -139,8 +139,8 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct sc
                          collective_name(shape->collective), shape->ranks,
                          prices->count ? prices->prices[0].refusal : "there is none");
     prices->reason = candidates == 1             ? "the only candidate"
-                     : shape->ranks > most_ranks ? "the least time, extrapolated from fewer ranks"
-                                                 : "the least predicted time";
+                     : shape->ranks > most_ranks ? "the shortest time, extrapolated from fewer ranks"
+                                                 : "the shortest predicted time";
     if (candidates == 1 || shape_units(shape, 0) == 1)
         return WEFT_OK;
     return prefer_fewer_bytes(cluster, shape, most_ranks, prices, error);

@@ -41,7 +41,7 @@ struct tuner_prices {
     struct tuner_price prices[TUNER_PRICES];
     size_t count;
     size_t chosen;      /**< index into `prices` */
-    const char *reason; /**< a clause for people; static */
+    const char *reason; /**< a clause for messages; static */
 };
 
 /**
@@ -73,8 +73,8 @@ weft_status tuner_simulate(const struct algorithm *algorithm, const struct sched
                            const struct simulated_cluster *cluster, double *seconds, struct error *error);
 
 /**
- * The same; with more than `most_ranks` ranks it is extrapolated from smaller shapes of the same kind, where there are
- * such.
+ * The same; with more than `most_ranks` ranks it is extrapolated from smaller shapes of the same kind, where they
+ * exist.
  */
 weft_status tuner_estimate(const struct algorithm *algorithm, const struct schedule_shape *shape,
                            const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,

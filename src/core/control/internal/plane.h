@@ -24,7 +24,7 @@ enum control_frame {
     CONTROL_GATHER,        /**< up: key (8), count (4), size (4), entries (4), each a rank (4) and its blob */
     CONTROL_SPREAD,        /**< down: as CONTROL_TABLE without destination and source, for the whole subtree */
     CONTROL_FLUSH,         /**< down: key (8): send up the blobs held for it */
-    CONTROL_ASK,           /**< routed: number (8) of the question for an operation log */
+    CONTROL_ASK,           /**< routed: number (8) of the query for an operation log */
     CONTROL_ANSWER,        /**< routed: number (8), the log */
 };
 
@@ -114,7 +114,7 @@ char *log_describe(const struct control *control, char *text, size_t size);
 bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t key, uint32_t index, uint32_t count,
                            uint32_t size, const uint8_t *blob);
 
-/** Contribute this rank's blob to an exchange among all ranks, through the tree; drop what is held of it. */
+/** Contribute this rank's blob to an exchange among all ranks, through the tree; drop the blobs held for it. */
 bool gather_contribute(struct control *control, uint64_t key, uint32_t count, uint32_t size, const void *blob);
 void gather_forget(struct control *control, uint64_t key);
 
@@ -127,7 +127,7 @@ void exchange_note_left(struct control *control, uint32_t rank);
 /** Deliver answers to the callbacks of control_ask_log(); called without the lock. */
 void log_deliver(struct control *control);
 
-/** Free unfinished exchanges, gathers and questions. */
+/** Free unfinished exchanges, gathers and queries. */
 void exchange_free_all(struct control *control);
 void gather_free_all(struct control *control);
 void log_free_all(struct control *control);

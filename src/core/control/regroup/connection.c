@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connections of a regrouping, and what passes over them. */
+/* The connections of a regrouping, and the frames on them. */
 #include "core/control/regroup/internal/state.h"
 
 #include "base/clock.h"
@@ -16,9 +16,9 @@
 
 #define TICK             40000000u   /* ns between signs of life */
 #define SILENCE          500000000u  /* ns without one: it is stopped, or out of reach */
-#define CROWDED_SILENCE  3000000000u /* of a process of this host that would run if it were let */
+#define CROWDED_SILENCE  3000000000u /* of a runnable process of this host that does not get a processor */
 #define STRANGERS        64          /* connections that are not yet authenticated */
-#define ACCEPTED_AT_ONCE 16          /* so that each is heard before others can take its place */
+#define ACCEPTED_AT_ONCE 16          /* so that each gets time to authenticate before others can take its place */
 
 static struct stream_identity identity_of(const struct regroup *regroup)
 {
@@ -75,19 +75,19 @@ void regroup_connection_sweep(struct regroup *regroup, bool all)
     }
 }
 
-/* The connection has ended: what that says of the rank at its other end. */
+/* The connection has ended: update the state of the rank at its other end. */
 static void connection_end(struct regroup *regroup, struct regroup_connection *connection,
                            enum regroup_peer_state state)
 {
     connection->ended = true;
     connection->open = false;
-    if (connection->rank == REGROUP_NOBODY || regroup_connection_to(regroup, connection->rank))
+    if (connection->rank == REGROUP_NONE || regroup_connection_to(regroup, connection->rank))
         return;
     struct regroup_peer *peer = &regroup->peers[connection->rank];
     peer->state = state;
     peer->joined = 0;
     if (regroup->bound == connection->rank)
-        regroup->bound = REGROUP_NOBODY;
+        regroup->bound = REGROUP_NONE;
 }
 
 /* ---- calling and being called ---- */
@@ -118,7 +118,7 @@ static void connection_end_oldest_stranger(struct regroup *regroup)
     struct regroup_connection *oldest = NULL;
     uint32_t strangers = 0;
     for (struct regroup_connection *connection = regroup->connections; connection; connection = connection->next)
-        if (connection->rank == REGROUP_NOBODY && !connection->ended) {
+        if (connection->rank == REGROUP_NONE && !connection->ended) {
             oldest = connection;
             strangers++;
         }
@@ -135,7 +135,7 @@ void regroup_connection_accept_all(struct regroup *regroup)
             return;
         address_prepare(descriptor);
         connection_end_oldest_stranger(regroup);
-        struct regroup_connection *connection = connection_add(regroup, descriptor, REGROUP_NOBODY, EPOLLIN);
+        struct regroup_connection *connection = connection_add(regroup, descriptor, REGROUP_NONE, EPOLLIN);
         if (connection && stream_begin(&connection->stream, descriptor, true, &identity, NULL) != WEFT_OK)
             connection->ended = true;
     }
@@ -205,7 +205,7 @@ static void connection_correct(struct regroup *regroup, struct regroup_connectio
     }
     struct buffer payload = {0};
     buffer_put_text(&payload,
-                    "the other ranks have gone on without this one: it did not answer them, or came too late to "
+                    "the other ranks have continued without this one: it did not answer them, or came too late to "
                     "weft_shrink()");
     regroup_connection_send(connection, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
@@ -237,8 +237,8 @@ static bool connection_join_handle(struct regroup *regroup, struct regroup_conne
     peer->joined = epoch + 1;
     peer->state = REGROUP_PEER_UNKNOWN;
     if (regroup->bound == connection->rank && regroup->rank < connection->rank)
-        regroup->bound = REGROUP_NOBODY; /* each wants to follow the other: the lower leads */
-    if (regroup->bound != REGROUP_NOBODY) {
+        regroup->bound = REGROUP_NONE; /* each wants to follow the other: the lower leads */
+    if (regroup->bound != REGROUP_NONE) {
         struct buffer payload = {0};
         buffer_put_u32(&payload, regroup->bound);
         regroup_connection_send(connection, REGROUP_FOLLOW, buffer_begin(&payload), buffer_size(&payload));
@@ -253,13 +253,13 @@ static void connection_probe_handle(struct regroup *regroup, struct regroup_conn
     uint32_t leader = regroup->bound;
     if (!regroup->agreeing || regroup->decided || leader == connection->rank)
         return;
-    if (leader == REGROUP_NOBODY && regroup->led_since && regroup->rank < connection->rank)
+    if (leader == REGROUP_NONE && regroup->led_since && regroup->rank < connection->rank)
         leader = regroup->rank;
-    if (leader == REGROUP_NOBODY && connection->rank < regroup->rank) {
+    if (leader == REGROUP_NONE && connection->rank < regroup->rank) {
         regroup_follow(regroup, connection->rank);
         return;
     }
-    if (leader == REGROUP_NOBODY)
+    if (leader == REGROUP_NONE)
         return;
     struct buffer payload = {0};
     buffer_put_u32(&payload, leader);
@@ -319,7 +319,7 @@ static void connection_silence_check(struct regroup *regroup, struct regroup_con
     uint64_t limit = SILENCE;
     if (now < connection->heard + limit)
         return;
-    if (connection->rank != REGROUP_NOBODY) {
+    if (connection->rank != REGROUP_NONE) {
         const struct endpoint_info *endpoint = &regroup->endpoints[connection->rank];
         if (strcmp(endpoint->host, regroup->endpoints[regroup->rank].host) == 0 && process_is_well(endpoint->process))
             limit = CROWDED_SILENCE;
@@ -345,7 +345,7 @@ void regroup_connection_advance(struct regroup *regroup, struct regroup_connecti
             connection_end(regroup, connection,
                            connection->stream.broken_off ? REGROUP_PEER_CUT
                            : connection->stream.state == STREAM_ENDED || connection->open
-                               ? REGROUP_PEER_UNKNOWN /* a call will tell */
+                               ? REGROUP_PEER_UNKNOWN /* the next connection attempt finds out */
                                : REGROUP_PEER_DEAD);
     }
     if (!connection->ended)

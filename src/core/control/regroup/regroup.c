@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICK_MILLISECONDS 10          /* between looks while there is anybody to look after */
+#define TICK_MILLISECONDS 10          /* between checks while there are ranks to check */
 #define WINDOW            4           /* lower ranks that are called at a time */
 #define GRACE             30000000u   /* ns that a leader lets others join by themselves before it calls them */
 #define QUIET_LIMIT       5000000000u /* ns beyond the limit for a rank that is left out to come to rest */
@@ -28,7 +28,7 @@ weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct endpoint_in
         close(listener);
         return error_memory(error, sizeof *regroup, "what survives a failure");
     }
-    *regroup = (struct regroup){.rank = rank, .ranks = ranks, .listener = listener, .bound = REGROUP_NOBODY};
+    *regroup = (struct regroup){.rank = rank, .ranks = ranks, .listener = listener, .bound = REGROUP_NONE};
     pthread_mutex_init(&regroup->lock, NULL);
     memcpy(regroup->secret, secret, sizeof regroup->secret);
     regroup->endpoints = malloc(ranks * sizeof *regroup->endpoints);
@@ -142,7 +142,10 @@ bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
 
 void regroup_follow(struct regroup *regroup, uint32_t leader)
 {
-    /* A rank known to be gone is not followed on another's word: that rank will find out, or send the result. */
+    /*
+     * Do not follow a rank known to be gone because another rank points to it: that one will find out, or send the
+     * result.
+     */
     if (regroup->bound == leader || regroup->decided || regroup->peers[leader].state != REGROUP_PEER_UNKNOWN)
         return;
     regroup->bound = leader;
@@ -161,7 +164,7 @@ void regroup_follow(struct regroup *regroup, uint32_t leader)
     buffer_free(&payload);
 }
 
-/* Come to the rank that this one follows; false: it cannot be followed. */
+/* Join the rank that this one follows; false: it cannot be joined. */
 static bool regroup_join(struct regroup *regroup, uint32_t leader, uint64_t now)
 {
     struct regroup_peer *peer = &regroup->peers[leader];
@@ -211,7 +214,7 @@ static bool regroup_rank_is_awaited(struct regroup *regroup, uint32_t rank, uint
 /* Whether those that have joined may continue without those that may be alive beyond a partition. */
 static bool regroup_is_larger_side(const struct regroup *regroup, uint32_t *here, uint32_t *beyond)
 {
-    uint32_t lowest_beyond = REGROUP_NOBODY, lowest_here = REGROUP_NOBODY;
+    uint32_t lowest_beyond = REGROUP_NONE, lowest_here = REGROUP_NONE;
     *here = *beyond = 0;
     for (uint32_t r = regroup->ranks; r-- > 0;) {
         const struct regroup_peer *peer = &regroup->peers[r];
@@ -232,7 +235,7 @@ static void regroup_give_up_smaller_side(struct regroup *regroup, uint32_t here,
     snprintf(
         message, sizeof message,
         "rank %u on host %s and %u others cannot reach %u ranks, which may live on beyond a broken network; only the "
-        "larger side goes on, so that there are never two",
+        "larger side continues, so that there are never two",
         regroup->rank, regroup->endpoints[regroup->rank].host, here - 1, beyond);
     struct buffer payload = {0};
     buffer_put_text(&payload, message);
@@ -286,13 +289,13 @@ static void regroup_conclude(struct regroup *regroup)
 
 /* ---- progress ---- */
 
-/* Go on with the rendezvous: follow the lowest that lives, or lead. */
+/* Continue the rendezvous: follow the lowest living rank, or lead. */
 static void regroup_seek(struct regroup *regroup, uint64_t now)
 {
-    if (regroup->bound != REGROUP_NOBODY) {
+    if (regroup->bound != REGROUP_NONE) {
         if (regroup_join(regroup, regroup->bound, now))
             return;
-        regroup->bound = REGROUP_NOBODY;
+        regroup->bound = REGROUP_NONE;
     }
     uint32_t looked_at = 0;
     for (uint32_t r = 0; r < regroup->rank && looked_at < WINDOW; r++) {
@@ -348,7 +351,7 @@ int regroup_progress(struct regroup *regroup, bool quiet)
 
 /* ---- rendezvous ---- */
 
-/* List the missing ranks, for people; false if there are none. */
+/* List the missing ranks, for messages; false if there are none. */
 static bool regroup_missing_describe(const struct regroup *regroup, char *text, size_t size)
 {
     for (uint32_t r = 0; r < regroup->ranks; r++) {
@@ -373,7 +376,7 @@ static void regroup_rendezvous_begin(struct regroup *regroup, const struct endpo
     regroup->wait = *wait;
     regroup->began = clock_now();
     regroup->led_since = 0;
-    regroup->bound = REGROUP_NOBODY;
+    regroup->bound = REGROUP_NONE;
     regroup->decided = false;
     error_clear(&regroup->outcome);
     for (uint32_t r = 0; r < regroup->ranks; r++)
@@ -443,7 +446,7 @@ weft_status regroup_agree(struct regroup *regroup, const struct endpoint_info *e
     weft_status status = WEFT_OK;
     if (!regroup->decided)
         status =
-            error_set(error, WEFT_ERROR_TIMEOUT, "the surviving ranks have not agreed on who they are; missing: %s",
+            error_set(error, WEFT_ERROR_TIMEOUT, "the surviving ranks have not agreed on a membership; missing: %s",
                       regroup_missing_describe(regroup, missing, sizeof missing) ? missing : "none, but their table");
     else if (regroup->outcome.status != WEFT_OK)
         status = error_set(error, regroup->outcome.status, "%s", regroup->outcome.text);

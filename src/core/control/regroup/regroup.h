@@ -10,7 +10,7 @@
  * joined. A rank whose host refuses the connection is dead; one that accepts it and stays silent is stopped; one that
  * cannot be reached at all may be alive on the other side of a network partition. The leader waits up to a limit for
  * ranks that answer but have not joined, then leaves them out. Once no rank is missing, the leader sends the table of
- * the new epoch to all who have joined. If a leader dies meanwhile, the next lowest rank takes over.
+ * the new epoch to all that have joined. If a leader dies meanwhile, the next lowest rank takes over.
  *
  * In a partition the larger side continues. A leader that cannot reach more ranks than have joined it gives up, with a
  * message that says so; ties go to the side with the lowest rank.

@@ -197,7 +197,10 @@ const char *bootstrap_launcher(const struct bootstrap *bootstrap)
 
 const char *bootstrap_interface_hint(const struct bootstrap *bootstrap)
 {
-    /* This host may know the rendezvous's host name, its own, as a loopback address: no other host can use that. */
+    /*
+     * On the server's own host, the rendezvous's host name may resolve to a loopback address, which no other host can
+     * use.
+     */
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port;
     if (!*bootstrap->local_address)
@@ -257,7 +260,7 @@ static weft_status bootstrap_exchange_tcp(struct bootstrap *bootstrap, const str
     struct rendezvous_result result = {0};
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port;
-    /* Leaders listen for one another where the control plane does. */
+    /* Leaders listen for one another at the control plane's host address. */
     bool listens = address_parse(endpoint->control, host, &port, NULL) == WEFT_OK;
     weft_status status =
         rendezvous_join(bootstrap->rendezvous, listens ? host : NULL, endpoint, sizeof *endpoint, &result, error);
@@ -269,7 +272,7 @@ static weft_status bootstrap_exchange_tcp(struct bootstrap *bootstrap, const str
     return bootstrap_result_take(bootstrap, &result, endpoints);
 }
 
-/* The launcher's store tells where the rank above is; the endpoint info travel over the tree. */
+/* The launcher's store holds the parent's address; the endpoint info travels over the tree. */
 static weft_status bootstrap_exchange_kvs(struct bootstrap *bootstrap, const struct endpoint_info *endpoint,
                                           struct endpoint_info **endpoints, struct error *error)
 {
@@ -316,7 +319,7 @@ static weft_status bootstrap_endpoints_check(const struct bootstrap *bootstrap, 
         endpoint_info_end_texts(&endpoints[rank]);
         if (endpoints[rank].rank != rank)
             return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                             "the endpoint info in place %u of the rendezvous's table is of rank %u", rank,
+                             "entry %u of the rendezvous's table has the endpoint info of rank %u", rank,
                              endpoints[rank].rank);
     }
     return WEFT_OK;

@@ -67,7 +67,7 @@ static weft_status connect_any(const char *addresses, uint64_t deadline, int *de
     return status;
 }
 
-/* Connect, again and again until somebody is there. */
+/* Connect, and retry until a server answers. */
 static weft_status connect_retry(const struct rendezvous *rendezvous, const char *addresses, int *descriptor,
                                  struct error *error)
 {
@@ -80,8 +80,8 @@ static weft_status connect_retry(const struct rendezvous *rendezvous, const char
         if (status != WEFT_ERROR_RENDEZVOUS)
             return error_set(error, status, "%s", reason.text);
         if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(client->stop, nap))
-            return error_set(error, status, "rank %u of %u found nobody at the rendezvous point within %g s: %s",
-                             client->rank, client->ranks, client->limit_seconds, reason.text);
+            return error_set(error, status, "rank %u of %u cannot reach the rendezvous within %g s: %s", client->rank,
+                             client->ranks, client->limit_seconds, reason.text);
     }
 }
 
@@ -107,11 +107,10 @@ weft_status rendezvous_find_again(struct rendezvous *rendezvous, struct error *e
     if (rendezvous->above == PARENT_LOCAL)
         return rendezvous_find_server(rendezvous, error);
     if (rendezvous_seconds_until(rendezvous->deadline) == 0 || !connect_sleep(rendezvous->client.stop, AGAIN_NAP))
-        return error_set(
-            error, WEFT_ERROR_RENDEZVOUS,
-            "rank %u of %u found nobody at the rendezvous point within %g s: the listener there closes the "
-            "connection",
-            rendezvous->client.rank, rendezvous->client.ranks, rendezvous->client.limit_seconds);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "rank %u of %u cannot reach the rendezvous within %g s: the listener there closes the "
+                         "connection",
+                         rendezvous->client.rank, rendezvous->client.ranks, rendezvous->client.limit_seconds);
     weft_status status = rendezvous->above == PARENT_LEADER ? rendezvous_find_parent(rendezvous, &reason)
                                                             : rendezvous_find_server(rendezvous, &reason);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", reason.text);
@@ -203,7 +202,7 @@ static weft_status connect_local_parent(struct rendezvous *rendezvous, bool *fou
     return WEFT_OK;
 }
 
-/* Listen for those below in this node, if there can be any. */
+/* Listen for this rank's children on the node, if it can have any. */
 static void connect_local_listen(struct rendezvous *rendezvous)
 {
     const struct rendezvous_client *client = &rendezvous->client;

@@ -13,9 +13,9 @@
 
 #define GREETING_SECONDS 10 /* for the first bytes, and for taking the last ones */
 #define JOINERS_SPARE    64 /* connections beyond the number of ranks: other programs and refused ranks */
-#define ACCEPTED_AT_ONCE 16 /* so that each is heard before others can take its place */
+#define ACCEPTED_AT_ONCE 16 /* so that each gets time to authenticate before others can take its place */
 #define PIECE_BYTES      65536
-#define FRAME_ROOM       2048 /* bytes of a frame apart from what it says of each rank: a message is the longest */
+#define FRAME_ROOM       2048 /* bytes of a frame apart from its entry for each rank: the longest is a message */
 
 uint32_t joiners_frame_most(uint32_t ranks, uint32_t rank_bytes)
 {
@@ -47,7 +47,7 @@ struct stream_counts joiners_counts(const struct joiners *joiners)
     return sum;
 }
 
-/* Count what has passed since the last time. */
+/* Count the traffic since the last call. */
 static void account(struct joiners *joiners, struct joiner *joiner)
 {
     uint32_t handled = joiner->stream.counts.sent + joiner->stream.counts.received;
@@ -150,7 +150,7 @@ uint64_t joiners_deadline(const struct joiners *joiners, uint64_t latest)
     return latest;
 }
 
-/* A joiner that holds the secret sends something that does not belong here. */
+/* A joiner that holds the secret sent an unexpected frame. */
 static bool refuse_frame(struct joiners *joiners, const struct joiner *joiner)
 {
     char message[JOINERS_MESSAGE_BYTES];
@@ -163,7 +163,7 @@ static bool refuse_frame(struct joiners *joiners, const struct joiner *joiner)
     return false;
 }
 
-/* Take what a joiner has sent. False: it is to be removed. */
+/* Receive from a joiner. False: it is to be removed. */
 static bool joiners_hear(struct joiners *joiners, struct joiner *joiner)
 {
     struct error reason = {0};
@@ -190,7 +190,7 @@ static bool joiners_hear(struct joiners *joiners, struct joiner *joiner)
     return found >= 0 ? heard == WEFT_OK : refuse_frame(joiners, joiner);
 }
 
-/* Send a joiner's pending data. False: everything is sent to one that leaves, or it is gone. */
+/* Send a joiner's pending data. False: it is leaving and everything is sent, or it is gone. */
 static bool joiners_tell(struct joiners *joiners, struct joiner *joiner)
 {
     while (joiner->answer_left > 0 && buffer_size(&joiner->stream.out) < PIECE_BYTES) {
@@ -242,7 +242,7 @@ bool joiners_check(const struct joiners *joiners, const struct joiner *joiner, c
     const struct stream *stream = &joiner->stream;
     if (stream->peer_ranks != joiners->ranks)
         snprintf(message, JOINERS_MESSAGE_BYTES,
-                 "rank %u on host %s was told that the job has %u ranks, but it has %u; start all ranks with the same "
+                 "rank %u on host %s expects %u ranks, but the job has %u; start all ranks with the same "
                  "number",
                  stream->peer_rank, stream->peer_host, stream->peer_ranks, joiners->ranks);
     else if (stream->peer_rank >= joiners->ranks)

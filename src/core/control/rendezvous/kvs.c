@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_BYTES (2 * KVS_PLACE_BYTES) /* a place in digits, and its end */
+#define VALUE_BYTES (2 * KVS_PLACE_BYTES) /* a place in digits, and a NUL */
 _Static_assert(VALUE_BYTES <= 2 * SECRET_TEXT_BYTES, "where a secret fits, a place does");
 
-/* The store forgets nothing while the process lives: each exchange has keys of its own. */
+/* The store keeps all values while the process lives, so each exchange has keys of its own. */
 static atomic_uint exchanges;
 
 static void write_digits(const uint8_t *bytes, size_t size, char *text)
@@ -34,7 +34,7 @@ static bool read_digits(const char *text, uint8_t *bytes, size_t room)
     return true;
 }
 
-/* The key under which a rank tells its place. */
+/* The key under which a rank publishes its place. */
 static char *place_key(unsigned exchange, uint32_t rank, char key[64])
 {
     snprintf(key, 64, "weft-%u-place-%u", exchange, rank);
@@ -61,14 +61,14 @@ weft_status kvs_exchange(struct kvs *kvs, const char *place, uint32_t other, cha
         status = kvs->fence(kvs, limit_seconds, error);
     if (status == WEFT_OK && kvs->rank != 0)
         status = kvs->get(kvs, 0, secret_key, secret, 2 * SECRET_TEXT_BYTES, error);
-    if (status == WEFT_OK && !*secret) /* which anybody could guess */
-        status = error_set(error, WEFT_ERROR_RENDEZVOUS, "rank 0's secret came empty through %s", kvs->name);
+    if (status == WEFT_OK && !*secret) /* an empty secret is easily guessed */
+        status = error_set(error, WEFT_ERROR_RENDEZVOUS, "%s returned an empty secret for rank 0", kvs->name);
     if (status != WEFT_OK || other == kvs->rank)
         return status;
     status = kvs->get(kvs, other, place_key(exchange, other, key), value, sizeof value, error);
     if (status == WEFT_OK && !read_digits(value, (uint8_t *)others, KVS_PLACE_BYTES))
         status = error_set(error, WEFT_ERROR_RENDEZVOUS,
-                           "the address of rank %u came damaged through %s; do all hosts have the same build of Weft?",
+                           "the address of rank %u from %s is malformed; do all hosts have the same build of Weft?",
                            other, kvs->name);
     return status;
 }

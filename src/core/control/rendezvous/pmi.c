@@ -71,10 +71,9 @@ static weft_status pmi_write(const struct pmi *pmi, const char *bytes, size_t si
             continue;
         }
         if (n < 0)
-            return error_set(
-                error, WEFT_ERROR_RENDEZVOUS,
-                "the launcher does not take what is written to PMI_FD: %s (PMI can be used once in a process)",
-                strerror(errno));
+            return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                             "the launcher does not read from PMI_FD: %s (PMI can be used once in a process)",
+                             strerror(errno));
         bytes += n;
         size -= (size_t)n;
     }
@@ -94,7 +93,7 @@ static weft_status pmi_read(const struct pmi *pmi, char *bytes, size_t size, dou
         if (ready == 0)
             return error_set(
                 error, WEFT_ERROR_TIMEOUT,
-                "not all ranks have come to the rendezvous within %g s (the launcher's PMI does not tell which)",
+                "not all ranks have come to the rendezvous within %g s (the launcher's PMI does not name the missing)",
                 limit_seconds);
         ssize_t n = read(pmi->descriptor, bytes, size);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -180,7 +179,7 @@ static weft_status pmi_ask(const struct pmi *pmi, const char *request, const cha
     pmi_field(answer, "rc", separator, code, sizeof code);
     if (strcmp(command, expected) == 0 && strcmp(code, "0") == 0)
         return WEFT_OK;
-    /* Of the request the command only: what is put may be the job's secret. */
+    /* Only the request's command, because the value put may be the job's secret. */
     return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher answered '%.200s' to the %s request '%.*s'", answer,
                      pmi->kvs.name, (int)strcspn(request, " ;\n"), request);
 }

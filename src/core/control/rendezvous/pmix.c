@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMIx (the PMIx Standard, version 4): what Open MPI's mpirun and srun --mpi=pmix offer. Its library is loaded when it
- * is needed, so that Weft runs where there is none; only its header is used to build.
+ * PMIx (the PMIx Standard, version 4), offered by Open MPI's mpirun and srun --mpi=pmix. Its library is loaded when it
+ * is needed, so that Weft runs without it; the build needs only its header.
  */
 #include "base/thread.h"
 #include "core/control/rendezvous/internal/kvs.h"
@@ -81,7 +81,7 @@ static weft_status pmix_fence(struct kvs *kvs, double limit_seconds, struct erro
     if (!fenced)
         return error_set(
             error, WEFT_ERROR_TIMEOUT,
-            "not all %u ranks have come to the rendezvous within %g s (the launcher's PMIx does not tell which)",
+            "not all %u ranks have come to the rendezvous within %g s (the launcher's PMIx does not name the missing)",
             kvs->ranks, limit_seconds);
     return status == PMIX_SUCCESS ? WEFT_OK : pmix_failed(pmix, "bring all ranks together", status, error);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The side that serves. The side that comes is core/control/rendezvous/join.c. */
+/* The rendezvous's server. The joining side is core/control/rendezvous/join.c. */
 #include "core/control/rendezvous/rendezvous.h"
 
 #include "base/clock.h"
@@ -16,12 +16,12 @@
 struct round {
     const struct rendezvous_server *server;
     struct joiners joiners;
-    uint32_t chain;                      /* the longest among what the joined have said, above what was handled here */
-    uint32_t size;                       /* bytes of an endpoint info, as who brings rank 0 says */
-    uint64_t deadline;                   /* of the round; 0: nobody has come yet */
+    uint32_t chain;                      /* the longest chain reported by joiners, above the messages handled here */
+    uint32_t size;                       /* bytes of an endpoint info, as reported by the joiner that brings rank 0 */
+    uint64_t deadline;                   /* of the round; 0: no rank has joined yet */
     uint32_t finished;                   /* rounds that are over, well or not */
     char refused[JOINERS_MESSAGE_BYTES]; /* the last refusal, for the message about a missing rank */
-    weft_status status;                  /* what ended the round, until it has been told */
+    weft_status status;                  /* the reason why the round ended, until it has been reported */
     struct error error;
 };
 
@@ -42,7 +42,7 @@ static void rendezvous_finish(struct round *round)
     round->refused[0] = '\0';
 }
 
-/* The round has failed: tell all who have come, and the caller. */
+/* The round has failed: report it to all that have joined, and to the caller. */
 static void rendezvous_fail(struct round *round, weft_status status, const char *message)
 {
     joiners_fail(&round->joiners, status, message);
@@ -51,7 +51,7 @@ static void rendezvous_fail(struct round *round, weft_status status, const char 
     round->status = error_set(&round->error, status, "%s", message);
 }
 
-/* A joiner has proved that it belongs to the job: does what it says fit? */
+/* A joiner has proved that it belongs to the job: check that its view of the job agrees. */
 static void rendezvous_seat(void *context, struct joiner *joiner)
 {
     struct round *round = context;
@@ -89,7 +89,7 @@ static uint32_t rendezvous_chain_here(const struct round *round)
     return round->chain + round->joiners.handled;
 }
 
-/* Ranks have come with a joiner. */
+/* A joiner brings ranks. */
 static bool take_come(struct round *round, struct joiner *joiner, struct reader reader)
 {
     uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
@@ -154,7 +154,7 @@ static bool rendezvous_take(void *context, struct joiner *joiner, const struct f
         reader_text(&reader, message, sizeof message);
         if (reader.bad)
             return false;
-        rendezvous_fail(round, status, *message ? message : "a rank gave the rendezvous up");
+        rendezvous_fail(round, status, *message ? message : "a rank gave up the rendezvous");
         return true;
     }
     default:
@@ -170,7 +170,7 @@ static int by_first_rank(const void *a, const void *b)
     return (*left)->first < (*right)->first ? -1 : (*left)->first > (*right)->first;
 }
 
-/* Tell one of the joined, in order of their lowest ranks, where it belongs. */
+/* Send a joiner (numbered in order of lowest ranks) its place in the tree. */
 static void give_place(const struct round *round, struct joiner *const *order, uint32_t count, uint32_t index,
                        uint32_t below)
 {
@@ -188,7 +188,7 @@ static void give_place(const struct round *round, struct joiner *const *order, u
     buffer_free(&place);
 }
 
-/* All have come: each joiner that brings ranks gets its place in the tree. */
+/* All have joined: each joiner that brings ranks gets its place in the tree. */
 static void rendezvous_complete(struct round *round)
 {
     struct joiners *joiners = &round->joiners;
@@ -229,7 +229,7 @@ static const char *rendezvous_host_of(const struct round *round, uint32_t rank)
     return server->host_of ? server->host_of(server->context, rank) : NULL;
 }
 
-/* The message about those who have not come, in time. */
+/* The time limit has passed: the message names the missing ranks. */
 static void rendezvous_too_late(struct round *round)
 {
     const struct rendezvous_server *server = round->server;
@@ -255,7 +255,7 @@ static void rendezvous_too_late(struct round *round)
     rendezvous_fail(round, WEFT_ERROR_TIMEOUT, message);
 }
 
-/* Wait for something to happen, and handle it. *stopped: the caller wants an end. */
+/* Wait for an event and handle it. *stopped is set if the caller asked to stop. */
 static weft_status rendezvous_turn(struct round *round, int listener, struct pollfd **polls, bool *stopped,
                                    struct error *error)
 {
@@ -271,7 +271,7 @@ static weft_status rendezvous_turn(struct round *round, int listener, struct pol
     uint64_t now = clock_now();
     uint64_t next = joiners_deadline(joiners, round->deadline ? round->deadline : now + 60000000000ull);
     if (poll(grown, count + 2, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
-        return error_system(error, "the rendezvous cannot wait for its joined");
+        return error_system(error, "the rendezvous cannot wait for the ranks");
     *stopped = grown[1].revents != 0;
     round->status = WEFT_OK;
     joiners_serve(joiners, grown + 2, count);
@@ -298,7 +298,7 @@ weft_status rendezvous_serve(int listener, const struct rendezvous_server *serve
         if (status != WEFT_OK && outcome == WEFT_OK && !server->again)
             outcome = error_set(error, status, "%s", reason.text);
         over = !server->again && (status != WEFT_OK || round.finished > 0);
-        /* Once it is over, those who were not waiting are not waited for. */
+        /* After the end, ranks that were not waiting are not waited for. */
         if (over)
             joiners_end_others(&round.joiners);
     }

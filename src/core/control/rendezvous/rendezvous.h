@@ -10,8 +10,8 @@
  *       abstract UNIX socket whose name is derived from secret, node and number, and connects to its parent. A rank
  *       that does not find its parent within a few seconds (in a container of its own, say) goes to the server.
  *     - The root of each node's tree, its leader, sends the server the numbers of its ranks (not their endpoint info)
- *       once they have joined or two seconds have passed, and again when more join: so the server knows which ranks are
- *       missing. When all have joined, the server sends each leader its parent and children in the tree of leaders.
+ *       once they have joined or two seconds have passed, and again when more join. So the server can name the missing
+ *       ranks. When all have joined, the server sends each leader its parent and children in the tree of leaders.
  *     - Endpoint info then goes up the trees and the table comes down, once over each connection.
  *
  * With n ranks on m nodes the longest chain of dependent messages grows with log n + m: a server that is the only known
@@ -82,8 +82,8 @@ struct rendezvous_result {
 struct rendezvous;
 
 /**
- * Connect to the server, or to the parent on this node; waits until it is there. Errors: RENDEZVOUS, naming what was
- * not found. rendezvous_close() ends it; harmless on NULL.
+ * Connect to the server, or to the parent on this node; waits until it is there. Errors: RENDEZVOUS, naming the address
+ * that was not reached. rendezvous_close() ends it; harmless on NULL.
  */
 weft_status rendezvous_open(const struct rendezvous_client *client, struct rendezvous **rendezvous,
                             struct error *error);

@@ -34,7 +34,7 @@ struct status_page_answer *status_page_answers(const struct status_page *status_
     return (struct status_page_answer *)((uintptr_t)status_page + status_page_answers_offset(ranks));
 }
 
-/* The same for all ranks of a job, and telling nobody its secret. A rank that is alone has no secret. */
+/* Derived from the secret without revealing it: the same for all ranks of a job. A rank that is alone has no secret. */
 static uint64_t status_page_job_number(const struct bootstrap *bootstrap, uint32_t ranks)
 {
     static const char label[] = "the number of a job";
@@ -98,7 +98,7 @@ void status_page_close(struct status_page_writer *writer)
     *writer = (struct status_page_writer){.descriptor = -1};
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static void status_page_answer_take(void *context, uint32_t rank, const struct operation_log *log)
 {

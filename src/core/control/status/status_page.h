@@ -10,8 +10,8 @@
  * any rank whose helper thread is alive. In its next round (within a heartbeat) that thread asks the other hosts' ranks
  * over the control plane and stores their logs next to its own. The program's threads take no part.
  *
- * The helper thread writes the page, except the log. A reader must not trust what it finds: the process may be broken
- * or hostile, and may change the page at any time.
+ * The helper thread writes the page, except the log. A reader must not trust the page: the process may be broken or
+ * hostile, and may change it at any time.
  */
 #ifndef WEFT_CORE_CONTROL_STATUS_STATUS_PAGE_H
 #define WEFT_CORE_CONTROL_STATUS_STATUS_PAGE_H
@@ -19,7 +19,7 @@
 #include "core/control/control.h"
 
 #define STATUS_PAGE_MAGIC      0x0064726f42746657 /**< also identifies the layout: increment with each change */
-#define STATUS_PAGE_FILE       "weft-status"       /**< the memfd's name */
+#define STATUS_PAGE_FILE       "weft-status"      /**< the memfd's name */
 #define STATUS_PAGE_TEXT_BYTES 64
 #define STATUS_PAGE_WAIT       1.0 /**< seconds that other hosts' ranks have to answer */
 #define STATUS_PAGE_RANKS_MOST (1u << 20)

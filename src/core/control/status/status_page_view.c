@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_SECONDS (STATUS_PAGE_WAIT + 0.75) /* for the helper's turn to come, and for the answers */
+#define RING_SECONDS (STATUS_PAGE_WAIT + 0.75) /* for the helper's next round, and for the answers */
 
-/* What has been found so far. */
+/* The views found so far. */
 struct status_page_view_found {
     struct status_page_view *views;
     uint32_t count;
@@ -28,7 +28,7 @@ static bool status_page_view_is_sealed(int descriptor)
     return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
-/* A rank has written who[] before the magic, so that this memory is there: who looks need not provide it. */
+/* A rank has written who[] before the magic, so that memory is allocated and reading it cannot fault. */
 static bool status_page_view_is_whole(const struct status_page_view *view, uint64_t held)
 {
     return view->ranks > 0 && view->ranks <= STATUS_PAGE_RANKS_MOST && view->rank < view->ranks &&
@@ -71,7 +71,7 @@ void status_page_view_close(struct status_page_view *view)
     *view = (struct status_page_view){0};
 }
 
-/* Keep a view, once for each memory: of a process and the children that it forked, the process. */
+/* Keep one view for each memory: among a process and its forked children, that of the process. */
 static bool status_page_view_keep(struct status_page_view_found *found, struct status_page_view *view)
 {
     for (uint32_t i = 0; i < found->count; i++) {
@@ -91,7 +91,7 @@ static bool status_page_view_keep(struct status_page_view_found *found, struct s
     return true;
 }
 
-/* The status pages among the descriptors of a process; one that may not be looked into has none. */
+/* The status pages among the descriptors of a process; a process that this user may not inspect has none. */
 static bool status_page_view_inspect(int32_t process, struct status_page_view_found *found)
 {
     char directory[64], path[352], target[64];

@@ -39,7 +39,8 @@ weft_status address_parse(const char *text, char *host, uint16_t *port, struct e
         colon = end ? end + 1 : NULL;
     }
     if (!colon || *colon != ':' || end <= begin || end - begin >= ADDRESS_TEXT_BYTES)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no address; write host:port, as in 10.0.0.1:4711", text);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is not an address; write host:port, as in 10.0.0.1:4711",
+                         text);
     int64_t number = 0;
     weft_status status = text_parse_integer(colon + 1, "the port of a rendezvous address", 1, 65535, &number, error);
     if (status != WEFT_OK)
@@ -154,7 +155,7 @@ weft_status address_listen(const char *host, uint16_t port, int *descriptor, uin
     return status;
 }
 
-/* A connection to a free local port may connect to itself: nobody listens there. */
+/* A connection to a free local port may connect to itself, without a listener. */
 static bool is_to_itself(int descriptor)
 {
     struct sockaddr_storage here = {0}, there = {0};
@@ -257,12 +258,12 @@ weft_status address_local(int descriptor, char *text, size_t room, struct error 
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
     if (getsockname(descriptor, (struct sockaddr *)&address, &length) != 0)
-        return error_system(error, "cannot tell the address of a connection");
+        return error_system(error, "cannot get the address of a connection");
     digits((struct sockaddr *)&address, text, room);
     return WEFT_OK;
 }
 
-/* A socket and the address of a name; the address begins with a zero byte, which makes it abstract. */
+/* Make a socket, and the address of an abstract name, which begins with a zero byte. */
 static int make_unix_address(const char *name, struct sockaddr_un *address, socklen_t *length)
 {
     size_t size = strnlen(name, sizeof address->sun_path - 1);
@@ -308,7 +309,8 @@ bool address_is_of_same_user(int descriptor)
     return getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-/* The address from which this host would send to the world: a datagram socket asks the routing table, nothing is sent.
+/* The address from which this host would send to the internet: connecting a datagram socket queries the routing table
+ * and sends nothing.
  */
 static bool default_route(char *text, size_t room)
 {
@@ -316,7 +318,7 @@ static bool default_route(char *text, size_t room)
     if (fd < 0)
         return false;
     struct sockaddr_in world = {.sin_family = AF_INET, .sin_port = htons(9)};
-    inet_pton(AF_INET, "192.0.2.1", &world.sin_addr); /* TEST-NET-1 of RFC 5737: belongs to nobody */
+    inet_pton(AF_INET, "192.0.2.1", &world.sin_addr); /* TEST-NET-1 of RFC 5737: assigned to no host */
     bool found =
         connect(fd, (struct sockaddr *)&world, sizeof world) == 0 && address_local(fd, text, room, NULL) == WEFT_OK;
     close(fd);

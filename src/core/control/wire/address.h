@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Addresses: "host:port" as people write it ("[::1]:4711" for IPv6), listeners, connections, and which of this host's
- * addresses others can reach. Sockets made here are non-blocking, closed on exec, and send without delay. Thread-safe.
+ * Addresses: "host:port" as text ("[::1]:4711" for IPv6), listeners, connections, and this host's addresses that others
+ * can reach. Sockets made here are non-blocking, closed on exec, and send without delay. Thread-safe.
  */
 #ifndef WEFT_CORE_CONTROL_WIRE_ADDRESS_H
 #define WEFT_CORE_CONTROL_WIRE_ADDRESS_H
@@ -48,7 +48,7 @@ int address_connect_result(int descriptor, int *reason);
 weft_status address_local(int descriptor, char *text, size_t room, struct error *error);
 
 /**
- * Listen at, or connect to, an abstract UNIX socket: only processes of the same network namespace, so of the same
+ * Listen at, or connect to, an abstract UNIX socket: only processes of the same network namespace, and so of the same
  * kernel, find each other, and the name disappears with its last socket. -1 with the reason in errno: EADDRINUSE where
  * the name is taken, ECONNREFUSED where no process listens.
  */

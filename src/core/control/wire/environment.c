@@ -174,7 +174,7 @@ bool environment_first_host(const char *list, char *host, size_t room)
         if (!close || digits == 0 || digits >= sizeof tail)
             return false;
         memcpy(tail, first, digits);
-        /* What follows the bracket belongs to the name: "rack[1-2]-n" */
+        /* Text after the bracket belongs to the name: "rack[1-2]-n" */
         size_t after = strcspn(close + 1, "[,");
         if (close[1 + after] == '[' || digits + after >= sizeof tail)
             return false;
@@ -187,7 +187,7 @@ bool environment_first_host(const char *list, char *host, size_t room)
     return true;
 }
 
-/* Where the ranks meet and the secret, unless the user says otherwise. */
+/* The rendezvous address and the secret, unless the user set them. */
 static weft_status environment_finish(struct environment *environment, const char *host, int64_t port,
                                       const char *derived, struct error *error)
 {
@@ -217,8 +217,8 @@ static weft_status environment_read_slurm(struct environment *environment, struc
     char host[ENVIRONMENT_HOST_BYTES], derived[128];
     uint32_t local = 0, count = 0;
     if (!environment_first_host(list ? list : "", host, sizeof host))
-        return error_set(error, WEFT_ERROR_RENDEZVOUS, "Slurm's SLURM_STEP_NODELIST is '%s', which is no list of hosts",
-                         list ? list : "");
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "Slurm's SLURM_STEP_NODELIST is '%s', which is not a list of hosts", list ? list : "");
     /* Slurm's names of nodes need not be names that hosts resolve; on a single node, none is needed. */
     if (nodes && strcmp(nodes, "1") == 0)
         strcpy(host, "127.0.0.1");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The launchers that Weft recognizes, and what their environment variables say about the rendezvous. Reads the
- * environment; thread-safe while no thread changes it. */
+/**
+ * The launchers that Weft recognizes, and the rendezvous that their environment variables describe. Reads the
+ * environment; thread-safe while no thread changes it.
+ */
 #ifndef WEFT_CORE_CONTROL_WIRE_ENVIRONMENT_H
 #define WEFT_CORE_CONTROL_WIRE_ENVIRONMENT_H
 
@@ -32,7 +34,9 @@ bool launcher_is_present(enum launcher launcher);
 /** The first launcher that is present, or LAUNCHER_NONE. */
 enum launcher launcher_detect(void);
 
-/** The number of this rank from one launcher's variable alone, without its other variables; -1: none has a valid one. */
+/**
+ * The number of this rank from one launcher's variable alone, without its other variables; -1: none has a valid one.
+ */
 int64_t launcher_rank(void);
 
 /** A rendezvous by TCP, as the environment describes it. */

@@ -3,7 +3,7 @@
  * Fields written to a buffer and read from bytes, and frames (a header of 8 bytes and a payload) that divide a byte
  * stream into messages. Numbers are little-endian on the wire.
  *
- * Readers do not trust their input: a read past the end, or a frame longer than allowed, is noted as bad. A struct
+ * Readers do not trust their input: a read past the end, or a frame longer than allowed, is flagged as bad. A struct
  * belongs to one thread at a time.
  */
 #ifndef WEFT_CORE_CONTROL_WIRE_FRAME_H

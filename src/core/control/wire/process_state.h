@@ -11,7 +11,7 @@
 #include <string.h>
 
 /**
- * The state of a process's main thread as ps shows it: R runs, S sleeps, D waits for a device, T is stopped, Z is dead
+ * The state of a process's main thread as ps shows it: R running, S sleeping, D waiting for a device, T stopped, Z dead
  * ...; 0: no such process.
  */
 static inline char process_state(int process)

@@ -48,7 +48,7 @@ bool secret_sign(const uint8_t key[SECRET_BYTES], const void *bytes, size_t size
     unsigned length = SECRET_BYTES;
     if (HMAC(EVP_sha256(), key, SECRET_BYTES, bytes, size, proof, &length))
         return true;
-    (void)secret_random(proof, SECRET_BYTES, NULL); /* a proof that no other end will find equal to its own */
+    (void)secret_random(proof, SECRET_BYTES, NULL); /* a random proof, which no other end will accept */
     return false;
 }
 

@@ -72,8 +72,8 @@ void stream_end(struct stream *stream)
 }
 
 /*
- * Check the prefix at the begin of `in`: WEFT_OK and *whole if it is good and all there. A server tells a client of
- * another version its own before it gives up, so that both can name both.
+ * Check the prefix at the beginning of `in`: WEFT_OK and *whole if it is good and all there. A server sends a client of
+ * another version its own version before it gives up, so that both messages name both versions.
  */
 static weft_status stream_prefix_check(struct stream *stream, bool *whole, struct error *error)
 {
@@ -82,8 +82,8 @@ static weft_status stream_prefix_check(struct stream *stream, bool *whole, struc
     *whole = false;
     if (size > 0 && memcmp(bytes, magic, size < sizeof magic ? size : sizeof magic) != 0) {
         stream->state = STREAM_FOREIGN;
-        return error_set(error, WEFT_ERROR_RENDEZVOUS, "what answers at %s is no Weft process; is the address right?",
-                         stream->peer_address);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "the listener at %s is not a Weft process; is the address right?", stream->peer_address);
     }
     if (size < STREAM_PREFIX_BYTES)
         return WEFT_OK;
@@ -91,7 +91,7 @@ static weft_status stream_prefix_check(struct stream *stream, bool *whole, struc
     uint32_t version = reader_u32(&reader);
     memcpy(stream->peer_host, bytes + AT_HOST, STREAM_HOST_BYTES);
     stream->peer_host[STREAM_HOST_BYTES - 1] = '\0';
-    for (char *c = stream->peer_host; *c; c++) /* it will be printed: nothing that moves a terminal's cursor */
+    for (char *c = stream->peer_host; *c; c++) /* it will be printed, so it must not move a terminal's cursor */
         if (*c < ' ' || *c > '~')
             *c = '?';
     *whole = true;
@@ -124,11 +124,10 @@ static weft_status stream_hello_answer(struct stream *stream, struct error *erro
     stream->peer_ranks = reader_u32(&reader);
     if (purpose != stream->identity.purpose) {
         stream->state = STREAM_REFUSED;
-        return error_set(
-            error, WEFT_ERROR_RENDEZVOUS,
-            "a process on host %s came to %s for something else than what is done there (%u instead of %u); "
-            "two jobs seem to use one port",
-            stream->peer_host, stream->peer_address, purpose, stream->identity.purpose);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "a process on host %s connected to %s for another purpose (%u instead of %u); "
+                         "two jobs seem to use one port",
+                         stream->peer_host, stream->peer_address, purpose, stream->identity.purpose);
     }
     uint8_t proof[SECRET_BYTES];
     stream_proof_make(stream, "server", proof);
@@ -153,15 +152,16 @@ static weft_status stream_client_check(struct stream *stream, struct error *erro
         return WEFT_OK;
     }
     stream->state = STREAM_REFUSED;
-    return error_set(
-        error, WEFT_ERROR_RENDEZVOUS,
-        "a process on host %s (%s) that says it is rank %u was refused: its job secret is another one; is it "
-        "of another job, or WEFT_SECRET not the same on all hosts?",
-        stream->peer_host, stream->peer_address, stream->peer_rank);
+    return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                     "refused a process on host %s (%s) that claims rank %u: its job secret differs; is it "
+                     "of another job, or WEFT_SECRET not the same on all hosts?",
+                     stream->peer_host, stream->peer_address, stream->peer_rank);
 }
 
-/* The client has the whole challenge: check it, answer it. A client that finds the proof wrong still gives its own
- * (which tells nothing of its secret), so that the server, too, learns of the mismatch. */
+/*
+ * The client has the whole challenge: check it, answer it. A client that finds the proof wrong still sends its own
+ * (which reveals nothing of its secret), so that the server, too, detects the mismatch.
+ */
 static weft_status stream_challenge_answer(struct stream *stream, struct error *error)
 {
     const uint8_t *bytes = buffer_begin(&stream->in);
@@ -185,7 +185,7 @@ static weft_status stream_challenge_answer(struct stream *stream, struct error *
     stream->state = STREAM_REFUSED;
     return error_set(
         error, WEFT_ERROR_RENDEZVOUS,
-        "host %s (%s) has another job secret than rank %u on host %s; is it of another job, or WEFT_SECRET not "
+        "host %s (%s) has a different job secret than rank %u on host %s; is it of another job, or WEFT_SECRET not "
         "the same on all hosts?",
         stream->peer_host, stream->peer_address, stream->identity.rank, address_host_name(host, sizeof host));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A stream: a non-blocking connection between two processes of a job, which first proves to both ends that the other
+ * A stream: a non-blocking connection between two processes of a job, which first proves to each end that the other
  * holds the job's secret, then carries frames. The rendezvous and the links of the control plane are streams.
  *
  * ## First bytes

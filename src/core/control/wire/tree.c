@@ -15,20 +15,20 @@
 uint32_t tree_places_below(uint32_t place, uint32_t count)
 {
     uint32_t below = 0;
-    /* Level by level: what stands below a run of places is a run, too. */
+    /* Level by level: the places below a run of places are a run, too. */
     for (uint64_t first = place, last = place; first < count;
          first = TREE_ARITY * first + 1, last = TREE_ARITY * last + TREE_ARITY)
         below += (uint32_t)((last < count ? last : count - 1) - first + 1);
     return below;
 }
 
-/* A node while the ranks are gone through in order. */
+/* A node, during the pass over the ranks in order. */
 struct wire_tree_node {
     uint32_t leader, last;     /* its first rank, and its last so far */
-    uint32_t parent, children; /* the rank that the next one goes below, and how many it has of this node */
+    uint32_t parent, children; /* the parent of the next rank, and the number of its children on this node */
 };
 
-/* What finding the parents needs, by node and by rank. */
+/* State for finding the parents, by node and by rank. */
 struct scratch {
     struct wire_tree_node *nodes;
     uint32_t *next;  /* the next rank of the same node */
@@ -72,15 +72,14 @@ static void tree_parents_find(const struct endpoint_info *endpoints, uint32_t ra
     }
 }
 
-/* Fill in what `rank` is to know of the tree. */
+/* Fill in `rank`'s view of the tree. */
 static void tree_neighbors_fill(const uint32_t *parents, uint32_t ranks, uint32_t rank, struct tree *tree)
 {
     tree->parent = parents[rank];
     for (uint32_t other = 0; other < ranks; other++) {
         if (parents[other] == rank)
             tree->children[tree->count++] = other;
-        /* Climb from `other`: if this rank is met, the child below it leads there; if not, the
-         * parent does. */
+        /* Climb from `other`: if the path meets this rank, the child below leads there, otherwise the parent. */
         uint32_t below = other, above = parents[other];
         while (above != rank && above != TREE_NONE) {
             below = above;

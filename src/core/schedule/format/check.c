@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks that one schedule alone allows. */
+/* The checks that need one schedule alone. */
 #include "core/schedule/format/schedule.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static bool is_clean(const struct step *step)
     return true;
 }
 
-/* `span` chunks of a buffer from `chunk` on. */
+/* Check `span` chunks of a buffer from `chunk` on. */
 static const char *check_range(const struct schedule *schedule, const struct step *step, uint8_t buffer, uint32_t chunk,
                                uint64_t span)
 {
@@ -86,12 +86,11 @@ static const char *check_range(const struct schedule *schedule, const struct ste
     if (step->chunks <= 1 || step->kind == STEP_EXPOSE)
         return NULL;
     if (buffer == BUFFER_SCRATCH)
-        return schedule->parts > 1 ? NULL : "is about several blocks in scratch, where they do not lie back to back";
+        return schedule->parts > 1 ? NULL : "names several blocks of scratch, where blocks are not contiguous";
     bool within_block = chunk % schedule->parts + step->chunks <= schedule->parts;
     bool whole_blocks = schedule->parts == 1 && !schedule->segment_bytes &&
                         !collective_is_vector(schedule->collective) && step->kind <= STEP_COPY;
-    return within_block || whole_blocks ? NULL
-                                        : "crosses from one block to the next where they do not lie back to back";
+    return within_block || whole_blocks ? NULL : "crosses from one block to the next where blocks are not contiguous";
 }
 
 static const char *check_wait(const struct schedule *schedule, const struct step *step)
@@ -105,7 +104,7 @@ static const char *check_wait(const struct schedule *schedule, const struct step
     return NULL;
 }
 
-/* How many blocks the fullest rank's input, or output, has: what shared-memory steps may name of another rank. */
+/* The most blocks that any rank's input, or output, has: shared-memory steps may name those of another rank. */
 static uint64_t most_input_blocks(const struct schedule *schedule)
 {
     return collective_widest_input(schedule->collective, schedule->ranks);
@@ -125,7 +124,7 @@ static const char *format_check_others(const struct schedule *schedule, const st
     bool reads = step->kind == STEP_READ || step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD;
     bool spreads = step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD;
     if ((reads || spreads) && step->chunks > 1 && schedule->parts == 1)
-        return "is about several blocks of other ranks: one step does one";
+        return "names several blocks of other ranks: a step may name one";
     if (reads && step->source_chunk + (uint64_t)step->chunks > most_input_blocks(schedule) * schedule->parts)
         return "reads beyond the end of another rank's input";
     if (spreads && step->target_chunk + (uint64_t)step->chunks > most_output_blocks(schedule) * schedule->parts)
@@ -146,34 +145,35 @@ static const char *format_check_kind(const struct schedule *schedule, const stru
             return "awaits signals that are never made";
         return NULL;
     case STEP_EXPOSE:
-        return step->value != step->source_chunk % schedule->parts ? "is about another part than it says" : NULL;
+        return step->value != step->source_chunk % schedule->parts ? "has a value that is not the part of its chunk"
+                                                                   : NULL;
     case STEP_REDUCE_SPREAD:
         if (step->operands >= schedule->group_count)
             return "spreads to a group that does not exist";
         if (step->target != BUFFER_OUTPUT)
-            return "spreads to something else than outputs";
-        return schedule->groups[step->peer].count ? NULL : "sums over a group of nobody";
+            return "spreads to a buffer other than OUTPUT";
+        return schedule->groups[step->peer].count ? NULL : "sums over an empty group";
     case STEP_GATHER_REDUCE:
-        return schedule->groups[step->peer].count ? NULL : "sums over a group of nobody";
+        return schedule->groups[step->peer].count ? NULL : "sums over an empty group";
     case STEP_SPREAD:
-        return step->target != BUFFER_OUTPUT ? "spreads to something else than outputs" : NULL;
+        return step->target != BUFFER_OUTPUT ? "spreads to a buffer other than OUTPUT" : NULL;
     case STEP_DELIVER:
-        return step->target != BUFFER_OUTPUT ? "delivers to something else than the output" : NULL;
+        return step->target != BUFFER_OUTPUT ? "delivers to a buffer other than OUTPUT" : NULL;
     case STEP_EXCHANGE:
         if (step->value > EXCHANGE_NOTHING || schedule->step_count != 1 || schedule->segment_bytes)
-            return "is an exchange of no known form, or not alone";
+            return "is an exchange of an unknown form, or not the only step";
         if (step->operands && step->value != EXCHANGE_TAKE)
-            return "names a member and takes from none";
+            return "names a member, but its form takes from none";
         if (step->source_chunk && step->value == EXCHANGE_NOTHING)
-            return "names a block and takes none";
+            return "names a block, but its form takes none";
         if (step->operands >= schedule->groups[step->peer].count)
-            return "takes from a member that the group does not have";
+            return "takes from a member that does not exist in the group";
         if (schedule->groups[step->peer].count != schedule->ranks)
             return "is an exchange among some of the ranks only";
         if (schedule->collective != COLLECTIVE_BARRIER && schedule->collective != COLLECTIVE_SENDRECEIVE &&
             (!schedule->most_block_bytes ||
              schedule->most_block_bytes > SCHEDULE_INLINE_BYTES / most_input_blocks(schedule)))
-            return "may carry more than fits beside a flag: the most bytes of a block are not limited enough";
+            return "may carry more than fits beside a flag: the limit of bytes per block is too large";
         return NULL;
     default:
         return NULL;
@@ -186,22 +186,22 @@ static const char *check_step(const struct schedule *schedule, const struct step
         return "is of a kind that does not exist";
     uint8_t uses = forms[step->kind].uses;
     if (step->kind >= STEP_EXPOSE && collective_hides_sizes(schedule->collective))
-        return "is about shared memory, where a rank must know the sizes of others' blocks: send messages";
+        return "uses shared memory, which needs the sizes of other ranks' blocks: send messages instead";
     if (!is_clean(step))
-        return "has a field set that its kind does not use";
+        return "sets a field that its kind does not use";
     const char *what = check_wait(schedule, step);
     if (what)
         return what;
     if ((uses & USES_RANK) && (step->peer >= schedule->ranks || step->peer == schedule->rank))
-        return "names a peer that is no other rank";
+        return "names a peer that is not another rank";
     if ((uses & USES_GROUP) && step->peer >= schedule->group_count)
         return "names a group that does not exist";
     if ((uses & USES_TARGET) && step->target == BUFFER_INPUT && step->chunks)
         return "writes to the input";
     if ((uses & USES_PARTS) && schedule->parts > 1 && step->value + (uint64_t)step->chunks > schedule->parts)
-        return "is about parts that do not exist";
+        return "names parts that do not exist";
     if ((uses & USES_PARTS) && step->value >= schedule->parts)
-        return "is about a part that does not exist";
+        return "names a part that does not exist";
     what = format_check_kind(schedule, step);
     if (!what)
         what = format_check_others(schedule, step);

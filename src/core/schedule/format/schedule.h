@@ -3,13 +3,13 @@
  * A schedule: the list of steps that one rank takes in one collective.
  *
  * A schedule is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it; all
- * four share only this header. What varies between calls is not part of it: a *binding* supplies count, type, op,
+ * four share only this header. Values that vary between calls are not part of it: a *binding* supplies count, type, op,
  * addresses and sequence number at start, so that one schedule serves every size of its class and can run many times at
  * once. A schedule owns no memory but its steps and holds no pointers into buffers.
  *
  * ## Buffers, blocks, parts, chunks
  *
- * A schedule speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*,
+ * A schedule addresses three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*,
  * each of `count` elements:
  *
  *     collective       INPUT            OUTPUT            in place means
@@ -31,23 +31,23 @@
  * (allgatherv, gatherv, alltoallv) each block has a size of its own, bound at start, and parts is 1. (INPUT of
  * allgatherv and gatherv is as large as OUTPUT's block `rank`.)
  *
- * SCRATCH has `scratch_chunks` chunks. Chunk c lies at c x width, where width is that of the parts of the present
+ * SCRATCH has `scratch_chunks` chunks. Chunk c lies at c x width, where width is that of the parts of the current
  * segment (schedule_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds
- * one part of some block; the step says which (step.value), because parts differ in size. The v-forms use no SCRATCH.
+ * one part of some block; step.value gives the part, because parts differ in size. The v-forms use no SCRATCH.
  *
  * A step on several chunks works on consecutive parts of one block. Messages and STEP_COPY, when parts is 1 and the
- * schedule is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back
- * to back there (not so in SCRATCH); STEP_EXPOSE may always be on several blocks, and means of each the present
- * segment. No chunks at all means an empty message, which is sent; a message whose parts are empty is sent too.
+ * schedule is not segmented (nor a v-form), may also name consecutive whole blocks of INPUT and OUTPUT, which are
+ * contiguous there (but not in SCRATCH). STEP_EXPOSE may always name several blocks; it applies to the current segment
+ * of each. A message of no chunks, or of empty parts, is sent as an empty message.
  *
  * ## Segments
  *
  * The whole list of steps is the body of a loop over segments: when `segment_bytes` is not 0, iteration s covers, of
  * every block, the bytes [s x segment_bytes, (s+1) x segment_bytes), and parts divide the *segment* (the last one is
  * shorter, and so are its parts). Lanes run ahead of each other by themselves; scratch and staging have `slots` copies,
- * iteration s using copy s mod slots, so a lane that reuses a copy says what it waits for with a `lag`. With
- * segment_bytes 0 there is one iteration. An empty buffer has one iteration too. In allgatherv the largest block
- * decides how many there are; other blocks' segments may be empty.
+ * and iteration s uses copy s mod slots, so a lane that reuses a copy waits with a `lag`. With segment_bytes 0 there is
+ * one iteration. An empty buffer has one iteration too. In allgatherv the largest block decides how many there are;
+ * other blocks' segments may be empty.
  *
  * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): the root of a gatherv
  * knows them all, other ranks know their own. So their schedules are the same for all sizes, are never segmented and
@@ -63,8 +63,7 @@
  * iterations.
  *
  * A send is complete when its source may be overwritten, a receive when its data is in place; schedules are proved free
- * of deadlock even if sends complete only after their receive has begun, so an executor may buffer as much or as little
- * as it likes.
+ * of deadlock even if sends complete only after their receive has begun, so an executor may buffer any amount of data.
  *
  * Between ranks that share memory (*local* ranks) order comes from signals: each lane of each rank has one counter in
  * shared memory, written by it alone, which only grows: STEP_SIGNAL adds one (release), STEP_AWAIT waits until the
@@ -77,17 +76,18 @@
  * ## Shared memory
  *
  * Whether a buffer is registered (lies in the shared heap, so that local ranks can load and store it) or ordinary may
- * differ between ranks and is not part of a schedule. A schedule says what should become visible, and the binding does
- * it:
+ * differ between ranks and is not part of a schedule. A schedule states which data becomes visible, and the binding
+ * decides how:
  *
  *  - STEP_EXPOSE makes chunks of INPUT readable by local ranks: a no-op for a registered buffer; an ordinary one is
- *    copied into this rank's staging copy (slot s mod slots, or mod more than the schedule asks for). A STEP_SIGNAL
- *    later in the lane publishes it.
- *  - STEP_GATHER_REDUCE, STEP_READ read what local ranks have exposed, wherever it lies.
+ *    copied into this rank's staging (slot s mod slots, or mod a larger number than the schedule asks for). A
+ *    STEP_SIGNAL later in the lane publishes it.
+ *  - STEP_GATHER_REDUCE, STEP_READ read chunks that local ranks have exposed, wherever they lie.
  *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every local rank of a group: it is stored
  *    directly into registered outputs (this rank's own always directly), and stored once into this rank's staging for
  *    the ordinary ones.
- *  - STEP_DELIVER receives what another rank spread: a no-op when this rank's OUTPUT is registered (the data is already
+ *  - STEP_DELIVER receives chunks that another rank spread: a no-op when this rank's OUTPUT is registered (the data is
+ *  already
  *    there); copied from the sender's staging when it is ordinary.
  *
  * A rank reads its own INPUT in place, whatever the binding. The target of a reducing step may be exactly the place of
@@ -147,7 +147,7 @@ enum step_kind {
     /* this rank alone */
     STEP_COPY,   /**< target chunks = source chunks (a no-op where they are the same place) */
     STEP_REDUCE, /**< target chunk = canonical tree over `operands` chunks of source: source_chunk + i x stride */
-    STEP_FINISH, /**< apply what follows the sum (average, scale) to `chunks` chunks of target, in place */
+    STEP_FINISH, /**< apply the finish (average, scale) to `chunks` chunks of target, in place */
 
     /* local ranks, through shared memory; `peer` is a rank (READ, DELIVER) or a group's index (the others) */
     STEP_EXPOSE,        /**< make chunks of INPUT readable by local ranks */
@@ -168,9 +168,9 @@ enum step_kind {
 #define STEP_KINDS 15
 
 /**
- * The result of STEP_EXCHANGE (step.value). Ranks are in the group's order. Every rank takes part, whether it has an
- * INPUT or not, and is done when the ranks whose data it needs have published (in a barrier: all). INPUT is read before
- * that, OUTPUT is written after. It is the only step of its schedule. `b` is step.source_chunk.
+ * The result of STEP_EXCHANGE (step.value). Ranks are in the group's order. Every rank takes part, even without an
+ * INPUT, and is done when the ranks whose data it needs have published (in a barrier: all). INPUT is read before that,
+ * OUTPUT is written after. It is the only step of its schedule. `b` is step.source_chunk.
  */
 enum exchange {
     EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of every rank's input, then finished */
@@ -229,7 +229,7 @@ struct schedule_group {
 struct schedule {
     enum collective collective;
     const char *algorithm; /**< static string: "direct", "ring", "two-level/direct+pairwise", ... */
-    uint64_t hash; /**< of what all ranks agree on (collective, algorithm, shape, root, parameters): equal everywhere */
+    uint64_t hash; /**< of the properties common to all ranks (collective, algorithm, shape, root, parameters) */
     uint32_t ranks, rank, root;
     uint32_t input_blocks, output_blocks; /**< of this rank (a reduce has an output at its root only) */
     uint32_t parts;
@@ -261,7 +261,7 @@ weft_status schedule_check(const struct schedule *schedule, struct error *error)
 const char *collective_name(enum collective collective);
 weft_status collective_parse(const char *name, enum collective *collective, struct error *error);
 
-/** Whether results are combined with an op, and whether one rank is special. */
+/** Whether contributions are combined with an op, and whether the collective has a root. */
 bool collective_reduces(enum collective collective);
 bool collective_is_rooted(enum collective collective);
 
@@ -289,8 +289,8 @@ static inline uint64_t schedule_width(uint64_t bytes, uint32_t parts)
 }
 
 /**
- * Where `count` parts from `part` on, of `parts`, of a block (or segment) of `bytes` bytes lie, relative to its
- * beginning; element boundaries are kept because 64 is a multiple of every element size.
+ * The range of `count` parts from `part` on, of `parts`, of a block (or segment) of `bytes` bytes, relative to its
+ * beginning. Element boundaries are kept because 64 is a multiple of every element size.
  */
 static inline struct schedule_range schedule_parts(uint64_t bytes, uint32_t parts, uint32_t part, uint32_t count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The shape of a collective: how its ranks look to a generator, and where they are.
+ * The shape of a collective, as generators see it: its ranks and their places.
  *
  * Ranks are on nodes, nodes under leaves, leaves in pods: the units of each level are members of units of the next.
  * Ranks within a unit are close, ranks in different units far apart, so the higher the level, the fewer bytes should

@@ -82,8 +82,9 @@ struct dependency builder_add(struct builder *builder, uint32_t lane, struct ste
 
 struct dependency builder_add_after(struct builder *builder, uint32_t lane, struct dependency after, struct step step)
 {
-    bool in_order = after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* a lane is in order by itself */
-    bool never = after.lag && !builder->schedule->segment_bytes; /* there is no iteration before the first */
+    bool in_order =
+        after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* steps of one lane are ordered anyway */
+    bool never = after.lag && !builder->schedule->segment_bytes;        /* there is no iteration before the first */
     if (after.steps && !in_order && !never) {
         step.wait_lane = after.lane;
         step.wait_lag = after.lag;
@@ -178,7 +179,7 @@ void builder_scratch(struct builder *builder, uint32_t chunks)
         builder->schedule->scratch_chunks = chunks;
 }
 
-/* Hash what all ranks agree on. In place is local to a rank and left out. */
+/* Hash the properties that all ranks agree on. In place is local to a rank and left out. */
 static uint64_t builder_hash_of(const struct builder *builder)
 {
     const struct schedule_shape *shape = builder->shape;
@@ -244,7 +245,7 @@ weft_status builder_close(struct builder *builder, struct schedule **schedule, s
     if (builder->exhausted)
         status =
             error_set(error, WEFT_ERROR_MEMORY,
-                      "no memory for a schedule of %s by %s over %u ranks, or it is too long to write down",
+                      "no memory for a schedule of %s by %s over %u ranks, or it exceeds the range of a step's fields",
                       collective_name(builder->shape->collective), builder->schedule->algorithm, builder->shape->ranks);
     if (status == WEFT_OK)
         status = builder_lay_out(builder, error);

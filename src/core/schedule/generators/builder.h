@@ -29,7 +29,7 @@ struct builder {
     bool exhausted;     /**< memory ran out, or the schedule exceeds the range of a step's fields */
 };
 
-/** What a step can wait for: `steps` completed steps of `lane`; steps 0: nothing. */
+/** A dependency of a step: `steps` completed steps of `lane`; steps 0: none. */
 struct dependency {
     uint8_t lane;
     uint8_t lag;
@@ -79,10 +79,10 @@ bool builder_segment(struct builder *builder, uint64_t bytes, uint32_t slots);
 /** Have at least `chunks` chunks of scratch. */
 void builder_scratch(struct builder *builder, uint32_t chunks);
 
-/** Free everything: there will be no schedule. */
+/** Free everything without making a schedule. */
 void builder_discard(struct builder *builder);
 
-/** Lay the steps out, hash what is agreed, hand over the schedule. Frees everything on failure. */
+/** Lay out the steps, compute the hash, hand over the schedule. Frees everything on failure. */
 weft_status builder_close(struct builder *builder, struct schedule **schedule, struct error *error);
 
 #endif

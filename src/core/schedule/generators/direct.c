@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct: local ranks read one another's input in place, each does its share of the work and stores it where it belongs.
+ * Direct: local ranks read one another's input in place; each does its share of the work and stores the result in its
+ * final place.
  *
- * Every schedule here has the same three acts, each published by one signal at most:
+ * Every schedule here has the same three phases, each published by one signal at most:
  *
- *     give   expose what others will read, and say so;
- *     work   await that the others have, read and sum, and say so;
- *     end    await that the others have worked: what was exposed is free again, what they spread is delivered.
+ *     give expose the data that others will read, and signal it;
+ *     work await the others' signals, read and sum, and signal it;
+ *     end await that signal: exposed data may be overwritten again, and spread data is delivered.
  *
- * Over one segment the acts follow one another in one lane. Over several each has a lane of its own, so that the next
- * segment is being given while this one is worked on; `give` waits until `end` of two segments ago has freed its
- * staging, where there is any. That one wait guards all staging: who has given segment s has delivered s - 2, and work
- * on s awaits all who give.
+ * Over one segment the phases follow one another in one lane. Over several segments each has a lane of its own, so that
+ * the next segment is given while this one is worked on. `give` waits until `end` of two segments ago has freed its
+ * staging, where there is any. That one wait guards all staging: a rank that has given segment s has delivered s - 2,
+ * and work on s awaits all ranks that give.
  */
 #include "core/schedule/generators/internal/generators.h"
 
 /*
- * Where all ranks give, work and end alike there is nothing to gain from short segments: everybody is busy all the
- * time, and each segment costs two rounds of signals. They are as long as staging can be with so many ranks.
+ * Where all ranks give, work and end alike, short segments gain nothing: every rank is busy all the time, and each
+ * segment costs two rounds of signals. Segments are as long as staging allows for the number of ranks.
  */
 static uint64_t segment_for_all(const struct builder *builder)
 {
@@ -26,13 +27,13 @@ static uint64_t segment_for_all(const struct builder *builder)
 }
 
 /*
- * Where one gives what the others take, the shorter the segments, the more of the copy into staging and of the copies
- * out of it run side by side; each costs the takers a signal. Measured in broadcasts of 256 KiB to 8 MiB, ordinary: 64
- * to 128 KiB take two thirds of the time that 256 KiB take; registered ones lose a twentieth.
+ * Where one rank gives and the others take, shorter segments let more of the copies into and out of staging overlap,
+ * but each costs the takers a signal. Measured in broadcasts of 256 KiB to 8 MiB: with ordinary buffers, segments of 64
+ * to 128 KiB take two thirds of the time of 256 KiB; with registered ones they take 5% longer.
  */
 #define ROOTED_SEGMENT (SHM_SEGMENT / 2)
 
-/* The lanes of the three acts, and how their signals are counted. */
+/* The lanes of the three phases, and how their signals are counted. */
 struct acts {
     struct builder *builder;
     uint32_t give, work, end; /* lanes */
@@ -51,7 +52,7 @@ static struct acts acts_begin(struct builder *builder, uint64_t segment)
                          .stride = segmented ? 1 : 2};
 }
 
-/* A rank that gives or works only, in one group's view: it makes one signal a segment in lane 0. */
+/* A rank that only gives, or only works: it makes one signal per segment in lane 0. */
 static struct acts acts_rooted(struct builder *builder, uint64_t segment)
 {
     struct acts acts = acts_begin(builder, segment);
@@ -72,7 +73,7 @@ static void direct_expose(const struct acts *acts, uint32_t first, uint32_t chun
                                   .value = first % acts->builder->schedule->parts});
 }
 
-/* Give all chunks but `own`, which nobody else reads (NOBODY: give all). */
+/* Give all chunks but `own`, which no other rank reads (NONE: give all). */
 #define NONE UINT32_MAX
 static void direct_give(const struct acts *acts, uint32_t chunks, uint32_t own)
 {
@@ -95,7 +96,7 @@ static void await_lane(const struct acts *acts, uint32_t lane, uint32_t group, u
             .kind = STEP_AWAIT, .peer = group, .operands = (uint16_t)awaited, .stride = acts->stride, .value = value});
 }
 
-/* All others have given. (Of this rank's own input nothing is needed: it reads that in place.) */
+/* All others have given. (This rank's own input needs no signal: it reads that in place.) */
 static void await_given(const struct acts *acts)
 {
     await_lane(acts, acts->work, acts->all, acts->give, 1);
@@ -137,7 +138,7 @@ static void direct_copy_own(const struct acts *acts, uint32_t lane, uint8_t sour
                               .chunks = 1});
 }
 
-/* Each rank sums one part of everybody's input, and stores it into the output of `group`. */
+/* Each rank sums one part of all inputs, and stores it into the outputs of `group`. */
 static void reduce_spread(const struct acts *acts, uint32_t group)
 {
     uint32_t me = acts->builder->schedule->rank;
@@ -225,7 +226,7 @@ void write_direct_allgather(struct builder *builder)
     await_worked(&acts);
 }
 
-/* In place, others still read the input that is overwritten: what comes in waits in scratch until all have worked. */
+/* In place, others still read the input that is overwritten: incoming blocks wait in scratch until all have worked. */
 void write_direct_alltoall(struct builder *builder)
 {
     uint32_t n = builder->schedule->ranks, me = builder->schedule->rank;
@@ -251,7 +252,7 @@ void write_direct_alltoall(struct builder *builder)
         direct_copy_own(&acts, acts.end, BUFFER_SCRATCH, (me + k) % n, (me + k) % n);
 }
 
-/* Of the rooted ones, the root gives and the others work, or the other way round: one signal each. */
+/* In rooted collectives, the root gives and the others work, or the other way round: one signal each. */
 
 void write_direct_broadcast(struct builder *builder)
 {

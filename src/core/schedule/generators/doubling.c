@@ -6,8 +6,8 @@
 static const struct dependency now = {0};
 
 /*
- * Recursive doubling keeps a running value, which each write moves to the other of two scratch chunks (the last one to
- * the output), so that the old value can be on its way to a peer while the new one is being made.
+ * Recursive doubling keeps a running value. Each write moves it to the other of two scratch chunks (the last write to
+ * the output), so that the old value can be sent while the new one is computed.
  */
 struct running {
     const struct stage *stage;
@@ -24,7 +24,7 @@ static void running_send(struct running *running, uint32_t peer)
         stage_send(running->stage, running->made, peer, &running->value, 0, running->stage->chunks);
 }
 
-/* The value becomes value op received (by side), or what is received when `side` is 0. */
+/* The value becomes value op received (by side), or the received value when `side` is 0. */
 static void running_receive(struct running *running, uint32_t peer, int side, bool finishes)
 {
     const struct stage *stage = running->stage;
@@ -49,8 +49,8 @@ static void running_receive(struct running *running, uint32_t peer, int side, bo
 }
 
 /*
- * All of [lo, lo + n) get its canonical sum. The left half is the largest power of two below n; each rank of the right
- * half exchanges with one of the left, and where the left has more, they get the total from those that have it.
+ * All of [lo, lo + n) get its canonical sum. The left part is the largest power of two below n. Each rank of the right
+ * part exchanges with one of the left; further ranks of the left get the total from ranks that have it.
  */
 static void double_over(struct running *running, uint32_t lo, uint32_t n, bool finishes)
 {
@@ -119,7 +119,7 @@ static void stage_halving_doubling(const struct stage *stage)
         size = half;
         sends++;
     }
-    struct dependency sent = builder_now(builder, stage->send_lane); /* they read what is received now */
+    struct dependency sent = builder_now(builder, stage->send_lane); /* they read the chunk that is received now */
     for (uint32_t t = rounds; t-- > 0; size *= 2) {
         uint32_t peer = me ^ (1u << t);
         bool upper = me >> t & 1;
@@ -129,7 +129,7 @@ static void stage_halving_doubling(const struct stage *stage)
     }
 }
 
-/* A run of blocks that may go past the last rank and on from the first is sent as two. */
+/* A run of blocks that wraps from the last rank to the first is sent as two messages. */
 static void bruck_run(const struct stage *stage, struct dependency after, bool sends, uint32_t peer, uint32_t from,
                       uint32_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The algorithms there are, what each refuses, and the way from a shape to a schedule. */
+/* The table of algorithms, the shapes that each refuses, and schedule_generate(). */
 #include "core/schedule/generators/generate.h"
 
 #include "base/text.h"
@@ -29,7 +29,7 @@ static const char *refuses_far(const struct schedule_shape *shape)
     return on_one_node(shape) ? NULL : "it needs all ranks on one node";
 }
 
-_Static_assert(SCHEDULE_INLINE_BYTES == 4096, "the messages here say so");
+_Static_assert(SCHEDULE_INLINE_BYTES == 4096, "the messages here quote these limits");
 
 static const char *refuses_long(const struct schedule_shape *shape)
 {
@@ -46,7 +46,9 @@ static const char *refuses_odd(const struct schedule_shape *shape)
 
 static const char *refuses_more_than_tiny(const struct schedule_shape *shape)
 {
-    return shape->block_bytes > ONE_SHOT_BYTES ? "everything goes to everybody: messages of up to 16 KiB only" : NULL;
+    return shape->block_bytes > ONE_SHOT_BYTES
+               ? "every rank sends its input to all others: messages of up to 16 KiB only"
+               : NULL;
 }
 
 /* Steps count chunks in 16 bits. */
@@ -59,7 +61,7 @@ static const char *refuses_pairs_or_long(const struct schedule_shape *shape)
 {
     const char *reason = refuses_many(shape);
     if (shape->ranks == 2)
-        return "two ranks need but one round of recursive doubling";
+        return "two ranks need only one round of recursive doubling";
     return reason ? reason : refuses_more_than_tiny(shape);
 }
 
@@ -79,8 +81,10 @@ static bool canonical_never(const struct schedule_shape *shape)
     return false;
 }
 
-/* Ranks of each unit of a level lie together, as many as a power of two (the last unit may have fewer): subtrees of the
- * canonical tree. A single unit is the whole tree. */
+/*
+ * Whether the ranks of each unit of a level are consecutive and their number is one power of two (the last unit may
+ * have fewer): then units are subtrees of the canonical tree. A single unit is the whole tree.
+ */
 static bool level_is_aligned(const struct schedule_shape *shape, uint32_t level)
 {
     uint32_t first = 0, units = shape_units(shape, level);
@@ -131,7 +135,7 @@ static const char *refuses_one_level(const struct schedule_shape *shape)
     if (on_one_node(shape))
         return "all ranks are on one node";
     if (!unit_sizes(shape, 0, &fewest, &most))
-        return "there is no memory to look at the nodes";
+        return "there is no memory to examine the nodes";
     return most == 1 ? "every node has one rank only" : refuses_many(shape);
 }
 
@@ -148,7 +152,7 @@ static const char *refuses_uneven(const struct schedule_shape *shape)
     if (reason)
         return reason;
     if (!unit_sizes(shape, 0, &fewest, &most))
-        return "there is no memory to look at the nodes";
+        return "there is no memory to examine the nodes";
     return fewest == most ? NULL : "all nodes must have equally many ranks";
 }
 
@@ -156,7 +160,7 @@ static const char *refuses_two_levels(const struct schedule_shape *shape)
 {
     uint32_t below = shape->nodes ? shape_units(shape, 0) : 1;
     if (shape_levels(shape) < 2)
-        return "nothing is known of leaves above the nodes";
+        return "the leaves above the nodes are unknown";
     if (shape_units(shape, 1) == 1)
         return "all nodes are under one leaf";
     for (uint32_t level = 1; level < shape_levels(shape); level++) {
@@ -175,7 +179,7 @@ static const char *refuses_uneven_levels(const struct schedule_shape *shape)
     if (reason)
         return reason;
     if (!unit_sizes(shape, 0, &fewest, &most))
-        return "there is no memory to look at the nodes";
+        return "there is no memory to examine the nodes";
     return fewest == most && hierarchy_is_even(shape) ? NULL : "all nodes and all leaves must be of one size";
 }
 
@@ -195,29 +199,29 @@ static const char *refuses_uneven_levels(const struct schedule_shape *shape)
 static const struct algorithm allreduce[] = {
     EXCHANGE,
     DIRECT(write_direct_allreduce),
-    {"recursive-doubling", "everything to a peer twice as far each round; few messages", canonical_always,
+    {"recursive-doubling", "the whole value to a peer twice as far away each round; few messages", canonical_always,
      refuses_nothing, write_recursive_doubling},
-    {"one-shot", "everything straight to everybody, who sums it; one round, for tiny messages", canonical_always,
-     refuses_pairs_or_long, write_one_shot},
-    {"halving-doubling", "halves to ever farther peers, and back; few messages, few bytes; powers of two",
+    {"one-shot", "every input straight to all ranks, and each sums them; one round, for tiny messages",
+     canonical_always, refuses_pairs_or_long, write_one_shot},
+    {"halving-doubling", "halves to peers farther away each round, and back; few messages, few bytes; powers of two",
      canonical_always, refuses_odd, write_halving_doubling},
-    {"pairwise-tree", "pieces straight to their owner, who sums them and hands them out; fewest bytes",
-     canonical_always, refuses_many, write_pairwise_allreduce},
+    {"pairwise-tree", "pieces straight to their owners, which sum and distribute them; fewest bytes", canonical_always,
+     refuses_many, write_pairwise_allreduce},
     {"binomial", "up the canonical tree to rank 0, and down again", canonical_always, refuses_nothing,
      write_binomial_allreduce},
-    {"ring", "pieces go round to the next rank only; fewest bytes a link; sums in ring order", canonical_never,
-     refuses_many, write_ring_allreduce},
-    {"double-tree", "two binary trees, half of the data on each; sums in their order", canonical_never, refuses_nothing,
+    {"ring", "pieces go around a ring; fewest bytes per link; sums in ring order", canonical_never, refuses_many,
+     write_ring_allreduce},
+    {"double-tree", "two binary trees, half of the data on each; sums in tree order", canonical_never, refuses_nothing,
      write_double_tree_allreduce},
     {"two-level", "through memory inside nodes, pieces to their owners between them; fewest bytes",
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce},
     {"two-level-doubling", "through memory inside nodes, recursive doubling between them; few messages",
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
-    {"two-level-one-shot", "through memory to one leader a node, everything straight between leaders; one round",
+    {"two-level-one-shot", "through memory to one leader per node, every node's sum straight to all leaders; one round",
      canonical_if_aligned, refuses_one_level_or_long, write_two_level_allreduce_one_shot},
-    {"two-level-leaders", "through memory to one leader a node, pieces to their owners among leaders; fewest bytes",
+    {"two-level-leaders", "through memory to one leader per node, pieces to their owners among leaders; fewest bytes",
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce_leaders},
-    {"two-level-leaders-doubling", "through memory to one leader a node, recursive doubling among leaders",
+    {"two-level-leaders-doubling", "through memory to one leader per node, recursive doubling among leaders",
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce_leaders_doubling},
     {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
      refuses_one_level, write_two_level_allreduce_ring},
@@ -228,10 +232,9 @@ static const struct algorithm allreduce[] = {
 static const struct algorithm reduce_scatter[] = {
     EXCHANGE,
     DIRECT(write_direct_reduce_scatter),
-    {"pairwise", "blocks straight to their owner, who sums them", canonical_always, refuses_many,
+    {"pairwise", "blocks straight to their owners, which sum them", canonical_always, refuses_many,
      write_pairwise_reduce_scatter},
-    {"ring", "blocks go round to the next rank only; sums in ring order", canonical_never, refuses_many,
-     write_ring_reduce_scatter},
+    {"ring", "blocks go around a ring; sums in ring order", canonical_never, refuses_many, write_ring_reduce_scatter},
     {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
      canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
     {"multi-level", "blocks to their owners level by level, leaves and pods too; fewest bytes on every level",
@@ -241,31 +244,32 @@ static const struct algorithm reduce_scatter[] = {
 static const struct algorithm allgather[] = {
     EXCHANGE,
     DIRECT(write_direct_allgather),
-    {"bruck", "all there is to ever farther peers; few messages", canonical_always, refuses_many, write_bruck},
-    {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
-    {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
-    {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
+    {"bruck", "all blocks so far to peers farther away each round; few messages", canonical_always, refuses_many,
+     write_bruck},
+    {"ring", "blocks go around a ring", canonical_always, refuses_many, write_ring_allgather},
+    {"pairwise", "every rank's block straight to all others", canonical_always, refuses_many, write_pairwise_allgather},
+    {"two-level", "around a ring between nodes, through memory inside them; fewest bytes", canonical_always,
      refuses_uneven, write_two_level_allgather},
-    {"multi-level", "across pods and leaves first, then handed on level by level; fewest bytes on every level",
+    {"multi-level", "across pods and leaves first, then forwarded level by level; fewest bytes on every level",
      canonical_always, refuses_uneven_levels, write_multi_level_allgather},
 };
 
 static const struct algorithm broadcast[] = {
     EXCHANGE,
     DIRECT(write_direct_broadcast),
-    {"binomial", "who has it sends it on, twice as many each round", canonical_always, refuses_nothing,
-     write_binomial_broadcast},
-    {"chain", "everybody sends it on to the next, segment by segment; for long messages", canonical_always,
+    {"binomial", "every rank that has the data sends it on; twice as many each round", canonical_always,
+     refuses_nothing, write_binomial_broadcast},
+    {"chain", "a chain: each rank forwards to the next, segment by segment; for long messages", canonical_always,
      refuses_nothing, write_chain_broadcast},
     {"double-tree", "two binary trees, half of the data on each", canonical_always, refuses_nothing,
      write_double_tree_broadcast},
-    {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
+    {"two-level", "a binomial tree of one leader per node, through memory inside nodes", canonical_always,
      refuses_one_level, write_two_level_broadcast},
-    {"two-level-chain", "a chain of one leader a node, through memory inside nodes; for long messages",
+    {"two-level-chain", "a chain of one leader per node, through memory inside nodes; for long messages",
      canonical_always, refuses_one_level, write_two_level_broadcast_chain},
-    {"multi-level", "binomial trees of one head a pod, a leaf, a node; once into each of them", canonical_always,
+    {"multi-level", "binomial trees of one head per pod, leaf and node; once into each of them", canonical_always,
      refuses_two_levels, write_multi_level_broadcast},
-    {"multi-level-chain", "chains of one head a pod, a leaf, a node; for long messages", canonical_always,
+    {"multi-level-chain", "chains of one head per pod, leaf and node; for long messages", canonical_always,
      refuses_two_levels, write_multi_level_broadcast_chain},
 };
 
@@ -273,8 +277,8 @@ static const struct algorithm reduce[] = {
     EXCHANGE,
     DIRECT(write_direct_reduce),
     {"binomial", "up the canonical tree", canonical_always, refuses_nothing, write_binomial_reduce},
-    {"pairwise-tree", "pieces straight to their owner, who sums them, then to the root", canonical_always, refuses_many,
-     write_pairwise_reduce},
+    {"pairwise-tree", "pieces straight to their owners, which sum them, then to the root", canonical_always,
+     refuses_many, write_pairwise_reduce},
     {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
      refuses_one_level, write_two_level_reduce},
     {"multi-level", "up the canonical tree inside leaves, then between them, then between pods",
@@ -284,40 +288,43 @@ static const struct algorithm reduce[] = {
 static const struct algorithm alltoall[] = {
     EXCHANGE,
     DIRECT(write_direct_alltoall),
-    {"pairwise", "with the rank one further each round", canonical_always, refuses_many, write_pairwise_alltoall},
+    {"pairwise", "exchange with the rank one farther away each round", canonical_always, refuses_many,
+     write_pairwise_alltoall},
 };
 
 static const struct algorithm gather[] = {
     EXCHANGE,
     DIRECT(write_direct_gather),
-    {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
+    {"linear", "every rank straight to the root", canonical_always, refuses_many, write_linear_gather},
 };
 
 static const struct algorithm scatter[] = {
     EXCHANGE,
     DIRECT(write_direct_scatter),
-    {"linear", "the root to everybody", canonical_always, refuses_many, write_linear_scatter},
+    {"linear", "the root straight to every rank", canonical_always, refuses_many, write_linear_scatter},
 };
 
 static const struct algorithm allgatherv[] = {
     DIRECT(write_direct_allgather),
-    {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
-    {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
+    {"ring", "blocks go around a ring", canonical_always, refuses_many, write_ring_allgather},
+    {"pairwise", "every rank's block straight to all others", canonical_always, refuses_many, write_pairwise_allgather},
 };
 
 static const struct algorithm gatherv[] = {
-    {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
+    {"linear", "every rank straight to the root", canonical_always, refuses_many, write_linear_gather},
 };
 
 static const struct algorithm alltoallv[] = {
-    {"pairwise", "with the rank one further each round", canonical_always, refuses_many, write_pairwise_alltoall},
+    {"pairwise", "exchange with the rank one farther away each round", canonical_always, refuses_many,
+     write_pairwise_alltoall},
 };
 
 static const struct algorithm barrier[] = {
     EXCHANGE,
     DIRECT(write_direct_barrier),
-    {"dissemination", "word to ever farther peers", canonical_always, refuses_nothing, write_dissemination},
-    {"two-level", "signals inside nodes, word to ever farther leaders between them", canonical_always,
+    {"dissemination", "empty messages to peers farther away each round", canonical_always, refuses_nothing,
+     write_dissemination},
+    {"two-level", "signals inside nodes, empty messages between leaders farther away each round", canonical_always,
      refuses_one_level, write_two_level_barrier},
 };
 
@@ -394,7 +401,7 @@ const char *algorithm_only_on_request(const struct algorithm *algorithm, const s
                : "its sums are not in the canonical order; it runs only if named";
 }
 
-/* One rank: its input is everything there is. */
+/* One rank: its input is the only contribution. */
 static void write_alone(struct builder *builder)
 {
     struct stage stage = stage_whole(builder);
@@ -413,7 +420,8 @@ weft_status schedule_generate(const struct algorithm *algorithm, const struct sc
         return error_set(error, WEFT_ERROR_ARGUMENT, "no schedule for rank %u, root %u, peer %u of %u ranks", rank,
                          shape->root, shape->peer, shape->ranks);
     if (shape->collective == COLLECTIVE_SENDRECEIVE && shape->root == shape->peer)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot send a message to itself; copy", shape->root);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot send a message to itself; copy the memory instead",
+                         shape->root);
     const char *reason = algorithm_refuses(algorithm, shape);
     if (reason)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s cannot do this %s: %s", algorithm->name,

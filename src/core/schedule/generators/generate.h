@@ -19,7 +19,7 @@ struct algorithm {
     /** Whether sums by it keep the canonical order on this shape (schedule.canonical says the same). */
     bool (*canonical)(const struct schedule_shape *shape);
     /**
-     * NULL when it supports this shape; otherwise a static clause that says why not ("needs all ranks on one node").
+     * NULL when it supports this shape; otherwise a static clause with the reason ("it needs all ranks on one node").
      */
     const char *(*refuses)(const struct schedule_shape *shape);
     /**

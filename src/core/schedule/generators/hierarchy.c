@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stages over levels of units: nodes under leaves, leaves in pods. Each level is a stage among the units of one unit of
- * the next level, so that what crosses between these has been summed before, or is handed on after it crossed once.
+ * the next level, so that data is summed before it crosses between these, or crosses once and is forwarded afterwards.
  *
- * The rank of the stage is its node. At level `depth` a node stands for a unit (at level 0 for itself); all ranks that
- * stand for the units of a level in one column are found by `standing`, unit -> rank of the stage. Of each group, the
- * units with a number below the size of the smallest group are *owners*, which go on to the next level; they carry an
- * equal share each.
+ * Ranks of the stage are nodes. At level `depth` a node stands for a unit (at level 0 for itself); all ranks that stand
+ * for the units of a level in one column are found by `standing`, unit -> rank of the stage. Of each group, the units
+ * with a number below the size of the smallest group are *owners*, which go on to the next level; they carry an equal
+ * share each.
  *
  * Every level has lanes of its own, so that segments follow one another through the levels. The lowest level ends on
- * the stage's own lanes, which wait for what was sent on the others: to the outside it is a stage like all.
+ * the stage's own lanes, which wait for messages sent on the others: from outside it is a stage like any other.
  */
 #include "core/schedule/generators/internal/generators.h"
 
@@ -84,7 +84,7 @@ static void level_close(struct hierarchy_level *level)
     free(level->next);
 }
 
-/* `standing` is borrowed. Units without a representative in `next` are NOBODY there. */
+/* `standing` is borrowed. */
 static bool level_open(struct hierarchy_level *level, const struct stage *stage, uint32_t depth, uint32_t unit,
                        uint32_t *standing)
 {
@@ -149,7 +149,7 @@ static struct pieces pieces_from(struct pieces pieces, uint32_t piece)
     return pieces;
 }
 
-/* The stage ends with its own lanes, also for what was sent on spare ones: every second of them. */
+/* The stage's own lanes also wait for messages sent on the spare lanes: every second one of these. */
 static void join_sends(const struct stage *stage)
 {
     for (uint32_t lane = stage->spare_lane; lane < stage->spare_lane + HIERARCHY_LANES; lane += 2)
@@ -204,7 +204,7 @@ static void sum_shares(const struct stage *stage, const struct hierarchy_level *
     }
 }
 
-/* Every owner's share of the output goes to all members; in place, it lands where `sent` was read. */
+/* Every owner's share of the output goes to all members; in place, it overwrites the data that `sent` read. */
 static void hand_on_shares(const struct stage *stage, const struct hierarchy_level *level, uint32_t width,
                            struct dependency own, struct dependency sent)
 {
@@ -238,7 +238,7 @@ static struct dependency sum_levels(const struct stage *stage, uint32_t depth, u
     uint32_t share = width / level.owners;
     down.receive_lane = depth ? lane + 3 : stage->receive_lane;
     down.channel = (uint8_t)(stage->channel + 1);
-    struct stage above = *stage; /* what goes on: this owner's share */
+    struct stage above = *stage; /* this owner's share, which goes to the next level */
     above.output = pieces_from(stage->output, level.index * share);
     bool goes_on = level.above && level.index < level.owners;
     if (!level.above) {

@@ -2,7 +2,7 @@
 /*
  * Pairwise exchange: in round k every rank sends to the rank k above and receives from the rank k below. Every byte
  * crosses once; sums are made by the owner of a piece, from all contributions at once, in the canonical order.
- * (One-shot, for tiny messages: everything goes to everybody at once, who is owner of all.)
+ * (One-shot, for tiny messages: every rank sends its whole input to all others and owns all pieces.)
  */
 #include "core/schedule/generators/internal/generators.h"
 
@@ -47,7 +47,7 @@ void stage_pairwise_reduce_scatter(const struct stage *stage, const struct piece
     for (uint32_t k = 1; k < n; k++)
         stage_send(stage, k == 1 ? stage->ready : now, (me + k) % n, &stage->input, (me + k) % n, 1);
 
-    /* Contributions lie in rank order; all of them are to the same piece, the one that is ours. */
+    /* Contributions lie in rank order; all of them belong to this rank's own piece. */
     uint32_t part = stage_part(stage, &stage->input, me);
     receive_contributions(stage, me, part);
     sum_contributions(stage, part, into, piece);

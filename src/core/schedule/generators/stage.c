@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all stages are made of. */
+/* The building blocks of all stages. */
 #include "core/schedule/generators/stage.h"
 
 struct stage stage_whole(struct builder *builder)
@@ -36,7 +36,7 @@ uint32_t tree_split(uint32_t n)
     return split;
 }
 
-/* A message about `chunks` pieces from `piece` on, whose size `pieces` tells. */
+/* A message of `chunks` pieces from `piece` on, whose size is that of `pieces`. */
 static struct step message(const struct stage *stage, enum step_kind kind, uint32_t peer, const struct pieces *pieces,
                            uint32_t piece, uint32_t chunks)
 {

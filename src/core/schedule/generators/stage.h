@@ -34,7 +34,7 @@ struct stage {
     uint32_t send_lane, receive_lane;
     uint32_t spare_lane; /**< first of HIERARCHY_LANES more, for a stage over levels */
     uint8_t channel;
-    bool finishes;       /**< sums made here are final */
+    bool finishes;           /**< sums made here are final */
     struct dependency ready; /**< the input may be read; scratch, and an output in scratch, may be written */
 };
 
@@ -45,15 +45,16 @@ struct stage stage_whole(struct builder *builder);
  * Add a message or a local step for `chunks` consecutive pieces from `piece` on; return the dependency on its
  * completion.
  */
-struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *from,
-                         uint32_t piece, uint32_t chunks);
-struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer, const struct pieces *into,
-                            uint32_t piece, uint32_t chunks);
+struct dependency stage_send(const struct stage *stage, struct dependency after, uint32_t peer,
+                             const struct pieces *from, uint32_t piece, uint32_t chunks);
+struct dependency stage_receive(const struct stage *stage, struct dependency after, uint32_t peer,
+                                const struct pieces *into, uint32_t piece, uint32_t chunks);
 struct dependency stage_receive_reduce(const struct stage *stage, struct dependency after, uint32_t peer,
-                                   const struct pieces *from, const struct pieces *into, uint32_t piece,
-                                   uint32_t chunks, unsigned flags);
-struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after, const struct pieces *from,
-                         uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks);
+                                       const struct pieces *from, const struct pieces *into, uint32_t piece,
+                                       uint32_t chunks, unsigned flags);
+struct dependency stage_copy(const struct stage *stage, uint32_t lane, struct dependency after,
+                             const struct pieces *from, uint32_t from_piece, const struct pieces *into,
+                             uint32_t into_piece, uint32_t chunks);
 
 /** The chunk that piece `piece` is, and the part number that the schedule gives to it. */
 uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece);
@@ -74,7 +75,7 @@ void stage_alone(const struct stage *stage, uint32_t chunks);
 void stage_pairwise_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece);
 /** Every rank's own piece of `output` is sent to all; begins after `own`. */
 void stage_pairwise_allgather(const struct stage *stage, struct dependency own);
-/** The same result, sums in the order of the ring; on the way they are kept in scratch (2 chunks). */
+/** The same result, but sums in ring order; partial sums are kept in scratch (2 chunks). */
 /** Every rank's own piece of `output` travels around the ring; begins after `own`. */
 void stage_ring_allgather(const struct stage *stage, struct dependency own);
 /** Both in place of the output; no scratch. */
@@ -116,7 +117,7 @@ void stage_hierarchy_allreduce(const struct stage *stage);
 void stage_hierarchy_reduce_scatter(const struct stage *stage);
 /** As stage_pairwise_allgather(); even hierarchies only. */
 void stage_hierarchy_allgather(const struct stage *stage, struct dependency own);
-/** As their namesakes, along a tree of one head a unit. */
+/** Like the functions of the same names, along a tree of one head per unit. */
 void stage_hierarchy_broadcast(const struct stage *stage);
 void stage_hierarchy_broadcast_chain(const struct stage *stage);
 void stage_hierarchy_reduce(const struct stage *stage);

@@ -79,7 +79,10 @@ void stage_binomial_broadcast(const struct stage *stage)
             stage_send(stage, have, (me + distance + stage->root) % n, &stage->output, 0, stage->chunks);
 }
 
-/* A tree without branches: every rank sends once, so that long messages take little more than one. */
+/*
+ * A tree without branches: every rank sends once, so that a long message in many segments takes little more time than
+ * between two ranks.
+ */
 void stage_chain_broadcast(const struct stage *stage)
 {
     uint32_t n = stage->ranks, me = (stage->rank + n - stage->root) % n; /* as if the root were 0 */
@@ -111,7 +114,7 @@ void write_binomial_broadcast(struct builder *builder)
     stage_binomial_broadcast(&stage);
 }
 
-/* Up to rank 0 on the first two lanes, down from it on the next two. */
+/* Up to rank 0 on the first two lanes, and down from it on the next two. */
 void write_binomial_allreduce(struct builder *builder)
 {
     builder_segment(builder, MESSAGE_SEGMENT, 2);
@@ -128,7 +131,7 @@ void write_binomial_allreduce(struct builder *builder)
 
 /* ---- two binary trees ---- */
 
-#define NOBODY UINT32_MAX
+#define NO_RANK UINT32_MAX
 
 /* One node's place in one of the two trees, in ranks of the communicator. */
 struct generators_tree_node {
@@ -141,7 +144,7 @@ struct generators_tree_node {
  */
 static struct generators_tree_node node_at(uint32_t x, uint32_t m)
 {
-    struct generators_tree_node node = {NOBODY, {NOBODY, NOBODY}};
+    struct generators_tree_node node = {NO_RANK, {NO_RANK, NO_RANK}};
     uint32_t low = x & -x, reach = low / 2;
     if (x) {
         node.parent = (x ^ low) | (low << 1);
@@ -178,7 +181,7 @@ static struct generators_tree_node tree_node_of(uint32_t tree, uint32_t seat, ui
     struct generators_tree_node node = node_at(seat_place(tree, seat, m, false), m);
     uint32_t *links[] = {&node.parent, &node.children[0], &node.children[1]};
     for (unsigned i = 0; i < 3; i++)
-        if (*links[i] != NOBODY)
+        if (*links[i] != NO_RANK)
             *links[i] = seat_place(tree, *links[i], m, true);
     return node;
 }
@@ -201,10 +204,10 @@ void write_double_tree_broadcast(struct builder *builder)
             continue;
         }
         struct generators_tree_node node = tree_node_of(tree, (stage.rank + n - root - 1) % n, seats);
-        uint32_t parent = node.parent == NOBODY ? root : (root + 1 + node.parent) % n;
+        uint32_t parent = node.parent == NO_RANK ? root : (root + 1 + node.parent) % n;
         have = stage_receive(&stage, now, parent, &stage.output, tree, 1);
         for (unsigned i = 0; i < 2; i++)
-            if (node.children[i] != NOBODY)
+            if (node.children[i] != NO_RANK)
                 stage_send(&stage, have, (root + 1 + node.children[i]) % n, &stage.output, tree, 1);
     }
 }
@@ -221,13 +224,13 @@ void write_double_tree_allreduce(struct builder *builder)
         up.receive_lane = up.send_lane + 1;
         up.channel = (uint8_t)tree;
         struct generators_tree_node node = tree_node_of(tree, up.rank, n);
-        bool top = node.parent == NOBODY;
+        bool top = node.parent == NO_RANK;
         struct pieces value = up.input;
         struct dependency have = now;
         for (unsigned i = 0; i < 2; i++) {
-            if (node.children[i] == NOBODY)
+            if (node.children[i] == NO_RANK)
                 continue;
-            bool last = top && (i == 1 || node.children[1] == NOBODY);
+            bool last = top && (i == 1 || node.children[1] == NO_RANK);
             have = stage_receive_reduce(&up, now, node.children[i], &value, &up.output, tree, 1,
                                         last ? STEP_FINISHES : 0u);
             value = up.output;
@@ -240,7 +243,7 @@ void write_double_tree_allreduce(struct builder *builder)
             have = stage_receive(&down, sent, node.parent, &down.output, tree, 1);
         }
         for (unsigned i = 0; i < 2; i++)
-            if (node.children[i] != NOBODY)
+            if (node.children[i] != NO_RANK)
                 stage_send(&down, have, node.children[i], &down.output, tree, 1);
     }
 }

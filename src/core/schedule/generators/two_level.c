@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two levels: inside a node through shared memory, between nodes by messages, each byte crossing the network as seldom
- * as can be.
+ * Two levels: inside a node through shared memory, between nodes by messages. Each byte crosses the network as few
+ * times as possible.
  *
- * The ranks of a node that have a number (from 0) below the size of the smallest node are *owners*: each has a share of
- * the data that it alone takes across. Owners of one number on all nodes are a *column*; what happens in a column is a
- * stage of messages like that of a flat algorithm. Where nodes are of one size, everybody owns; where one node has a
- * single rank, each node has one owner, its leader.
+ * The ranks of a node that have a number (from 0) below the size of the smallest node are *owners*: each alone carries
+ * its share of the data between nodes. Owners of one number on all nodes are a *column*, in which the messages of a
+ * flat algorithm's stage run. Where nodes are of one size, every rank is an owner; where one node has a single rank,
+ * each node has one owner, its leader.
  *
  * Every phase has a lane of its own, so that while one segment crosses the network the next is summed inside the nodes
- * and the last one handed out. `GIVE` waits until `END` of two segments ago; who awaits all who give may therefore
- * reuse whatever local ranks have read and delivered.
+ * and the last one is distributed. `GIVE` waits until `END` of two segments ago. A lane that awaits all ranks that give
+ * may therefore reuse memory that local ranks have read and delivered.
  */
 #include "core/schedule/generators/internal/generators.h"
 
@@ -40,7 +40,7 @@ static void levels_close(struct two_level_levels *levels)
     free(levels->heads);
 }
 
-/* With at most so many owners on a node. */
+/* With at most this many owners on a node. */
 static bool levels_open_with(struct two_level_levels *levels, struct builder *builder, uint32_t most_owners)
 {
     const struct schedule_shape *shape = builder->shape;
@@ -92,7 +92,7 @@ static bool levels_open(struct two_level_levels *levels, struct builder *builder
     return levels_open_with(levels, builder, NONE);
 }
 
-/* ---- what nodes do inside ---- */
+/* ---- inside nodes ---- */
 
 static bool owns(const struct two_level_levels *levels)
 {
@@ -104,7 +104,7 @@ static void signal_mates(const struct two_level_levels *levels, enum lane lane)
     builder_add(levels->builder, lane, (struct step){.kind = STEP_SIGNAL, .peer = levels->group});
 }
 
-/* Every lane that is awaited here makes one signal a segment. */
+/* Every lane that is awaited here makes one signal per segment. */
 static void await_mates(const struct two_level_levels *levels, enum lane lane, uint32_t group, enum lane awaited)
 {
     builder_add(levels->builder, lane,
@@ -196,7 +196,7 @@ static void two_level_deliver(const struct two_level_levels *levels, uint32_t ma
                                   .value = chunk % levels->builder->schedule->parts});
 }
 
-/* ---- what columns do between nodes ---- */
+/* ---- columns, between nodes ---- */
 
 /* The stage of this rank's column (or of the leaders). */
 static struct stage between(const struct two_level_levels *levels, const uint32_t *members)
@@ -227,10 +227,9 @@ static void segment(const struct two_level_levels *levels, uint32_t shares)
 }
 
 /*
- * Sum all inputs: to all outputs, or (`rooted`) to the root's, where only the owners of the root's node have
- * anything to hand out. Each owner's share has `width` parts; `cross` takes it from the beginning of scratch to what
- * follows. A rank that is alone on its node has nothing to sum or to hand out there: its share goes from input to
- * output.
+ * Sum all inputs: to all outputs, or (`rooted`) to the root's, where only the owners of the root's node distribute
+ * results. Each owner's share has `width` parts; `cross` moves it from the beginning of scratch to the chunks after it.
+ * A rank that is alone on its node has nothing to sum or to distribute there: its share goes from input to output.
  */
 static void write_sum_with(struct builder *builder, uint32_t most_owners, bool rooted, uint32_t width,
                            void (*cross)(const struct stage *stage))
@@ -292,7 +291,7 @@ void write_two_level_allreduce_doubling(struct builder *builder)
     write_sum(builder, false, 1, stage_recursive_doubling);
 }
 
-/* Tiny messages cost by their number: one leader a node sends and receives them. */
+/* The cost of tiny messages is their number: one leader per node sends and receives them. */
 void write_two_level_allreduce_one_shot(struct builder *builder)
 {
     builder->schedule->most_block_bytes = ONE_SHOT_BYTES;
@@ -300,8 +299,8 @@ void write_two_level_allreduce_one_shot(struct builder *builder)
 }
 
 /*
- * One leader a node, of any length: ranks of a node share its network, and perhaps too few cores, and one long message
- * uses less processor time than many short ones.
+ * One leader per node, for any length: ranks of a node share its network, and perhaps too few cores, and one long
+ * message uses less processor time than many short ones.
  */
 void write_two_level_allreduce_leaders(struct builder *builder)
 {
@@ -340,7 +339,7 @@ void write_multi_level_reduce(struct builder *builder)
 
 /* ---- reduce-scatter, all-gather: nodes of one size ---- */
 
-/* On every node, the owner of a number sums the blocks that belong to ranks of its number anywhere. */
+/* On every node, the owner with a number sums the blocks of all ranks with that number. */
 static void write_reduce_scatter(struct builder *builder, void (*cross)(const struct stage *stage))
 {
     struct two_level_levels levels;
@@ -351,7 +350,7 @@ static void write_reduce_scatter(struct builder *builder, void (*cross)(const st
     two_level_expose(&levels, 0, builder->schedule->input_blocks);
     signal_mates(&levels, GIVE);
     builder_hold(builder, SUM,
-                 builder_now(builder, GIVE)); /* in place, the sum takes the place of what is copied there */
+                 builder_now(builder, GIVE)); /* in place, the sum overwrites the block that is copied there */
     begin_summing(&levels, false);
     for (uint32_t node = 0; node < levels.nodes; node++)
         sum_into_scratch(&levels, levels.column[node], 1, node);
@@ -381,7 +380,7 @@ void write_multi_level_reduce_scatter(struct builder *builder)
     write_reduce_scatter(builder, stage_hierarchy_reduce_scatter);
 }
 
-/* Blocks go to all of their column, then each owner hands its column's blocks to its mates. */
+/* Blocks go to all of their column, then each owner passes its column's blocks to the ranks of its node. */
 static void write_allgather(struct builder *builder, void (*cross)(const struct stage *stage, struct dependency own))
 {
     struct two_level_levels levels;

@@ -6,7 +6,7 @@
 struct network_flow {
     uint32_t sender;
     uint32_t from[NETWORK_CROSSINGS], to[NETWORK_CROSSINGS]; /* units of each level below `crossed` */
-    uint32_t crossed;                                        /* how many levels it leaves its units of */
+    uint32_t crossed;                                        /* the number of levels whose units it leaves */
     double left, rate;                                       /* bytes, bytes per second */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events in virtual time. A lane takes a step when its waits are over; work keeps its rank's core busy, messages
- * between nodes share the interfaces of both. Long loops are not run to their end: after a few iterations they are in
- * step, and the rest is as many times the last iterations' time.
+ * Events in virtual time. A lane takes a step when its waits are over. Work keeps its rank's core busy, and messages
+ * between nodes share the interfaces of both. Long loops are not run to the end: after a few iterations they reach a
+ * steady state, and the rest is extrapolated from the last iterations' time.
  */
 #include "core/schedule/simulate/simulate.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY UINT32_MAX
+#define NONE UINT32_MAX
 
 /* Iterations simulated of a long loop; the rest takes the mean time of those after the first few. */
 #define ITERATIONS_SETTLED 4
@@ -38,7 +38,7 @@ struct runner {
     uint32_t iteration, at;
     uint32_t signals; /* that can be seen */
     uint32_t channel; /* of a send under way */
-    bool blocked;     /* waits for something to happen */
+    bool blocked;     /* waits for an event */
     bool published;   /* in an exchange */
 };
 
@@ -46,7 +46,7 @@ struct runner {
 struct pipe {
     uint64_t key;     /* 0: empty entry of the table */
     uint32_t arrived; /* and not yet received */
-    uint32_t waiting; /* the lane that receives, or NOBODY */
+    uint32_t waiting; /* the lane that receives, or NONE */
 };
 
 /* A core that ranks take turns on. */
@@ -64,7 +64,7 @@ struct simulate_simulation {
     uint32_t runner_count, *first; /* first lane of each rank */
     struct runner *runners;
     double *busy;       /* until when each rank is */
-    struct core *cores; /* of all machines that have fewer than ranks, NULL where none has: each rank has its own */
+    struct core *cores; /* of all machines with fewer cores than ranks; NULL where every rank has its own */
     double bandwidth;   /* of a core's work */
     struct pipe *pipes;
     uint32_t pipe_mask;
@@ -162,7 +162,7 @@ static struct core *core_for(const struct simulate_simulation *simulation, uint3
     return best;
 }
 
-/* A rank is busy for `seconds`; returns the end. A rank that is still busy continues without leaving its core.
+/* Occupy a rank for `seconds`; returns the end. A rank that is still busy continues without leaving its core.
  */
 static double simulate_work(struct simulate_simulation *simulation, uint32_t rank, double now, double seconds)
 {
@@ -190,7 +190,7 @@ static uint32_t pipe_of(struct simulate_simulation *simulation, uint32_t from, u
     while (simulation->pipes[at].key && simulation->pipes[at].key != key)
         at = (at + 1) & simulation->pipe_mask;
     if (!simulation->pipes[at].key)
-        simulation->pipes[at] = (struct pipe){.key = key, .waiting = NOBODY};
+        simulation->pipes[at] = (struct pipe){.key = key, .waiting = NONE};
     return at;
 }
 
@@ -218,7 +218,7 @@ static void begin_send(struct simulate_simulation *simulation, double now, uint3
         simulate_push(simulation, sent, EVENT_FLOW, index);
         return;
     }
-    /* Read in place: the sender cannot go on before the receiver has it. */
+    /* Read in place: the sender cannot continue before the receiver has the data. */
     simulate_push(simulation, sent + (double)simulate_bytes_of(simulation, runner, step) / link->bandwidth, EVENT_DONE,
                   index);
     simulate_push(simulation, sent + link->latency, EVENT_ARRIVAL, runner->channel);
@@ -252,7 +252,7 @@ static bool signals_seen(const struct simulate_simulation *simulation, const str
     return true;
 }
 
-/* The last of a group to publish lets all of it go on. */
+/* When the last of a group publishes, all of the group may continue. */
 static void begin_exchange(struct simulate_simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     const struct schedule *schedule = simulation->schedules[simulation->runners[index].rank];
@@ -261,7 +261,7 @@ static void begin_exchange(struct simulate_simulation *simulation, double now, u
     for (uint32_t i = 0; i < group->count; i++)
         if (!simulation->runners[simulation->first[schedule->members[group->first + i]]].published)
             return;
-    /* Each reads what all others have published; beyond the flag's own line that is memory of other caches. */
+    /* Each reads the contributions of all others; beyond the flag's own line they lie in other cores' caches. */
     double time = simulation->cluster->near.latency, bytes = 0;
     for (uint32_t i = 0; i < group->count; i++)
         bytes += (double)simulation->schedules[schedule->members[group->first + i]]->input_blocks *
@@ -350,7 +350,7 @@ static void simulate_begin(struct simulate_simulation *simulation, double now, u
     }
 }
 
-/* Let the blocked lanes of a rank look again. */
+/* Let the blocked lanes of a rank check again. */
 static void look_again(struct simulate_simulation *simulation, double now, uint32_t rank)
 {
     for (uint32_t i = simulation->first[rank]; i < simulation->first[rank + 1]; i++)
@@ -389,16 +389,16 @@ static void visible(struct simulate_simulation *simulation, double now, uint32_t
 static void arrival(struct simulate_simulation *simulation, double now, uint32_t index)
 {
     struct pipe *pipe = &simulation->pipes[index];
-    if (pipe->waiting == NOBODY) {
+    if (pipe->waiting == NONE) {
         pipe->arrived++;
         return;
     }
     uint32_t runner = pipe->waiting;
-    pipe->waiting = NOBODY;
+    pipe->waiting = NONE;
     receive(simulation, now, runner);
 }
 
-/* The message that is through first has left its sender. */
+/* The message that ends first has left its sender. */
 static void flow_end(struct simulate_simulation *simulation)
 {
     double now = simulation->network.next_end, latency;
@@ -468,7 +468,7 @@ static bool cores_open(struct simulate_simulation *simulation, const uint32_t *s
         return true;
     simulation->cores = malloc((size_t)machines * cores * sizeof *simulation->cores);
     for (size_t i = 0; simulation->cores && i < (size_t)machines * cores; i++)
-        simulation->cores[i] = (struct core){0, NOBODY};
+        simulation->cores[i] = (struct core){0, NONE};
     return simulation->cores;
 }
 
@@ -544,9 +544,10 @@ weft_status schedule_simulate(struct schedule *const *schedules, uint32_t ranks,
         status = error_memory(error, simulation.heap_room * sizeof(struct simulate_event), "the simulator");
     for (uint32_t i = 0; status == WEFT_OK && i < simulation.runner_count; i++)
         if (simulation.runners[i].iteration < simulation.iterations)
-            status = error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s: rank %u, lane %u never ends; verify the schedule",
-                               collective_name(schedules[0]->collective), schedules[0]->algorithm,
-                               simulation.runners[i].rank, simulation.runners[i].lane);
+            status =
+                error_set(error, WEFT_ERROR_SCHEDULE, "%s by %s: rank %u, lane %u never completes; verify the schedule",
+                          collective_name(schedules[0]->collective), schedules[0]->algorithm,
+                          simulation.runners[i].rank, simulation.runners[i].lane);
     if (status == WEFT_OK) {
         double end = simulation.iteration_end[simulation.iterations - 1];
         double settled =

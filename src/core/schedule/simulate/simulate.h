@@ -6,7 +6,7 @@
  * `latency` later; messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth.
  * Messages within a node occupy their receiver, which copies, for n / bandwidth; other shared-memory steps move bytes
  * at memory bandwidth, and signals cost the latency within a node. Where ranks outnumber the cores of their machine,
- * whatever occupies a rank waits for a core. (The model is LogGP's: A. Alexandrov et al., "LogGP", SPAA 1995.)
+ * work of a rank waits for a core. (The model is LogGP's: A. Alexandrov et al., "LogGP", SPAA 1995.)
  */
 #ifndef WEFT_CORE_SCHEDULE_SIMULATE_SIMULATE_H
 #define WEFT_CORE_SCHEDULE_SIMULATE_SIMULATE_H

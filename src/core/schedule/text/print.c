@@ -145,7 +145,7 @@ static void print_what(const struct schedule *schedule, const struct step *step,
     }
 }
 
-/* Where neither side is a part of a user's buffer, the part has to be said. */
+/* Print the part where neither side is a part of a user's buffer, which would imply it. */
 static bool needs_part(const struct step *step)
 {
     static const uint8_t sides[STEP_KINDS] = {/* 1: source, 2: target */
@@ -158,7 +158,7 @@ static bool needs_part(const struct step *step)
 
 static void print_step(const struct schedule *schedule, const struct step *step, uint32_t number, FILE *out)
 {
-    bool holds = step->kind == STEP_COPY && !step->chunks; /* a step for the sake of its wait */
+    bool holds = step->kind == STEP_COPY && !step->chunks; /* a step that only waits */
     fprintf(out, "    %3u  %-14s  ", number, holds ? "hold" : step_kind_name(step->kind));
     if (!holds)
         print_what(schedule, step, out);
@@ -179,7 +179,7 @@ static void print_step(const struct schedule *schedule, const struct step *step,
     fprintf(out, "\n");
 }
 
-/* Bytes as a schedule has them: "256K", exactly. */
+/* Bytes in a schedule's notation, without rounding: "256K". */
 static void text_print_bytes(FILE *out, const char *key, uint64_t bytes)
 {
     unsigned shift = bytes % (1u << 20) == 0 ? 20 : bytes % (1u << 10) == 0 ? 10 : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Schedules as text: one line a step, for people and for core/schedule/text/read.h, which reads it back.
+ * Schedules as text: one line per step, readable by people and parsed by core/schedule/text/read.h.
  *
  * A frame, then the schedules of all ranks, is the form that core/schedule/text/read.h reads.
  */
@@ -11,10 +11,10 @@
 
 #include <stdio.h>
 
-/** Print what the schedules of all ranks have in common; `shape` is what the schedule was made for. */
+/** Print the header common to the schedules of all ranks, which were generated for `shape`. */
 void schedule_print_frame(const struct schedule *schedule, const struct schedule_shape *shape, FILE *out);
 
-/** Print every step by lanes: what, with whom, which chunks, what it waits for. */
+/** Print every step by lanes: kind, peer, chunks and wait. */
 void schedule_print(const struct schedule *schedule, FILE *out);
 
 #endif

@@ -66,7 +66,7 @@ static bool classify(struct line *line, struct scanner *scanner)
            scanner_complain(scanner, "'%.24s' follows 'end'", scanner->at);
 }
 
-/* Find out what lines are, and which belong together. */
+/* Classify lines, and match loops and conditions with their ends. */
 static weft_status find_sections(struct schedule_text *written, struct error *error)
 {
     uint32_t open[NESTING_MOST], depth = 0, section = 0;
@@ -88,7 +88,7 @@ static weft_status find_sections(struct schedule_text *written, struct error *er
                 open[depth++] = i;
         } else if (line->kind == LINE_END) {
             if (!depth)
-                scanner_complain(&scanner, "nothing ends here");
+                scanner_complain(&scanner, "'end' without a loop or condition");
             else
                 written->lines[open[--depth]].match = i;
         }
@@ -96,7 +96,7 @@ static weft_status find_sections(struct schedule_text *written, struct error *er
             return scanner.status;
     }
     if (depth)
-        return error_set(error, WEFT_ERROR_DATA, "%s, line %u: it never ends; an 'end' is missing", written->name,
+        return error_set(error, WEFT_ERROR_DATA, "%s, line %u: this loop or condition has no 'end'", written->name,
                          written->lines[open[depth - 1]].number);
     written->lines[section].match = written->line_count;
     return WEFT_OK;
@@ -123,14 +123,14 @@ static bool text_take_bytes(struct scanner *scanner, const char *what, uint64_t 
     scanner_ends(scanner); /* skips whitespace */
     size_t length = strcspn(scanner->at, " \t");
     if (length >= sizeof text)
-        return scanner_complain(scanner, "'%.24s' is no number of bytes", scanner->at);
+        return scanner_complain(scanner, "'%.24s' is not a number of bytes", scanner->at);
     memcpy(text, scanner->at, length);
     text[length] = '\0';
     scanner->at += length;
     if (text_parse_bytes(text, what, bytes, &error) != WEFT_OK)
         return scanner_complain(scanner, "%s", error.text);
     if (*bytes < least || *bytes > (uint64_t)1 << 40)
-        return scanner_complain(scanner, "%s is out of range; the least is %u bytes", what, (unsigned)least);
+        return scanner_complain(scanner, "%s is out of range; the minimum is %u bytes", what, (unsigned)least);
     return true;
 }
 
@@ -151,7 +151,7 @@ static bool take_collective(struct schedule_text *written, struct scanner *scann
     struct error error = {0};
     char word[SCANNER_NAME];
     if (!scanner_word(scanner, word, sizeof word))
-        return scanner_complain(scanner, "a collective should be named here");
+        return scanner_complain(scanner, "the name of a collective is missing here");
     if (collective_parse(word, &written->collective, &error) != WEFT_OK)
         return scanner_complain(scanner, "%s", error.text);
     return true;
@@ -188,14 +188,14 @@ static bool text_take_key(struct schedule_text *written, enum key key, struct sc
         return take_fixed(scanner, "the root", 0, WRITTEN_RANKS_MOST - 1, &written->root);
     case PEER:
         return take_fixed(scanner, "the peer", 0, WRITTEN_RANKS_MOST - 1, &written->peer);
-    case PARTS: /* it may speak of ranks: worked out later */
+    case PARTS: /* it may refer to `ranks`: evaluated later */
         written->parts = line;
         scanner->at += strlen(scanner->at);
         return true;
     case SEGMENT:
         return take_segment(written, scanner);
     case MOST:
-        return text_take_bytes(scanner, "the most bytes of a block", 1, &written->most_block_bytes);
+        return text_take_bytes(scanner, "the limit of bytes per block", 1, &written->most_block_bytes);
     case CANONICAL:
         return written->canonical = true;
     default:
@@ -209,16 +209,17 @@ static bool read_header_line(struct schedule_text *written, struct line *line, b
         if (!scanner_takes(scanner, keys[key]))
             continue;
         if (seen[key])
-            return scanner_complain(scanner, "'%s' is said twice", keys[key]);
+            return scanner_complain(scanner, "'%s' is given twice", keys[key]);
         seen[key] = true;
         line->text = scanner->at;
         return text_take_key(written, (enum key)key, scanner, line) &&
                (scanner_ends(scanner) || scanner_complain(scanner, "'%.24s' follows '%s'", scanner->at, keys[key]));
     }
-    return scanner_complain(scanner,
-                            "'%.24s' is no word of a header; they are collective, algorithm, ranks, root, peer, parts, "
-                            "segment, most, canonical, in-place; then sections begin with 'rank'",
-                            scanner->at);
+    return scanner_complain(
+        scanner,
+        "'%.24s' is not a keyword of the header; keywords are collective, algorithm, ranks, root, peer, parts, "
+        "segment, most, canonical, in-place; then sections begin with 'rank'",
+        scanner->at);
 }
 
 static weft_status text_read_header(struct schedule_text *written, struct error *error)
@@ -246,9 +247,9 @@ static weft_status text_read_header(struct schedule_text *written, struct error 
         return scanner.status;
     for (unsigned key = COLLECTIVE; key <= RANKS; key++)
         if (!seen[key])
-            return error_set(error, WEFT_ERROR_DATA, "%s: its header says no '%s'", written->name, keys[key]);
+            return error_set(error, WEFT_ERROR_DATA, "%s: its header lacks '%s'", written->name, keys[key]);
     if (written->first_section == written->line_count)
-        return error_set(error, WEFT_ERROR_DATA, "%s: no section says what ranks do; one begins with 'rank'",
+        return error_set(error, WEFT_ERROR_DATA, "%s: it has no section with steps; a section begins with 'rank'",
                          written->name);
     return WEFT_OK;
 }
@@ -260,7 +261,7 @@ weft_status schedule_text_parse(const char *text, size_t bytes, const char *name
         return error_set(error, WEFT_ERROR_DATA, "%s has %zu bytes; a schedule has at most %zu", name, bytes,
                          WRITTEN_BYTES_MOST);
     if (memchr(text, '\0', bytes))
-        return error_set(error, WEFT_ERROR_DATA, "%s is no text: it has a byte 0", name);
+        return error_set(error, WEFT_ERROR_DATA, "%s is not a text file: it has a NUL byte", name);
     struct schedule_text *written = calloc(1, sizeof *written);
     if (!written)
         return error_memory(error, sizeof *written, "a schedule");

@@ -2,8 +2,8 @@
 /**
  * Reads the text form of schedules. schedule_print() and schedule_print_frame() write it.
  *
- * The form, version 1, is line by line; `#` begins a comment; docs/schedule-format.md is its manual. A header says what
- * all ranks agree on, sections say what ranks do:
+ * The format, version 1, is line by line; `#` begins a comment; docs/schedule-format.md is its manual. A header has the
+ * properties common to all ranks, and sections have the steps of ranks:
  *
  *     weft schedule 1
  *     collective  allgather

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a written schedule to schedules: the sections, loops and conditions that are one rank's, step by step. */
+/* From a parsed text to schedules: the sections, loops and conditions of one rank, step by step. */
 #include "core/schedule/text/internal/read_steps.h"
 #include "core/schedule/text/internal/reader.h"
 #include "core/schedule/verify/sweep.h"
@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* A schedule that takes more lines than these to write down is a mistake. */
+/* A schedule of more lines, with loops unrolled, is a mistake. */
 #define BUDGET 200000u
 
 struct writing {
@@ -37,7 +37,7 @@ static bool spend(struct writing *writing)
     if (writing->budget--)
         return true;
     writing->budget = 0;
-    return scanner_complain(&writing->scanner, "the schedule of rank %u takes more than %u lines to write down",
+    return scanner_complain(&writing->scanner, "the schedule of rank %u has more than %u lines with its loops unrolled",
                             writing->builder->schedule->rank, BUDGET);
 }
 
@@ -51,14 +51,15 @@ static bool write_loop(struct writing *writing, uint32_t at)
     char name[SCANNER_NAME + 1];
     int64_t first, last;
     if (!scanner_word(scanner, name, sizeof name))
-        return scanner_complain(scanner, "a loop has a name: 'for k in 0..ranks-2'");
+        return scanner_complain(scanner, "a loop needs a variable: 'for k in 0..ranks-2'");
     if (!scanner_expects(scanner, "in") || !scanner_number(scanner, "the beginning", INT32_MIN, INT32_MAX, &first) ||
         !scanner_expects(scanner, "..") || !scanner_number(scanner, "the end", INT32_MIN, INT32_MAX, &last) ||
         !ends(scanner) || !scanner_define(scanner, name, first))
         return false;
     struct scanner_variable *variable = &scanner->variables[scanner->count - 1];
     bool right = true;
-    for (; right && variable->value <= last; variable->value++) /* a round counts as a line, or empty loops were free */
+    for (; right && variable->value <= last;
+         variable->value++) /* an iteration counts as a line, so that empty loops are limited, too */
         right = spend(writing) && read_schedule_write_lines(writing, at + 1, line->match);
     scanner_forget(scanner);
     return right;
@@ -194,7 +195,7 @@ static bool write_schedule(struct writing *writing)
     return true;
 }
 
-/* Why the text is for other shapes, or WEFT_OK. */
+/* The reason why the text does not fit this shape, or WEFT_OK. */
 static weft_status read_schedule_check_shape(const struct schedule_text *written, const struct schedule_shape *shape,
                                              struct error *error)
 {
@@ -209,7 +210,7 @@ static weft_status read_schedule_check_shape(const struct schedule_text *written
         reason = "it is for another receiver";
     else if (shape->root >= shape->ranks || shape->peer >= shape->ranks ||
              (shape->collective == COLLECTIVE_SENDRECEIVE && shape->root == shape->peer))
-        reason = "its root or peer is no rank, or a message has the same rank at both ends";
+        reason = "its root or peer is not a rank, or a message has the same rank at both ends";
     else if (shape->collective == COLLECTIVE_ALLTOALL && shape->in_place != written->in_place)
         reason = shape->in_place ? "it is not for an all-to-all in place" : "it is for an all-to-all in place only";
     else if (shape->reproducible && collective_reduces(shape->collective) && !written->canonical)
@@ -243,8 +244,8 @@ weft_status schedule_text_of_rank(const struct schedule_text *written, const str
         scanner_define(&writing.scanner, known[i].name, known[i].value);
     write_schedule(&writing);
     if (writing.scanner.status == WEFT_OK && !writing.told)
-        writing.scanner.status = error_set(writing.scanner.error, WEFT_ERROR_DATA, "%s says nothing of rank %u of %u",
-                                           written->name, rank, shape->ranks);
+        writing.scanner.status = error_set(writing.scanner.error, WEFT_ERROR_DATA,
+                                           "%s has no section for rank %u of %u", written->name, rank, shape->ranks);
     if (writing.scanner.status != WEFT_OK) {
         builder_discard(&builder);
         return writing.scanner.status;

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chunk numbers have 32 bits; nothing real comes near. */
+/* Chunk numbers have 32 bits, far more than real schedules need. */
 #define CHUNK_MOST ((int64_t)1 << 30)
 
-/* Groups are looked for one after another. */
+/* The search for a group is linear. */
 #define GROUPS_MOST 1024u
 
 /* Which buffers may be named: a bit for each. */
@@ -25,7 +25,7 @@ struct read_steps_reading {
     struct builder *builder;
     uint32_t lane;
     struct step step;
-    bool has_part; /* the line says which part */
+    bool has_part; /* the line gives the part */
 };
 
 static bool take_peer(struct read_steps_reading *reading, bool term)
@@ -38,7 +38,7 @@ static bool take_peer(struct read_steps_reading *reading, bool term)
     return true;
 }
 
-/* "input[4]", "output[0..3]", "nothing": which buffer, which chunks. `allowed`: a bit for each buffer. */
+/* "input[4]", "output[0..3]", "nothing": a buffer and its chunks. `allowed`: a bit for each buffer. */
 static bool take_range(struct read_steps_reading *reading, unsigned allowed, uint8_t *buffer, uint32_t *first,
                        int64_t *count)
 {
@@ -185,8 +185,8 @@ static bool read_reduce(struct read_steps_reading *reading)
     if (scanner_takes(scanner, "by") && !scanner_number(scanner, "the distance of operands", 1, UINT16_MAX, &stride))
         return false;
     if (count != 1 || span < 1 || (span - 1) % stride != 0 || (span - 1) / stride >= UINT16_MAX)
-        return scanner_complain(scanner, "a sum makes one chunk of 1 to %d others, the last of which is named",
-                                UINT16_MAX);
+        return scanner_complain(
+            scanner, "a sum makes one chunk of 1 to %d others; the range names the first and the last", UINT16_MAX);
     reading->step.operands = (uint16_t)((span - 1) / stride + 1);
     reading->step.stride = (uint16_t)stride;
     reading->step.chunks = 1;
@@ -338,7 +338,7 @@ static bool (*const readers[STEP_KINDS])(struct read_steps_reading *) = {
     [STEP_EXCHANGE] = read_exchange,
 };
 
-/* ---- what may follow ---- */
+/* ---- suffixes ---- */
 
 /* "(after step 3 of lane 1, 2 iterations back)", "(after all of lane 1)", "(after lane 1 so far)" */
 static bool take_wait(struct read_steps_reading *reading)
@@ -414,7 +414,7 @@ static bool take_trailers(struct read_steps_reading *reading)
            (scanner_ends(scanner) || scanner_complain(scanner, "'%.24s' follows a step", scanner->at));
 }
 
-/* Which part the first chunk is, where the line need not say: that of the chunk of a user's buffer. */
+/* The part of the first chunk, where the line may omit it: that of the chunk of a user's buffer. */
 static uint32_t read_steps_part_of(const struct schedule *schedule, const struct step *step)
 {
     bool reads = step->kind != STEP_RECEIVE && step->kind != STEP_FINISH && step->kind != STEP_DELIVER;
@@ -443,7 +443,7 @@ static bool take_kind(struct scanner *scanner, struct step *step, bool *holds)
         }
     }
     *holds = strcmp(word, "hold") == 0;
-    if (*holds) /* a copy of nothing, for the sake of its wait */
+    if (*holds) /* an empty copy, which only waits */
         *step = (struct step){.kind = STEP_COPY, .source = BUFFER_SCRATCH, .target = BUFFER_SCRATCH};
     names[STEP_KINDS] = "hold";
     const char *nearest = *holds ? NULL : text_nearest(word, names, STEP_KINDS + 1);
@@ -467,6 +467,6 @@ bool schedule_text_step(struct scanner *scanner, struct builder *builder, uint32
                                 builder->schedule->rank, GROUPS_MOST);
     return !builder->exhausted ||
            scanner_complain(scanner,
-                            "the schedule of rank %u has more steps or groups than memory or a schedule can hold",
+                            "the schedule of rank %u has more steps or groups than fit into memory or a schedule",
                             builder->schedule->rank);
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Brackets within brackets: nobody needs as many, and each takes stack. */
+/* The limit of nested brackets, as each takes stack. */
 #define DEPTH_MOST 32
 
 bool scanner_complain(struct scanner *scanner, const char *format, ...)
@@ -121,8 +121,8 @@ static bool atom(struct scanner *scanner, int64_t *value)
     }
     if (!*begin)
         return scanner_complain(scanner, "a number should come before the end of the line");
-    return scanner_complain(scanner,
-                            "'%.24s' is no number; names are rank, ranks, root, peer, parts and those of loops", begin);
+    return scanner_complain(
+        scanner, "'%.24s' is not a number; names are rank, ranks, root, peer, parts and loop variables", begin);
 }
 
 enum sign { EQUAL, UNEQUAL, AT_MOST, AT_LEAST, LESS, MORE, PLUS, MINUS, XOR, TIMES, OVER, MODULO, SIGNS };
@@ -233,7 +233,7 @@ bool scanner_define(struct scanner *scanner, const char *name, int64_t value)
         return scanner_complain(scanner, "the name '%.24s' is longer than %u letters", name, SCANNER_NAME - 1);
     for (uint32_t i = 0; i < scanner->count; i++)
         if (strcmp(scanner->variables[i].name, name) == 0)
-            return scanner_complain(scanner, "the name '%s' is taken already", name);
+            return scanner_complain(scanner, "the name '%s' is already in use", name);
     if (scanner->count == SCANNER_VARIABLES)
         return scanner_complain(scanner, "loops are nested too deep");
     struct scanner_variable *variable = &scanner->variables[scanner->count++];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier's machine: set up, run, and what must be true at the end. */
+/* The verifier's machine: setup, run, and the checks at the end. */
 #include "core/schedule/verify/internal/state.h"
 
 #include <inttypes.h>
@@ -74,7 +74,7 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
     if (machine->useful)
         machine->useful[cell->writer] |= USE_READ;
     if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
-        /* the same as rank 0 has, whose value has been looked into */
+        /* the same as rank 0's, which has been checked */
         if (verify_same(value, machine->cells[verify_cell_at(machine, 0, REGION_OUTPUT, iteration, part)].value))
             return true;
     } else if (reduces ? value.column == wanted.column && is_sum_of_all(machine, value.sum, canonical)
@@ -86,10 +86,10 @@ bool verify_check_value(struct verify_machine *machine, uint32_t rank, uint32_t 
         wanted.sum = canonical ? machine->canonical : SYMBOL_NONE;
     symbols_text(machine->symbols, value.sum, machine->ranks, has, sizeof has);
     symbols_text(machine->symbols, wanted.sum, machine->ranks, should, sizeof should);
-    return verify_complain(machine, NULL,
-                           "rank %u ends with %s%s in block %u, part %u, iteration %u, where %s belongs%s", rank, has,
-                           value.column == wanted.column ? "" : " of another block, part or segment", block, part,
-                           iteration, wanted.sum ? should : "the same sum of everybody's, each once,",
+    return verify_complain(machine, NULL, "rank %u ends with %s%s in block %u, part %u, iteration %u, instead of %s%s",
+                           rank, has, value.column == wanted.column ? "" : " of another block, part or segment", block,
+                           part, iteration,
+                           wanted.sum ? should : "a sum of all ranks' inputs, each once, equal on all ranks",
                            writer_text(machine, cell, writer, sizeof writer));
 }
 
@@ -115,7 +115,7 @@ bool verify_machine_check_end(struct verify_machine *machine, uint32_t rank)
                            verify_complain(machine, NULL, "rank %u may be done while rank %u still writes %s", rank,
                                            machine->threads[cell->write_thread].rank,
                                            verify_cell_text(machine, index, text, sizeof text));
-                for (uint32_t at = cell->reads; at != NOBODY; at = machine->accesses[at].next)
+                for (uint32_t at = cell->reads; at != VERIFY_NONE; at = machine->accesses[at].next)
                     if (!verify_clock_holds(machine, clock, rank, machine->accesses[at].thread,
                                             machine->accesses[at].clock))
                         return (machine->doubt = true),
@@ -131,7 +131,7 @@ bool verify_machine_check_end(struct verify_machine *machine, uint32_t rank)
     if (machine->shape->collective == COLLECTIVE_BARRIER)
         for (uint32_t other = 0; other < machine->ranks; other++)
             if (other != rank && !clock[machine->scopes.begun + other])
-                return verify_complain(machine, NULL, "rank %u may be through before rank %u has begun", rank, other);
+                return verify_complain(machine, NULL, "rank %u may be done before rank %u has begun", rank, other);
     return true;
 }
 
@@ -156,14 +156,14 @@ bool verify_machine_run(struct verify_machine *machine)
     }
     if (first)
         return verify_complain(machine, first,
-                               "waits for ever (deadlock), as do %u other lanes; it is about rank or group %u",
+                               "waits forever (deadlock), as do %u other lanes; its peer is rank or group %u",
                                stuck - 1, verify_step_of(first)->peer);
     return true;
 }
 
 /* ---- setting up ---- */
 
-/* Which steps another lane waits for, how many signals a lane makes: sizes of what must be kept. */
+/* The steps that another lane waits for, and the number of signals of a lane: sizes of the tables. */
 static void count_snapshots(struct verify_machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
@@ -205,7 +205,7 @@ static void begin_threads(struct verify_machine *machine)
                 .steps = schedule->steps + first,
                 .length = length,
                 .first_step = machine->step_base[rank] + first,
-                .next = NOBODY,
+                .next = VERIFY_NONE,
                 .iteration = length ? 0 : machine->iterations, /* nothing to do in this lane */
                 .snapshot_slots = machine->snapshot_base[self],
                 .signal_slots = machine->snapshot_base[self] + machine->kept[self] * machine->iterations,
@@ -287,7 +287,7 @@ void verify_machine_close(struct verify_machine *machine)
     symbols_close(machine->symbols);
 }
 
-/* What all schedules must have in common before they are run. */
+/* The properties that all schedules must share before they are run. */
 static bool same_frame(struct verify_machine *machine)
 {
     const struct schedule *first = machine->schedules[0];
@@ -296,7 +296,7 @@ static bool same_frame(struct verify_machine *machine)
         if (schedule->hash != first->hash || schedule->rank != rank || schedule->ranks != machine->ranks ||
             schedule->parts != first->parts || schedule->segment_bytes != first->segment_bytes ||
             schedule->canonical != first->canonical || schedule->collective != machine->shape->collective)
-            return verify_complain(machine, NULL, "the schedules of ranks 0 and %u are not of one kind", rank);
+            return verify_complain(machine, NULL, "the schedules of ranks 0 and %u differ in kind", rank);
     }
     return true;
 }
@@ -310,7 +310,7 @@ static bool complain_size(struct verify_machine *machine, const char *what, uint
     return false;
 }
 
-/* Numbers that everything else is sized by. */
+/* The counts that determine all sizes. */
 static bool machine_survey(struct verify_machine *machine)
 {
     uint32_t slots = 1;
@@ -369,7 +369,7 @@ bool verify_machine_open(struct verify_machine *machine, bool narrow)
         return false;
     count_snapshots(machine);
     machine_lay_out(machine);
-    /* Untouched memory costs nothing: tables may be larger than what is used of them. */
+    /* Untouched memory costs nothing, so tables may be larger than needed. */
     machine->clocks = calloc((size_t)threads * machine->components + 1, sizeof *machine->clocks);
     machine->snapshots = malloc((machine->snapshot_count * machine->components + 1) * sizeof *machine->snapshots);
     machine->cells = calloc((size_t)machine->cell_count + 1, sizeof *machine->cells);
@@ -388,12 +388,12 @@ void verify_machine_bind(struct verify_machine *machine, const struct verify_bin
     begin_threads(machine);
     machine->epoch++;
     machine->access_count = 0;
-    machine->access_free = NOBODY;
+    machine->access_free = VERIFY_NONE;
     for (uint32_t i = 0; i < VERIFY_JOINS; i++)
         machine->joins[i].valid = false;
     memset(machine->clocks, 0, (size_t)machine->thread_count * machine->components * sizeof *machine->clocks);
     for (uint32_t i = 0; i < machine->cell_count; i++)
-        machine->cells[i] = (struct cell){.reads = NOBODY, .writer = machine->step_count};
+        machine->cells[i] = (struct cell){.reads = VERIFY_NONE, .writer = machine->step_count};
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         verify_fill_input(machine, rank);
         for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)

@@ -223,8 +223,8 @@ static bool wakes(const struct verify_machine *machine, uint32_t thread, uint32_
 }
 
 /*
- * What a rank learns from signal `signal` of `lane` of each member of a group; NULL when not all have made it, or out
- * of memory.
+ * The clocks that a rank joins at signal `signal` of `lane` of each member of a group; NULL when not all have made it,
+ * or out of memory.
  */
 static const struct verify_joins *joins_of(struct verify_machine *machine, uint32_t group, uint32_t lane,
                                            uint32_t signal)
@@ -267,7 +267,10 @@ static const struct verify_joins *joins_of(struct verify_machine *machine, uint3
     return joins;
 }
 
-/* Whether one member's lane is one to await at all: near, and counting as the step does. */
+/*
+ * Whether one member's lane can be awaited: on the same node, and with as many signals per iteration as the step
+ * counts.
+ */
 static bool may_await(struct verify_machine *machine, struct thread *thread, const struct step *step, uint32_t rank)
 {
     const uint32_t *nodes = machine->shape->nodes;
@@ -276,7 +279,7 @@ static bool may_await(struct verify_machine *machine, struct thread *thread, con
     bool exists = step->operands < machine->schedules[rank]->lane_count;
     uint32_t makes = exists ? machine->signalled[machine->first_thread[rank] + step->operands] : 0;
     if (makes != step->stride)
-        return verify_complain(machine, thread, "counts %u signals an iteration of lane %u of rank %u, which makes %u",
+        return verify_complain(machine, thread, "counts %u signals per iteration of lane %u of rank %u, which makes %u",
                                step->stride, step->operands, rank, makes);
     return true;
 }

@@ -82,12 +82,12 @@ static bool verify_note_read(struct verify_machine *machine, struct thread *thre
     if (cell->write_clock && cell->write_thread != self &&
         !verify_ordered(machine, thread, cell->write_thread, cell->write_clock))
         return clash(machine, thread, index, "reads", cell->write_thread);
-    if (cell->reads != NOBODY && machine->accesses[cell->reads].thread == self) {
+    if (cell->reads != VERIFY_NONE && machine->accesses[cell->reads].thread == self) {
         machine->accesses[cell->reads].clock = thread->clock + 1;
         return true;
     }
     uint32_t entry = machine->access_free;
-    if (entry != NOBODY) {
+    if (entry != VERIFY_NONE) {
         machine->access_free = machine->accesses[entry].next;
     } else {
         weft_status status = ARRAY_RESERVE(machine->accesses, machine->access_room, machine->access_count + 1,
@@ -110,7 +110,7 @@ bool verify_note_write(struct verify_machine *machine, struct thread *thread, ui
     if (cell->write_clock && cell->write_thread != self &&
         !verify_ordered(machine, thread, cell->write_thread, cell->write_clock))
         return clash(machine, thread, index, "writes", cell->write_thread);
-    for (uint32_t at = cell->reads, next; at != NOBODY; at = next) {
+    for (uint32_t at = cell->reads, next; at != VERIFY_NONE; at = next) {
         const struct access *access = &machine->accesses[at];
         next = access->next;
         if (access->thread != self && !verify_ordered(machine, thread, access->thread, access->clock))
@@ -132,7 +132,7 @@ bool verify_load(struct verify_machine *machine, struct thread *thread, uint32_t
         return false;
     const struct cell *cell = &machine->cells[index];
     if (!cell->value.sum)
-        return verify_complain(machine, thread, "reads %s, which nothing has been written to",
+        return verify_complain(machine, thread, "reads %s, which has not been written",
                                verify_cell_text(machine, index, text, sizeof text));
     if (cell->part != size)
         return verify_complain(machine, thread,
@@ -162,12 +162,13 @@ bool verify_locate(struct verify_machine *machine, struct thread *thread, const 
     *index = verify_cell_at(machine, thread->rank, (enum region_kind)buffer, thread->iteration, chunk);
     if (buffer == BUFFER_SCRATCH) {
         if (machine->sized_blocks)
-            return verify_complain(machine, thread, "uses scratch, where blocks of different sizes have no place");
+            return verify_complain(machine, thread, "uses scratch, which cannot hold blocks of different sizes");
         *size = step->value + i;
     } else {
         *size = verify_size_name(machine, thread->rank, (enum region_kind)buffer, chunk);
         if (!machine->sized_blocks && *size != (step->value + i) % machine->parts)
-            return verify_complain(machine, thread, "says part %u of a chunk that is part %u", step->value + i, *size);
+            return verify_complain(machine, thread, "names part %u for a chunk that is part %u", step->value + i,
+                                   *size);
     }
     return true;
 }

@@ -12,17 +12,18 @@ static struct verify_channel *channel_of(struct verify_machine *machine, uint32_
     struct verify_channel *found =
         &machine->channel_table[((size_t)from * machine->ranks + to) * machine->channels + channel];
     if (found->epoch != machine->epoch)
-        *found = (struct verify_channel){.epoch = machine->epoch, .head = NOBODY, .last_thread = {NOBODY, NOBODY}};
+        *found = (struct verify_channel){
+            .epoch = machine->epoch, .head = VERIFY_NONE, .last_thread = {VERIFY_NONE, VERIFY_NONE}};
     return found;
 }
 
-/* Sends and receives of one channel match in the order of their begin, which must therefore be no accident. */
+/* Sends and receives of one channel match in the order in which they begin, so that order must be fixed. */
 static bool in_order(struct verify_machine *machine, struct thread *thread, struct verify_channel *channel,
                      bool receives)
 {
     uint32_t self = (uint32_t)(thread - machine->threads);
     uint32_t last = channel->last_thread[receives];
-    if (last != NOBODY && last != self && !verify_ordered(machine, thread, last, channel->last_clock[receives]))
+    if (last != VERIFY_NONE && last != self && !verify_ordered(machine, thread, last, channel->last_clock[receives]))
         return (machine->doubt = true),
                verify_complain(machine, thread, "and lane %u both %s on channel %u in no fixed order",
                                machine->threads[last].lane, receives ? "receive" : "send",
@@ -45,7 +46,7 @@ static bool steps_transfer(struct verify_machine *machine, struct thread *sender
         if (!verify_locate(machine, sender, send, false, i, &from, &sent_size) ||
             !verify_locate(machine, receiver, receive, true, i, &to, &size))
             return false;
-        value = machine->cells[from].value; /* the sender has looked at it when it began */
+        value = machine->cells[from].value; /* the sender checked it when it began */
         if (size != sent_size)
             return verify_complain(machine, receiver, "expects the size of part %u, but rank %u sends that of part %u",
                                    size, sender->rank, sent_size);
@@ -87,7 +88,7 @@ static bool begin_message(struct verify_machine *machine, struct thread *thread,
                                               : channel_of(machine, thread->rank, step->peer, step->channel);
     if (!in_order(machine, thread, channel, receives))
         return false;
-    if (channel->head != NOBODY && channel->holds_sends == receives) {
+    if (channel->head != VERIFY_NONE && channel->holds_sends == receives) {
         struct thread *other = &machine->threads[channel->head];
         channel->head = other->next;
         if (!(receives ? steps_transfer(machine, other, thread) : steps_transfer(machine, thread, other)))
@@ -96,8 +97,8 @@ static bool begin_message(struct verify_machine *machine, struct thread *thread,
         verify_complete(machine, thread);
         return true;
     }
-    thread->next = NOBODY;
-    if (channel->head == NOBODY)
+    thread->next = VERIFY_NONE;
+    if (channel->head == VERIFY_NONE)
         channel->head = self;
     else
         machine->threads[channel->tail].next = self;
@@ -123,7 +124,7 @@ static bool read_exposed(struct verify_machine *machine, struct thread *thread, 
         return verify_complain(machine, thread, "reads chunk %u of the input of rank %u, which has %u", chunk, rank,
                                schedule->input_blocks * schedule->parts);
     if (verify_size_name(machine, rank, REGION_INPUT, chunk) != size)
-        return verify_complain(machine, thread, "reads a chunk of rank %u of another size than it says", rank);
+        return verify_complain(machine, thread, "reads a chunk of rank %u whose size is not that of its part", rank);
     return verify_may_touch(machine, thread, rank) &&
            verify_load(machine, thread, exposed_cell(machine, thread, rank, chunk), size, value);
 }
@@ -179,7 +180,7 @@ static bool steps_spread(struct verify_machine *machine, struct thread *thread, 
         if (chunk >= machine->schedules[rank]->output_blocks * machine->parts)
             return verify_complain(machine, thread, "spreads chunk %u to rank %u, whose output has none", chunk, rank);
         if (verify_size_name(machine, rank, REGION_OUTPUT, chunk) != size)
-            return verify_complain(machine, thread, "spreads a chunk of another size than it says");
+            return verify_complain(machine, thread, "spreads a chunk whose size is not that of its part");
         if (!verify_may_touch(machine, thread, rank))
             return false;
         if (rank == thread->rank || verify_registered(machine, rank)) {
@@ -244,7 +245,7 @@ static void steps_signal(struct verify_machine *machine, struct thread *thread)
     thread->signals++;
 }
 
-/* All of the group must be at their exchange; then what they published is combined. */
+/* All of the group must be at their exchange; then their contributions are combined. */
 static bool steps_exchange(struct verify_machine *machine, struct thread *thread, const struct step *step, bool *over)
 {
     const struct schedule *schedule = machine->schedules[thread->rank];
@@ -259,7 +260,7 @@ static bool steps_exchange(struct verify_machine *machine, struct thread *thread
         if (others->step_count != 1 || others->steps[0].kind != STEP_EXCHANGE)
             return verify_complain(machine, thread, "exchanges with rank %u, which takes no part", rank);
         if (verify_group_number(machine, rank, others->steps[0].peer) != number)
-            return verify_complain(machine, thread, "exchanges with rank %u in another group than that does", rank);
+            return verify_complain(machine, thread, "exchanges with rank %u, which exchanges in another group", rank);
         if (machine->shape->nodes && machine->shape->nodes[rank] != machine->shape->nodes[thread->rank])
             return verify_complain(machine, thread, "exchanges with rank %u, which is on another node", rank);
         if (other->state != THREAD_PUBLISHED && other->clock == 0) {
@@ -290,7 +291,7 @@ static bool steps_exchange(struct verify_machine *machine, struct thread *thread
         if (step->value != EXCHANGE_REDUCE)
             value.sum = machine->operands[step->value == EXCHANGE_GATHER ? block : step->operands];
         if (!value.sum)
-            return verify_complain(machine, thread, "takes what nobody published");
+            return verify_complain(machine, thread, "takes a contribution that no rank published");
         if (!write_output(machine, thread, verify_cell_at(machine, thread->rank, REGION_OUTPUT, 0, block),
                           verify_size_name(machine, thread->rank, REGION_OUTPUT, block), value))
             return false;
@@ -311,7 +312,7 @@ static bool local_step(struct verify_machine *machine, struct thread *thread, co
                 !verify_load(machine, thread, from, from_size, &value))
                 return false;
             if (from_size != size)
-                return verify_complain(machine, thread, "copies to a place of another size");
+                return verify_complain(machine, thread, "copies to a chunk of another size");
             if (from == to)
                 continue;
             break;

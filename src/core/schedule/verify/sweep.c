@@ -21,7 +21,7 @@ enum placement {
     PLACEMENTS
 };
 
-/* What is tried among many ranks. */
+/* The shapes tried among many ranks. */
 static const bool sampled[PLACEMENTS] = {[PLACE_NODES_OF_3] = true, [PLACE_NODES_OF_8] = true, [PLACE_GROWING] = true};
 
 static void sweep_place(enum placement placement, uint32_t ranks, uint32_t *nodes)
@@ -88,7 +88,7 @@ static uint32_t sweep_group_units(int rule, uint32_t units, uint32_t *groups)
     return rule < 0 ? (units < 2 ? units : 2) : group + 1;
 }
 
-/* Both sizes, both ways of an all-to-all, of one placement and root. */
+/* Both sizes, and an all-to-all both in place and not, for one placement and root. */
 static weft_status visit_sizes(const struct algorithm *algorithm, struct schedule_shape shape, sweep_visit *visit,
                                void *context, struct error *error)
 {
@@ -142,7 +142,7 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
     sweep_place(PLACE_NODES_OF_1, ranks, nodes);
     bool flat = ranks == 1 || !algorithm_refuses(algorithm, &shape);
     for (enum placement placement = 0; placement < PLACEMENTS && status == WEFT_OK; placement++) {
-        /* An algorithm for ranks that share nothing works anywhere, if it ignores nodes. */
+        /* An algorithm that uses no shared memory works anywhere, if it ignores nodes. */
         if (!hierarchy && placement != (flat ? PLACE_NODES_OF_1 : PLACE_ONE_NODE))
             continue;
         if (hierarchy && ranks > SWEEP_ALL_RANKS && !sampled[placement])

@@ -17,7 +17,7 @@
 #define SWEEP_ALL_RANKS  64
 #define SWEEP_LONG_RANKS 512
 
-/** Called with each shape; `nodes` in it is valid during the call. What it returns ends the sweep unless it is WEFT_OK.
+/** Called with each shape; `nodes` in it is valid during the call. A status other than WEFT_OK ends the sweep.
  */
 typedef weft_status sweep_visit(const struct algorithm *algorithm, const struct schedule_shape *shape, void *context,
                                 struct error *error);
@@ -38,7 +38,7 @@ struct sweep_job {
     enum collective collective;
     const struct algorithm *algorithm;
     uint32_t ranks;
-    uint64_t count; /**< for the visit to count what it has seen */
+    uint64_t count; /**< a counter for the visit */
     double seconds; /**< that it took */
 };
 

@@ -120,7 +120,7 @@ symbol symbols_tree(struct symbols *symbols, const symbol *operands, uint32_t co
                        symbols_tree(symbols, operands + half, count - half));
 }
 
-/* Strike every leaf of `value` off; false when one is not wanted (any more) or a part of the sum was finished too
+/* Strike off every leaf of `value`; false when one does not belong (or no longer) or a part of the sum was finished too
  * early.
  */
 static bool strike(struct symbols *symbols, symbol value, uint32_t *count)

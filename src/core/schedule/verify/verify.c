@@ -46,8 +46,10 @@ const struct verify_binding *verify_bindings(struct schedule *const *schedules, 
     }
 }
 
-/* Steps that write must have changed something, under one binding at least: else the schedule is not what its author
- * thinks. */
+/*
+ * Steps that write must change a value under one binding at least; otherwise the schedule does not do what its author
+ * intended.
+ */
 static bool verify_machine_check_use(struct verify_machine *machine)
 {
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
@@ -64,8 +66,8 @@ static bool verify_machine_check_use(struct verify_machine *machine)
                 thread->at = i - schedule->lane_first[lane];
                 thread->iteration = 0;
                 return verify_complain(machine, thread, "is superfluous: %s, whatever the buffers",
-                                       use & USE_CHANGED ? "nobody reads what it writes"
-                                                         : "what it writes is there already");
+                                       use & USE_CHANGED ? "no step reads the chunks it writes"
+                                                         : "the chunks it writes already have those values");
             }
         }
     }

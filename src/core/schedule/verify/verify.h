@@ -15,8 +15,10 @@
 
 #include "core/schedule/generators/generate.h"
 
-/** Verify schedules[0..ranks) of one shape together. WEFT_ERROR_SCHEDULE with a message that names rank, lane, step and what
- * is wrong. */
+/**
+ * Verify schedules[0..ranks) of one shape together. WEFT_ERROR_SCHEDULE with a message that names rank, lane, step and
+ * the violation.
+ */
 weft_status schedule_verify(struct schedule *const *schedules, uint32_t ranks, const struct schedule_shape *shape,
                             struct error *error);
 

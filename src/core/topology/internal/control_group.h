@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 struct control_group {
-    uint64_t memory_limit;     /**< bytes of the tightest level, or LIMITS_NONE */
-    uint64_t memory_available; /**< least that any level has left, reclaimable file cache not counted as used, or
-                                  LIMITS_NONE */
-    double processor_quota;    /**< processors' worth of time; 0: no limit */
+    uint64_t memory_limit; /**< bytes of the tightest level, or LIMITS_NONE */
+    uint64_t
+        memory_available;   /**< least left at any level, not counting reclaimable file cache as used; or LIMITS_NONE */
+    double processor_quota; /**< processors' worth of time; 0: no limit */
 };
 
 /** Read them below `root` ("" for the real ones). A file that is missing or odd counts as no limit. Thread-safe. */

@@ -9,7 +9,7 @@ static uint32_t chunks_of(uint64_t bytes, uint32_t chunk_bytes)
     return (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
 }
 
-/** How a message from `peer` is cut: rails can share it only in pieces. */
+/** The chunk size of a message from `peer`: rails can share it only in pieces. */
 static uint32_t chunk_bytes_for(const struct peer *peer, uint64_t bytes)
 {
     if (peer->path_count == 1)
@@ -76,7 +76,7 @@ void bulk_retire(struct fabric *fabric, struct transfer *transfer)
     }
 }
 
-/** Note what has come, and by which rail. */
+/** Record the arrival of a chunk and its rail. */
 static void count_chunk(struct fabric_lane *lane, struct peer *peer, uint32_t rail, uint64_t bytes)
 {
     struct path *path = path_by_rail(peer, rail);
@@ -101,7 +101,7 @@ void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate)
     struct transfer *transfer = lane->transfer;
     uint32_t chunk = immediate & ((1u << FABRIC_LANE_SHIFT) - 1);
     if (!transfer || chunk >= flight_of(transfer)->chunks)
-        return; /* of a lane that is over: no rank sends such */
+        return; /* of a lane that has ended: no rank sends such a chunk */
     struct flight *flight = flight_of(transfer);
     struct peer *peer = &fabric->peers[transfer->peer];
     count_chunk(lane, peer, rail, bytes_of_chunk(transfer, flight, chunk));

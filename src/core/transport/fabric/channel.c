@@ -376,7 +376,7 @@ static void take_refusal(struct fabric *fabric, struct transfer_list *list, cons
     channel_mismatch(fabric, transfer, header->tag, header->bytes);
 }
 
-/** Whether what came from the wire can be what it says. */
+/** Whether a message from the wire is well formed. */
 static bool message_is_sound(const struct fabric *fabric, const struct slot *slot)
 {
     const struct fabric_header *header = &slot->header;

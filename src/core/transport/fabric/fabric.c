@@ -12,12 +12,12 @@
 #define RECEIVE_MEMORY ((uint64_t)64 << 20) /**< for all receive buffers together; it bounds the credits of a peer */
 #define LEAST_CREDITS  4
 #define MOST_CREDITS   32
-#define SPARE_RECEIVES 4          /**< messages of a peer that cost no credit and may be under way at once */
-#define CLOSE_LIMIT    300000000u /**< nanoseconds to wait for what was sent to leave */
+#define SPARE_RECEIVES 4          /**< messages of a peer that cost no credit and may be in flight at once */
+#define CLOSE_LIMIT    300000000u /**< nanoseconds to wait for sent messages to leave */
 
 /* ---- errors ---- */
 
-/* Always WEFT_ERROR_NETWORK: whether a rank has died is for the control plane to say. */
+/* Always WEFT_ERROR_NETWORK: only the control plane decides whether a rank has died. */
 void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, const char *doing, int number,
                  const char *detail)
 {
@@ -302,7 +302,7 @@ static weft_status open_descriptor(struct fabric *fabric, struct error *error)
         return WEFT_OK;
     fabric->sleepers = epoll_create1(EPOLL_CLOEXEC);
     if (fabric->sleepers < 0)
-        return error_system(error, "cannot open the descriptor that wakes who waits for the network");
+        return error_system(error, "cannot open the descriptor that wakes a thread waiting for the network");
     fabric->descriptor = fabric->sleepers;
     for (uint32_t i = 0; i < fabric->rail_count; i++) {
         struct epoll_event event = {.events = EPOLLIN};
@@ -326,10 +326,10 @@ static void fabric_describe(struct fabric *fabric, const char *reason)
     }
     if (fabric->descriptor < 0 && used < sizeof fabric->description)
         snprintf(fabric->description + used, sizeof fabric->description - used,
-                 "; it cannot wake a sleeper, so idle ranks nap");
+                 "; it cannot wake a sleeping thread, so idle ranks poll periodically");
 }
 
-/** Open the interfaces that were chosen; the first must open, others are left out when they do not. */
+/** Open the chosen interfaces. The first must open; others that do not are left out. */
 static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices, uint32_t count, struct error *error)
 {
     uint32_t wanted = (fabric->ranks > 1 ? fabric->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES);

@@ -18,8 +18,8 @@
  *
  * Threat model: the provider's frames carry no authentication. Endpoints are bound to the chosen interfaces alone,
  * everything that comes from the wire is checked against bounds, and memory can be written only under a random 64-bit
- * key (where the provider lets us choose it) that is sent to the one peer concerned. A network that others can listen
- * to needs encryption below.
+ * key (where the provider lets the caller choose it) that is sent to the one peer concerned. A network that others can
+ * listen to needs encryption below.
  */
 #ifndef WEFT_CORE_TRANSPORT_FABRIC_FABRIC_H
 #define WEFT_CORE_TRANSPORT_FABRIC_FABRIC_H
@@ -85,7 +85,7 @@ weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fa
 weft_status fabric_register(struct fabric *fabric, void *pointer, uint64_t bytes, struct error *error);
 weft_status fabric_deregister(struct fabric *fabric, void *pointer, struct error *error);
 
-/** What was chosen and why: provider, version, interfaces and their addresses. Owned by `fabric`. */
+/** The chosen provider, its version, interfaces and addresses, and the reason. Owned by `fabric`. */
 const char *fabric_description(const struct fabric *fabric);
 
 /**

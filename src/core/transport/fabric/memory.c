@@ -2,10 +2,10 @@
 /*
  * Registered memory.
  *
- * Where the provider does not need pages to exist (net, tcp), the heap is registered once as a whole, which touches
- * nothing. Where it does (verbs, efa: FI_MR_ALLOCATED), what is used of it is registered when it is first used, in
- * pieces of HEAP_PIECE, and kept: heap memory stays mapped for life. Foreign memory may be unmapped by its owner at any
- * time, so a registration that nobody asked for lives as long as one transfer.
+ * Where the provider does not need pages to exist (net, tcp), the heap is registered once as a whole, which touches no
+ * page. Where it does (verbs, efa: FI_MR_ALLOCATED), pieces of HEAP_PIECE bytes are registered when they are first
+ * used, and stay registered: heap memory stays mapped for life. Foreign memory may be unmapped by its owner at any
+ * time, so a registration that the user did not ask for lives as long as one transfer.
  */
 #include "core/transport/fabric/internal/state.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages in slots: the pool they come from, what is posted to receive, what is sent now and what waits for credit. */
+/* Messages in slots: the pool of slots, posted receive buffers, sends, and messages that wait for credit. */
 #include "core/transport/fabric/internal/state.h"
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void *slab_open(struct fabric *fabric, uint64_t bytes, bool registered, s
         error_memory(error, sizeof *slab, "message buffers");
         return NULL;
     }
-    /* Fresh pages: what is never used is never touched. */
+    /* Fresh pages: unused slots are never touched. */
     slab->bytes = bytes;
     slab->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (slab->memory == MAP_FAILED) {
@@ -191,7 +191,7 @@ bool message_post_probe(struct fabric *fabric, struct peer *peer, const struct p
     return post(fabric, peer, path, header, NULL, 0, NULL);
 }
 
-/** Post a message on the path that messages take, and what the peer is owed along with it. */
+/** Post a message on the path for messages, and return the peer's credits with it. */
 static bool message_post(struct fabric *fabric, struct peer *peer, const struct fabric_header *header,
                          const void *payload, size_t bytes, struct transfer *transfer)
 {
@@ -281,7 +281,7 @@ void message_read(struct fabric *fabric, struct peer *peer)
 {
     peer->owed++;
     if (peer->owed >= (fabric->credits + 1) / 2)
-        peer_is_busy(fabric, peer); /* a CREDIT message, unless something else takes it along first */
+        peer_is_busy(fabric, peer); /* a CREDIT message, unless another message returns the credits first */
 }
 
 bool message_flush(struct fabric *fabric, struct peer *peer)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths: from a rail here to a rail of a peer. Both ends pair their rails in the same way, prove the pairs by probes,
- * and tell each other how fast each pair delivers.
+ * Paths: from a rail here to a rail of a peer. Both ends pair their rails in the same way, verify the pairs by probes,
+ * and report to each other the observed rate of each pair.
  */
 #include "core/transport/fabric/internal/state.h"
 
@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define UNKNOWN_RATE   1.25e9              /* bytes a second, of a link that says nothing: what virtual ones say */
-#define MOST_RATE      1e15                /* no peer tells more */
-#define LEARN_BYTES    ((uint64_t)1 << 20) /* over all rails: enough for a first opinion ... */
+#define UNKNOWN_RATE   1.25e9 /* bytes per second, of a link that reports no rate: the rate that virtual ones report */
+#define MOST_RATE      1e15   /* no peer reports more */
+#define LEARN_BYTES    ((uint64_t)1 << 20) /* over all rails: enough for a first estimate ... */
 #define LEARN_TIME     20000000u           /* ns; ... and for a better one */
-#define NEW_WEIGHT     0.25                /* of what was seen last against what was seen before */
-#define CLEARLY_FASTER 1.25                /* messages change to another path only for that much */
-#define PROBE_LIMIT    5000000000u         /* ns: a probe that the provider does not even take */
+#define NEW_WEIGHT     0.25                /* weight of the latest observation */
+#define CLEARLY_FASTER 1.25                /* messages change only to a path that is faster by this factor */
+#define PROBE_LIMIT    5000000000u         /* ns: a probe that the provider does not even accept */
 #define WATCH_INTERVAL 100000000u          /* ns */
-#define SILENCE_ASKED  300000000u          /* ns without anything of a peer: ask all paths */
+#define SILENCE_ASKED  300000000u          /* ns without any message of a peer: probe all paths */
 #define SILENCE_DEAD   1200000000u         /* ns without an answer, while another path has answered */
 
 /* ---- pairing ---- */
@@ -74,7 +74,7 @@ weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric
         struct path *path = &peer->paths[i];
         path->rail = pairs[i][!lower];
         path->peer_rail = pairs[i][lower];
-        path->state = count == 1 ? PATH_VERIFIED : PATH_NEW; /* without a choice there is nothing to prove */
+        path->state = count == 1 ? PATH_VERIFIED : PATH_NEW; /* a single path needs no probe */
         const struct fabric_rail_endpoint *theirs = &endpoint->rail[path->peer_rail];
         struct rail *rail = &fabric->rails[path->rail];
         const uint64_t here = fabric->endpoint.rail[path->rail].bytes_per_second, there = theirs->bytes_per_second;
@@ -84,7 +84,8 @@ weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric
                  theirs->interface);
         if (fi_av_insert(rail->addresses, theirs->address, 1, &path->address, 0, NULL) != 1 ||
             fi_av_insert(rail->addresses, theirs->bulk_address, 1, &path->bulk_address, 0, NULL) != 1)
-            return error_set(error, WEFT_ERROR_NETWORK, "%s: rank %u's address is refused", fabric->name, rank);
+            return error_set(error, WEFT_ERROR_NETWORK, "%s: the provider rejects rank %u's address", fabric->name,
+                             rank);
     }
     return WEFT_OK;
 }
@@ -162,10 +163,10 @@ void paths_take_rates(struct peer *peer, const struct fabric_announcement *annou
 }
 
 /**
- * Every path is judged by itself: what came by it, of all transfers, from the first of a transfer's chunks on it to the
- * last, by the time that took. That does not depend on how much it was given, nor on when the sender came. Times are
- * added up over many transfers: a rank that looks late sees chunks come all at once, and the first bytes after a pause
- * often pass at another speed than those of a long message.
+ * The rate of each path is measured by itself: bytes that arrived on it, from the first to the last of a transfer's
+ * chunks, divided by the time between. So it does not depend on the path's share of the message, nor on the time when
+ * the sender began. Bytes and times are added up over many transfers, because a rank that polls late sees chunks arrive
+ * all at once, and the first bytes after a pause often pass at another speed than those of a long message.
  */
 void paths_learn(struct peer *peer, const struct fabric_lane *lane)
 {

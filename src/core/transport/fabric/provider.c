@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which provider, which interfaces, and why. */
+/* The choice of provider and interfaces, with its reason. */
 #include "core/topology/interfaces.h"
 #include "core/transport/fabric/internal/state.h"
 
@@ -18,8 +18,8 @@ static bool is_real(const struct machine_interface *interface)
 }
 
 /**
- * How good an address is for reaching other hosts, -1: not at all. Real interfaces come before others, IPv4 before
- * IPv6 (every provider has it), faster before slower; the loopback comes last.
+ * A score of an address for reaching other hosts; -1: unusable. Real interfaces come before others, IPv4 before IPv6
+ * (every provider has it), faster before slower; the loopback comes last.
  */
 static int address_merit(const struct machine_interface *interface, const struct machine_address *address)
 {
@@ -36,7 +36,7 @@ static int address_merit(const struct machine_interface *interface, const struct
     return merit;
 }
 
-/** Where TCP is bound. */
+/** An interface and address that TCP is bound to. */
 struct provider_place {
     char interface[MACHINE_NAME_BYTES], address[MACHINE_ADDRESS_BYTES];
     uint8_t network[16];
@@ -44,7 +44,7 @@ struct provider_place {
     bool is_ipv6;
 };
 
-/** What TCP is bound to, the place to begin with first, and why. */
+/** All places that TCP is bound to, the preferred one first, and the reason. */
 struct provider_places {
     struct provider_place all[FABRIC_RAILS];
     uint32_t count;
@@ -103,7 +103,7 @@ static void places_add_others(const struct machine_interface *interfaces, uint32
     }
 }
 
-/** "eth0 (10.0.0.1), lo (127.0.0.1)": what there is to choose from. */
+/** The available interfaces: "eth0 (10.0.0.1), lo (127.0.0.1)". */
 static void interfaces_name(const struct machine_interface *interfaces, uint32_t count, char *text, size_t size)
 {
     size_t used = 0;
@@ -216,19 +216,19 @@ static size_t provider_candidates(const struct libfabric *library, bool loopback
     return count;
 }
 
-/** Whether the provider has devices of its own, which it knows better than we do. */
+/** Whether the provider has devices of its own, among which it chooses better. */
 static bool has_own_devices(const char *name)
 {
     return strncmp(name, "efa", 3) == 0 || strncmp(name, "verbs", 5) == 0;
 }
 
-/** Ask for provider `name`, bound to `address` (NULL: to whatever it likes best); `info` is a list. */
+/** Ask for provider `name`, bound to `address` (NULL: the provider's choice); `info` is a list. */
 static weft_status provider_ask(const struct libfabric *library, const char *name, const char *address,
                                 uint64_t receives, struct fi_info **info, struct error *error)
 {
     struct fi_info *hints = library->dupinfo(NULL);
     if (!hints)
-        return error_memory(error, sizeof *hints, "a question to libfabric");
+        return error_memory(error, sizeof *hints, "a query to libfabric");
     hints->caps = FI_MSG | FI_RMA;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
@@ -245,7 +245,7 @@ static weft_status provider_ask(const struct libfabric *library, const char *nam
 
     struct fi_info *answer = NULL;
     int status = library->getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
-    if (status != 0 && receives) { /* as many as it has: it then holds up the sender itself */
+    if (status != 0 && receives) { /* all that it has: it then blocks the sender itself */
         hints->rx_attr->size = 0;
         status = library->getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
     }
@@ -259,8 +259,10 @@ static weft_status provider_ask(const struct libfabric *library, const char *nam
     return WEFT_OK;
 }
 
-/** Take from the list `answer`, which is freed, what is of provider `name` itself (where anything is: it also has
- * layered providers that contain the name). One for each device, as many as are wanted. */
+/**
+ * Take the entries of provider `name` itself from the list `answer`, which is freed, if there are any: the list also
+ * has layered providers that contain the name. At most `wanted` entries, one for each device.
+ */
 static weft_status choices_take(const struct libfabric *library, struct fi_info *answer, const char *name,
                                 uint32_t most, struct rail_choice *choices, uint32_t *count, struct error *error)
 {
@@ -287,8 +289,10 @@ static weft_status choices_take(const struct libfabric *library, struct fi_info 
     return *count > before ? WEFT_OK : error_memory(error, sizeof *answer, "libfabric's answer");
 }
 
-/** Ask for `name` where it belongs: at its own devices, or at the places. What other places than the first lack is left
- * out. */
+/**
+ * Ask for `name` at its own devices, or else at the given places. Places other than the first that lack it are left
+ * out.
+ */
 static weft_status provider_try(const struct libfabric *library, const struct fabric_config *config, const char *name,
                                 const struct provider_places *places, uint64_t receives, struct rail_choice *choices,
                                 uint32_t *count, struct error *error)

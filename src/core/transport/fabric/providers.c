@@ -15,8 +15,8 @@
 #define LIBRARY "libfabric.so.1"
 
 /*
- * A function is taken in the version whose structs are those of the headers that this was built with, as the linker
- * would have done: later libraries keep it beside their own.
+ * Functions are looked up in the version that matches the headers of this build, as the linker would have done. Later
+ * libraries keep the old versions beside their own.
  */
 #if FI_MAJOR_VERSION == 1 && FI_MINOR_VERSION <= 17
 #define FIND(handle, name, version) dlvsym(handle, name, version)
@@ -37,7 +37,7 @@ weft_status libfabric_load(struct libfabric *library, struct error *error)
     *(void **)&library->fabric = FIND(handle, "fi_fabric", "FABRIC_1.1");
     *(void **)&library->strerror = FIND(handle, "fi_strerror", "FABRIC_1.0");
     *(void **)&library->version = FIND(handle, "fi_version", "FABRIC_1.0");
-    dlclose(handle); /* it stays: its providers start threads and keep what they were given */
+    dlclose(handle); /* it stays loaded: its providers start threads and keep pointers that they were given */
     if (library->getinfo && library->freeinfo && library->dupinfo && library->fabric && library->strerror &&
         library->version)
         return WEFT_OK;
@@ -45,7 +45,10 @@ weft_status libfabric_load(struct libfabric *library, struct error *error)
                      LIBRARY, FI_MAJOR_VERSION, FI_MINOR_VERSION);
 }
 
-/* The best first. Others that libfabric has are emulations, for debugging, or shared memory, which is Weft's own. */
+/*
+ * The best first. Other providers of libfabric are emulations, for debugging, or shared memory, for which Weft has its
+ * own transport.
+ */
 static const char *const preference[] = {"efa", "verbs;ofi_rxm", "net", "tcp", "tcp;ofi_rxm"};
 #define PREFERENCES ARRAY_SIZE(preference)
 
@@ -85,7 +88,7 @@ weft_status providers_list(struct provider **providers, uint32_t *count, struct 
         return status;
     struct fi_info *hints = library.dupinfo(NULL);
     if (!hints)
-        return error_memory(error, sizeof *hints, "a question to libfabric");
+        return error_memory(error, sizeof *hints, "a query to libfabric");
     hints->caps = FI_MSG | FI_RMA;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;

@@ -21,10 +21,10 @@ static bool is_stream(const struct rail *rail)
 }
 
 /**
- * The net provider (tcp before 1.20) signals its queue's own descriptor at the first completion and never takes the
- * signal back, so that a sleeper would be woken for ever. But nothing completes there but by our own progress, which
- * the sleeper has just seen to be idle: it is enough to wait for the epoll descriptor of its sockets, which is one of
- * those that it names.
+ * The net provider (tcp before 1.20) signals its queue's own descriptor at the first completion and never clears it, so
+ * a sleeper would wake at once forever. But completions there arise only from this rank's own progress, which the
+ * sleeper has just seen to be idle. So it is enough to wait for the epoll descriptor of its sockets, which is among
+ * those that the provider names.
  */
 static int sockets_descriptor_named(struct fid_cq *queue)
 {
@@ -43,8 +43,10 @@ static int sockets_descriptor_named(struct fid_cq *queue)
     return -1;
 }
 
-/* The queue learns of its sockets when it first waits, which it does not where its time is over before it comes to it:
- * a process that loses its core for a millisecond tries again with more. */
+/*
+ * The queue adds its sockets when it first waits, but not if its time limit passes before: a process that loses its
+ * core for a millisecond tries again with a longer limit.
+ */
 static int sockets_descriptor(struct fid_cq *queue)
 {
     int descriptor = -1;

@@ -163,7 +163,7 @@ static void block_release(struct heap_blocks *blocks, struct heap_block *block)
     bin_insert(blocks, block);
 }
 
-/* Room that `block` has for `bytes` at the alignment: where it would begin, or NOWHERE. */
+/* The offset in `block` at which `bytes` fit with the alignment, or NOWHERE. */
 static uint64_t block_place(const struct heap_block *block, uint64_t bytes, uint64_t alignment)
 {
     uint64_t offset = heap_align_up(block->offset, alignment);

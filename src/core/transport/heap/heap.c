@@ -23,7 +23,7 @@
 
 #define PAGE          4096u
 #define LEAST_HEAP    (UINT64_C(1) << 20)
-#define LOOK_FROM     (UINT64_C(4) << 20)   /* growth from this size on asks the machine what is left */
+#define LOOK_FROM     (UINT64_C(4) << 20)   /* growth from this size on checks the machine's free memory */
 #define SPARE         (UINT64_C(64) << 20)  /* left to the rest of the machine when growing */
 #define PRIVATE_USUAL (UINT64_C(256) << 20) /* address space that libraries, stacks and malloc's arenas take */
 
@@ -48,7 +48,7 @@ static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct e
     struct limits limits;
     if (limits_read(&limits, NULL) == WEFT_OK && limits.address_space_limit != LIMITS_NONE)
         snprintf(why, sizeof why,
-                 "the heap is a part of the address space, which is limited to %s: raise that (ulimit -v), or ",
+                 "the heap's size follows from the limit of the address space, %s: raise that (ulimit -v), or ",
                  text_bytes(limits.address_space_limit, space, sizeof space));
     return error_set(error, WEFT_ERROR_MEMORY,
                      "cannot allocate %s of shared memory: %s of this process's %s are handed out and no free piece is "
@@ -85,7 +85,7 @@ static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t byte
     return WEFT_OK;
 }
 
-/* Hand out memory from above what was used before. */
+/* Hand out memory above all blocks used so far. */
 static weft_status grow(struct heap *heap, uint64_t bytes, uint64_t alignment, struct heap_block **block,
                         uint64_t *dirty, struct error *error)
 {
@@ -110,7 +110,7 @@ weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct
     pthread_mutex_lock(&books->lock);
     if (!heap_blocks_reserve(&books->blocks)) {
         pthread_mutex_unlock(&books->lock);
-        return error_memory(error, sizeof(struct heap_block), "the shared heap's books");
+        return error_memory(error, sizeof(struct heap_block), "the shared heap's metadata");
     }
     uint64_t dirty = bytes; /* leading bytes that were used before */
     weft_status status = WEFT_OK;
@@ -211,8 +211,8 @@ uint64_t heap_default_bytes(uint32_t processes)
 }
 
 /*
- * Set the memfd's size. The file size limit applies to memfds, too, and exceeding it kills the process (SIGXFSZ). A run
- * of the platform has its disk quota as the soft limit, which is not about memory: raise it meanwhile.
+ * Set the memfd's size. The file size limit applies to memfds, too, and exceeding it kills the process (SIGXFSZ). In a
+ * run of the platform the soft limit is the disk quota, which does not concern memory: raise it meanwhile.
  */
 static weft_status set_size(const struct heap *heap, struct error *error)
 {
@@ -263,7 +263,7 @@ static weft_status make_memory(struct heap *heap, struct error *error)
     weft_status status = set_size(heap, error);
     if (status != WEFT_OK)
         return status;
-    /* A peer that could shrink it would kill us with SIGBUS. */
+    /* A peer that shrank it would kill this process with SIGBUS. */
     if (fcntl(heap->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return error_system(error, "cannot seal shared memory");
     while (heap->identity == 0)
@@ -296,7 +296,7 @@ weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error)
     if (!made || !books || !heap_blocks_open(&books->blocks)) {
         free(made);
         free(books);
-        return error_memory(error, sizeof *made + sizeof *books, "the shared heap's books");
+        return error_memory(error, sizeof *made + sizeof *books, "the shared heap's metadata");
     }
     pthread_mutex_init(&books->lock, NULL);
     made->books = books;
@@ -338,11 +338,11 @@ static weft_status attach_new(int descriptor, uint64_t identity, uint64_t bytes,
 {
     struct stat about;
     if (fstat(descriptor, &about) != 0)
-        return error_system(error, "cannot look at a peer's shared memory");
+        return error_system(error, "cannot examine a peer's shared memory");
     int seals = fcntl(descriptor, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)about.st_size < bytes || bytes == 0)
         return error_set(error, WEFT_ERROR_DATA,
-                         "a peer's shared memory is not what it says: %llu bytes instead of %llu, seals %d",
+                         "a peer's shared memory is not as announced: %llu bytes instead of %llu, seals %d",
                          (unsigned long long)about.st_size, (unsigned long long)bytes, seals);
     struct attachment *made = calloc(1, sizeof *made);
     if (!made)
@@ -376,7 +376,7 @@ weft_status heap_attach(struct heap *heap, int descriptor, uint64_t identity, ui
     }
     if (status == WEFT_OK && attachment->bytes < bytes)
         status =
-            error_set(error, WEFT_ERROR_DATA, "a peer's shared memory is not what it says: %llu bytes instead of %llu",
+            error_set(error, WEFT_ERROR_DATA, "a peer's shared memory is not as announced: %llu bytes instead of %llu",
                       (unsigned long long)attachment->bytes, (unsigned long long)bytes);
     if (status == WEFT_OK) {
         attachment->users++;

@@ -2,9 +2,9 @@
 /**
  * The heap: one large sparse memfd per process, mapped once here and once by each local peer process.
  *
- * weft_alloc() hands out of it, and so do communicators for their control lines and staging. Allocations are zeroed and
- * already touched (first touch is slow); freed memory stays touched for reuse. The allocator's metadata is outside the
- * shared memory, so peers cannot corrupt it. They can corrupt allocations: ranks of one job trust each other.
+ * weft_alloc() allocates from it, and so do communicators, for their control lines and staging. Allocations are zeroed
+ * and already touched (first touch is slow); freed memory stays touched for reuse. The allocator's metadata is outside
+ * the shared memory, so peers cannot corrupt it. They can corrupt allocations: ranks of one job trust each other.
  *
  * Nothing is left behind by a process that dies: a memfd has no name and vanishes with its last user.
  *
@@ -39,8 +39,8 @@ uint64_t heap_default_bytes(uint32_t processes);
 #define HEAP_SHARERS_MOST 7
 
 /**
- * Open a heap for allocations of up to `bytes`. 0: heap_default_bytes() of many processes. WEFT_ERROR_MEMORY says which
- * limit is too small and how to raise it.
+ * Open a heap for allocations of up to `bytes`. 0: heap_default_bytes() of many processes. The message of
+ * WEFT_ERROR_MEMORY names the limit that is too small and how to raise it.
  */
 weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error);
 

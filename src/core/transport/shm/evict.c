@@ -33,9 +33,10 @@ static bool process_has_ended(const struct shm_peer *peer, int milliseconds)
 static weft_status shm_peer_evict(struct shm_peer *peer, uint64_t deadline, struct error *error)
 {
     if (!peer->process)
-        return error_set(error, WEFT_ERROR_SYSTEM,
-                         "cannot make sure that rank %u on this machine has ended: its process has no number here",
-                         peer->rank);
+        return error_set(
+            error, WEFT_ERROR_SYSTEM,
+            "cannot verify that rank %u on this machine has ended: its process has no id in this PID namespace",
+            peer->rank);
     int result = peer->process_descriptor >= 0 ? pidfd_send_signal(peer->process_descriptor, SIGKILL, NULL, 0)
                                                : kill(peer->process, SIGKILL);
     if (result != 0 && errno != ESRCH)
@@ -45,8 +46,8 @@ static weft_status shm_peer_evict(struct shm_peer *peer, uint64_t deadline, stru
          !process_has_ended(peer, now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0); now = clock_now())
         if (now >= deadline)
             return error_set(error, WEFT_ERROR_SYSTEM,
-                             "process %d, rank %u of this machine, was killed but does not end; look for what it waits "
-                             "for in the kernel",
+                             "process %d, rank %u of this machine, was killed but does not end; it may be blocked "
+                             "in the kernel",
                              peer->process, peer->rank);
     peer->fenced = true;
     return WEFT_OK;

@@ -18,7 +18,7 @@ static uint32_t channel_bucket(const struct shm_channel_table *table, uint32_t c
     return (key ^ key >> 15) & (table->size - 1);
 }
 
-/* Forget idle channels (of communicators long gone, perhaps); what is left goes into a table with room. */
+/* Drop idle channels (perhaps of communicators long freed); the others go into a table with room. */
 static bool channel_table_rebuild(struct shm_channel_table *table)
 {
     struct shm_channel *kept = NULL;

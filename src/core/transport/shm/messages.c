@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shm transport's functions: what the table of a transport promises, and its life. */
+/* The shm transport's functions: the table of a transport, setup and teardown. */
 #include "core/transport/shm/internal/messages.h"
 
 #include "core/transport/copy.h"
@@ -11,8 +11,8 @@ static weft_status messages_begin(struct transport *transport, struct transfer *
     struct shm_messages *messages = (struct shm_messages *)transport;
     if (!shm_reaches(messages->shm, transfer->peer))
         return error_set(error, WEFT_ERROR_STATE,
-                         "rank %u does not share memory with rank %u: no message can go that way", transfer->peer,
-                         messages->shm->rank);
+                         "rank %u does not share memory with rank %u, so the shm transport cannot reach it",
+                         transfer->peer, messages->shm->rank);
     return transfer->is_send ? shm_send_begin(messages, transfer, error) : shm_receive_begin(messages, transfer, error);
 }
 
@@ -93,7 +93,7 @@ static void messages_counters(const struct transport *transport, struct transpor
     *counters = ((const struct shm_messages *)transport)->counters;
 }
 
-/* Idle channels go by themselves when their table is full. */
+/* Idle channels are dropped when their table is full. */
 static void messages_forget(struct transport *transport, uint32_t communicator)
 {
 }

@@ -31,7 +31,9 @@ static weft_status move_reading(struct shm_messages *messages, struct transfer *
     return status;
 }
 
-/* The receiver may cancel while we store into its buffer: it sets `revoked`, then waits while `writing` is set. */
+/*
+ * The receiver may cancel while this rank stores into its buffer: it sets `revoked`, then waits while `writing` is set.
+ */
 static weft_status move_writing(struct shm_messages *messages, struct transfer *send, struct error *error)
 {
     struct traffic *traffic = traffic_of(send);
@@ -45,8 +47,8 @@ static weft_status move_writing(struct shm_messages *messages, struct transfer *
                    send->bytes >= messages->streaming_from);
     atomic_store_explicit(&peer->mine->writing, 0, memory_order_release);
     if (revoked)
-        /* It knows of a failure that this rank will hear of, too: the control plane names the cause. */
-        return error_set(error, WEFT_ERROR_NETWORK, "rank %u no longer takes the message that it asked for",
+        /* The peer has seen a failure; the control plane will report the cause to this rank, too. */
+        return error_set(error, WEFT_ERROR_NETWORK, "rank %u no longer accepts the message that it asked for",
                          peer->rank);
     traffic->done += bytes;
     if (traffic->done < send->bytes)
@@ -187,7 +189,7 @@ weft_status shm_stages_assign(struct shm_messages *messages, struct error *error
     return status;
 }
 
-/* Whether a transfer of the moving list could move now. */
+/* Whether a transfer of the moving list can move now. */
 static bool transfer_can_move(struct transfer *transfer)
 {
     const struct traffic *traffic = traffic_of(transfer);

@@ -6,7 +6,7 @@ static weft_status record_malformed(const struct shm_connection *connection, con
 {
     return error_set(
         error, WEFT_ERROR_DATA,
-        "rank %u sent %s that makes no sense through shared memory: a program error, or its memory was overwritten",
+        "rank %u sent %s that is invalid through shared memory: a program error, or its memory was overwritten",
         connection->peer->rank, what);
 }
 
@@ -15,8 +15,7 @@ static bool receive_matches(const struct transfer *receive, uint64_t tag, uint64
     return receive->tag == tag && receive->bytes == bytes;
 }
 
-/* An eager message has found its receive, or the receive its message: it need not be counted against the sender any
- * more. */
+/* An eager message and its receive have matched: it no longer counts against the sender's credit. */
 static void connection_count_delivered(struct shm_connection *connection, uint64_t bytes)
 {
     connection->eager_delivered += pipe_lines(bytes);
@@ -138,7 +137,7 @@ static weft_status record_take_offer(struct shm_messages *messages, struct shm_c
     return WEFT_OK;
 }
 
-/* The transfer that a record speaks to, if it is still there and waits for such a record. */
+/* The transfer that a record addresses, if it still exists and waits for such a record. */
 static struct transfer *record_transfer(const struct shm_messages *messages, const struct shm_connection *connection,
                                         const struct record *record, enum phase phase)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handshake. Every rank listens on an abstract UNIX socket of random name from shm_create() on. Of two ranks the
- * higher calls and the lower answers; each sends one packet, a hello with two descriptors (heap, doorbell). One poll
- * loop makes all calls and takes all answers at once, so no order of arrival can block, and the time limit holds for
- * all together.
+ * The handshake. Every rank listens on an abstract UNIX socket of random name from shm_create() on. Of two ranks, the
+ * higher connects and the lower answers. Each sends one packet, a hello with two descriptors (heap, doorbell). One poll
+ * loop makes all connections and takes all answers at once, so no order of arrival can block, and the time limit holds
+ * for all together.
  *
- * Trust: a name is known only from the authenticated endpoint; both ends check that the other runs under the same user,
- * before they say anything; the hello carries the hash of the job's secret. Who fails a test is dropped without an
- * answer.
+ * Trust: a socket's name is known only from the authenticated endpoint info. Both ends check that the other runs under
+ * the same user before they send anything. The hello carries a hash of the job's secret. A process that fails a test is
+ * dropped without an answer.
  */
 #include "core/transport/shm/internal/state.h"
 
@@ -39,12 +39,12 @@ struct hello {
     uint64_t secret_hash, heap_identity, heap_bytes, page_offset, mailbox_offset, mailbox_bytes;
 };
 
-/* One rank to come shm to. */
+/* One rank to connect to. */
 struct pending_peer {
     struct shm_peer *peer;
     const struct shm_endpoint *endpoint;
-    int socket;          /* of a call that we made; -1: none (yet) */
-    uint64_t not_before; /* when the next call may be made (clock_now) */
+    int socket;          /* of a connection that this rank made; -1: none (yet) */
+    uint64_t not_before; /* clock_now() from which the next attempt may be made */
 };
 
 struct shm_setup {
@@ -169,7 +169,7 @@ static bool lies_within(uint64_t offset, uint64_t bytes, uint64_t size)
     return offset % 64 == 0 && offset < size && bytes <= size - offset;
 }
 
-/* Take over what a hello told about a peer; the descriptors are used up. */
+/* Adopt a hello's description of a peer; the descriptors are consumed. */
 static weft_status shm_peer_admit(struct shm *shm, struct shm_peer *peer, const struct hello *hello,
                                   const int *descriptors, struct error *error)
 {
@@ -182,7 +182,7 @@ static weft_status shm_peer_admit(struct shm *shm, struct shm_peer *peer, const 
         !lies_within(hello->mailbox_offset, hello->mailbox_bytes, hello->heap_bytes))
         status =
             error_set(error, WEFT_ERROR_RENDEZVOUS,
-                      "rank %u on this machine describes its shared memory in a way that this rank cannot use: the "
+                      "rank %u on this machine describes its shared memory in a form that this rank cannot use: the "
                       "ranks run different builds of Weft",
                       peer->rank);
     else if (!same_process)
@@ -208,7 +208,7 @@ static weft_status shm_peer_admit(struct shm *shm, struct shm_peer *peer, const 
 
 /* ---- the two sides ---- */
 
-/* Call a lower rank and say hello. A socket that is not there (yet), or is full, is tried again. */
+/* Connect to a lower rank and send the hello. A socket that does not exist (yet), or is full, is tried again. */
 static weft_status setup_call(struct shm_setup *setup, struct pending_peer *pending, struct error *error)
 {
     struct sockaddr_un address;
@@ -246,7 +246,7 @@ static void socket_hang_up(int *socket)
     *socket = -1;
 }
 
-/* The answer to a call of ours. A line cut without one is called again. */
+/* The answer to a connection of this rank. If it closes without an answer, connect again. */
 static weft_status setup_read_answer(struct shm_setup *setup, struct pending_peer *pending, struct error *error)
 {
     struct hello hello;
@@ -293,8 +293,8 @@ static weft_status setup_read_caller(struct shm_setup *setup, int *caller, struc
 }
 
 /*
- * No more than UNKNOWN_CALLERS at once, so that each is heard before others can take its place; a rank that loses it
- * calls again.
+ * At most UNKNOWN_CALLERS at once. Each gets time for its hello before others can take its place, and a rank that loses
+ * its connection connects again.
  */
 static void setup_accept_callers(struct shm_setup *setup)
 {
@@ -357,11 +357,11 @@ static weft_status setup_timed_out(const struct shm_setup *setup, double seconds
         if (!setup->pending[i].peer->connected && named++ < NAMED)
             length += (size_t)snprintf(list + length, sizeof list - length, "%s%u", length ? ", " : "",
                                        setup->pending[i].peer->rank);
-    return error_set(
-        error, WEFT_ERROR_TIMEOUT,
-        "rank %u waited %.3g s in vain to share memory with %u rank%s of this machine: %s%s; they have not "
-        "answered on their UNIX sockets (still starting, dead, or of another job)",
-        setup->shm->rank, seconds, setup->missing, setup->missing == 1 ? "" : "s", list, named > NAMED ? ", ..." : "");
+    return error_set(error, WEFT_ERROR_TIMEOUT,
+                     "rank %u waited %.3g s to share memory with %u rank%s of this machine: %s%s; they have not "
+                     "answered on their UNIX sockets (still starting, dead, or of another job)",
+                     setup->shm->rank, seconds, setup->missing, setup->missing == 1 ? "" : "s", list,
+                     named > NAMED ? ", ..." : "");
 }
 
 weft_status shm_connect(struct shm *shm, const uint32_t *ranks_list, const struct shm_endpoint *endpoints,

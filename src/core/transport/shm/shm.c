@@ -155,10 +155,10 @@ char *shm_peer_base(const struct shm *shm, uint32_t rank)
 
 /* ---- doorbells ------------------------------------------------------------------------------------------------------
  *
- * Sleeper: asleep = 1; fence; look once more; poll.      Ringer: store; fence; if asleep, take the flag and write the
- * eventfd. With both fences sequentially consistent, either the sleeper sees the store or the ringer sees that it
- * sleeps. Only one of several ringers gets the flag, so a sleeper that is slow to wake costs one system call. A write
- * that comes late, when the sleeper is up again, ends its next sleep early, which is harmless.
+ * Sleeper: asleep = 1; fence; check again; poll. Ringer: store; fence; if asleep, take the flag and write the eventfd.
+ * With both fences sequentially consistent, either the sleeper sees the store or the ringer sees that it sleeps. Only
+ * one of several ringers gets the flag, so a sleeper that is slow to wake costs one system call. A write that comes
+ * late, when the sleeper is up again, ends its next sleep early, which is harmless.
  */
 
 void shm_peer_wake(const struct shm_peer *peer)

@@ -8,8 +8,8 @@
  * schedules), and a struct transport for messages.
  *
  * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), checks once more, then polls its
- * doorbell (an eventfd). A rank that has stored something that a peer may wait for calls shm_ring(), which costs a
- * fence and a load unless the peer sleeps.
+ * doorbell (an eventfd). A rank that has stored data for which a peer may wait calls shm_ring(), which costs a fence
+ * and a load unless the peer sleeps.
  */
 #ifndef WEFT_CORE_TRANSPORT_SHM_SHM_H
 #define WEFT_CORE_TRANSPORT_SHM_SHM_H
@@ -42,7 +42,7 @@ void shm_destroy(struct shm *shm);
 weft_status shm_evict(struct shm *shm, const uint32_t *ranks, uint32_t count, double limit_seconds,
                       struct error *error);
 
-/** shm_connect() gives up when the job fails meanwhile. `control` (borrowed) may be NULL. */
+/** Make shm_connect() give up when the job fails meanwhile. `control` (borrowed) may be NULL. */
 void shm_set_control(struct shm *shm, const struct control *control);
 
 /** No other peer uses this rank's memory any more: shm_destroy() may free it. */
@@ -75,8 +75,8 @@ void shm_ring_all(struct shm *shm, const uint32_t *ranks, uint32_t count);
 
 /**
  * This rank's doorbell, for poll (readable: rung), and the sleeping flag, set before and cleared after. Between
- * shm_sleep_begin() and poll the caller looks once more at everything that it waits for (the transport's may_sleep()
- * looks at messages). shm_sleep_end() clears the flag and drains the doorbell. One thread at a time.
+ * shm_sleep_begin() and poll the caller checks again everything that it waits for (the transport's may_sleep() checks
+ * messages). shm_sleep_end() clears the flag and drains the doorbell. One thread at a time.
  */
 int shm_doorbell(const struct shm *shm);
 void shm_sleep_begin(struct shm *shm);

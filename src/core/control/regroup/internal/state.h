@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#define REGROUP_NOBODY UINT32_MAX
+#define REGROUP_NONE UINT32_MAX
 
 enum regroup_frame {
     REGROUP_ALIVE = 1, /**< epoch (4), flags (4): at once, then every REGROUP_TICK */
@@ -19,7 +19,7 @@ enum regroup_frame {
     REGROUP_PROBE,     /**< I lead: join me */
     REGROUP_FOLLOW,    /**< rank (4): I do not lead, that one does */
     REGROUP_TABLE,     /**< see regroup_adopt() */
-    REGROUP_LEFT_OUT,  /**< message (text): the others go on without you */
+    REGROUP_LEFT_OUT,  /**< message (text): the others continue without you */
 };
 
 enum { REGROUP_WILLING = 1, REGROUP_QUIET = 2 };
@@ -37,7 +37,7 @@ enum regroup_peer_state {
 struct regroup_connection {
     struct regroup_connection *next;
     struct stream stream;
-    uint32_t rank; /**< the peer's; REGROUP_NOBODY until it is authenticated */
+    uint32_t rank; /**< the peer's; REGROUP_NONE until it is authenticated */
     bool connecting, open, ended;
     bool joined;  /**< JOIN was sent */
     bool probed;  /**< PROBE was sent */
@@ -74,7 +74,7 @@ struct regroup {
     struct endpoint_info endpoint;
     struct regroup_wait wait;
     uint64_t began, led_since; /**< clock_now(); 0: not leading */
-    uint32_t bound;            /**< the rank that this rank follows, or REGROUP_NOBODY */
+    uint32_t bound;            /**< the rank that this rank follows, or REGROUP_NONE */
     struct error outcome;
 };
 

@@ -10,7 +10,7 @@
 #include "core/control/wire/address.h"
 #include "core/control/wire/tree.h"
 
-/** What a rank's upward connection leads to. */
+/** The other end of a rank's upward connection. */
 enum rendezvous_parent {
     PARENT_SERVER, /**< it leads its node, or is alone on it */
     PARENT_LOCAL,  /**< a rank of the same node */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Inside the rendezvous: the processes that have joined at a listener, and the ranks that they bring. The server and
- * every rank with children hold one. Joiners are authenticated (see stream.h) before anything they send is used; other
- * connections are dropped silently. Belongs to one thread.
+ * every rank with children have such a list. Joiners are authenticated (see stream.h) before anything they send is
+ * used; other connections are dropped silently. Belongs to one thread.
  */
 #ifndef WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_JOINERS_H
 #define WEFT_CORE_CONTROL_RENDEZVOUS_INTERNAL_JOINERS_H
@@ -49,7 +49,7 @@ struct joiners {
     struct joiner *joined;
     uint32_t count, last_number;
     size_t room;
-    struct buffer answer;        /**< for all that leave; kept until the next answer */
+    struct buffer answer;        /**< for all joiners that leave; kept until the next answer */
     struct stream_counts counts; /**< of joiners that have left */
     uint32_t handled;            /**< messages handled, of all joiners */
 };

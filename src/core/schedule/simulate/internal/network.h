@@ -27,7 +27,7 @@ struct simulated_network {
     void *memory;
 };
 
-/** For up to `most` messages at once. False: out of memory; network_close() is needed all the same. */
+/** For up to `most` messages at once. False: out of memory; call network_close() even then. */
 bool network_open(struct simulated_network *network, const struct schedule_shape *shape,
                   const struct simulated_cluster *cluster, uint32_t most);
 void network_close(struct simulated_network *network);

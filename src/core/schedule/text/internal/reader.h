@@ -6,7 +6,7 @@
 #include "core/schedule/text/internal/scanner.h"
 #include "core/schedule/text/read.h"
 
-/** More ranks than these are a mistake. */
+/** A larger number of ranks is a mistake. */
 #define WRITTEN_RANKS_MOST 4096
 
 #define WRITTEN_ALGORITHM_BYTES 48

@@ -14,14 +14,14 @@
 #define SCANNER_VARIABLES 16
 #define SCANNER_NAME      16
 
-/** What names stand for. */
+/** The values of names. */
 struct scanner_variable {
     char name[SCANNER_NAME];
     int64_t value;
 };
 
 struct scanner {
-    const char *at;   /**< what is left of the line, which ends with '\0' */
+    const char *at;   /**< the rest of the line, which ends with '\0' */
     const char *file; /**< for messages */
     uint32_t line;    /**< from 1 */
     uint32_t depth;   /**< of brackets in an expression */
@@ -31,7 +31,7 @@ struct scanner {
     struct error *error;
 };
 
-/** Note what is wrong with this line; false. */
+/** Record an error about this line; returns false. */
 bool scanner_complain(struct scanner *scanner, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Whether only whitespace is left. */

@@ -5,14 +5,14 @@
 
 #include "core/schedule/verify/internal/machine.h"
 
-#define NOBODY UINT32_MAX
+#define VERIFY_NONE UINT32_MAX
 
 /** Chunks of all ranks' buffers, in one iteration, that one proof may have. */
 #define VERIFY_CHUNKS_MOST (1u << 24)
 
 /*
- * What a chunk would hold: a sum over ranks of one *column*, the chunks of all ranks' inputs that are of one number,
- * part and iteration. So expressions are few, whatever the number of chunks.
+ * The symbolic content of a chunk: a sum over ranks of one *column*, the chunks of all ranks' inputs with one number,
+ * part and iteration. So there are few expressions, whatever the number of chunks.
  */
 struct value {
     symbol sum;      /* an expression over ranks: leaf 1 + r is rank r; SYMBOL_NONE: never written */
@@ -22,9 +22,9 @@ struct value {
 /* One chunk's place. Clock 0 is "before everything". */
 struct cell {
     struct value value;
-    uint32_t part;                      /* whose size the value has */
+    uint32_t part;                      /* the chunk whose size the value has */
     uint32_t write_thread, write_clock; /* the last write */
-    uint32_t reads;                     /* those since: list of struct access, NOBODY ends it */
+    uint32_t reads;                     /* those since: list of struct access, ended by VERIFY_NONE */
     uint32_t writer;                    /* the step that wrote it, among all ranks'; machine.step_count: none */
 };
 
@@ -54,10 +54,10 @@ struct verify_channel {
     uint32_t head, tail; /* threads, in order of begin */
     uint16_t epoch;      /* 0: never used */
     bool holds_sends;
-    uint32_t last_thread[2], last_clock[2]; /* who began the last send, the last receive; its end */
+    uint32_t last_thread[2], last_clock[2]; /* the thread that began the last send or receive; its end */
 };
 
-/* Where a buffer's cells are: chunk c of iteration s is at base + s x stride + c. */
+/* The cells of a buffer: chunk c of iteration s is at base + s x stride + c. */
 struct region {
     uint32_t base, stride;
 };
@@ -69,10 +69,10 @@ typedef int16_t tick;
 #define TICK_MOST INT16_MAX
 
 /*
- * A vector clock says what its thread knows of the threads in its *scope*: all of them, or (narrow) only those of its
- * rank, or of its node where shared memory is used. Memory is shared in a scope only, so that narrow clocks, which are
- * thousands of times smaller among a thousand ranks, miss nothing but order that comes about through other scopes: what
- * they prove is proved, and what they doubt is asked again with wide ones.
+ * A vector clock holds the progress, as its thread can prove it, of the threads in its *scope*: all of them (wide), or
+ * (narrow) only those of its rank, or of its node where shared memory is used. Memory is shared only within a scope, so
+ * narrow clocks, which are thousands of times smaller among a thousand ranks, miss only order that arises through other
+ * scopes. Their proofs hold, and their complaints are checked again with wide clocks.
  *
  *     [0, scope_threads)        steps completed, of each thread in the scope
  *     + [0, scope_ranks)        whether a signal of that rank in the scope has been awaited
@@ -85,7 +85,7 @@ struct scopes {
     uint32_t *component;        /* each thread's component */
     uint32_t *seat;             /* each rank's number in its scope */
     uint32_t threads, ranks;    /* of the largest */
-    uint32_t begun, components; /* where what has begun begins; how many components there are */
+    uint32_t begun, components; /* the first component of "has begun"; the number of components */
 };
 
 /* Groups of all schedules, equal ones under one number. */
@@ -103,8 +103,8 @@ struct verify_groups {
 };
 
 /*
- * What all who await the same signals of the same group learn: joins of the members' clocks before and after each of
- * them, since everybody leaves out its own.
+ * The clocks for all ranks that await the same signals of the same group: joins of the members' clocks before and after
+ * each of them, since every rank leaves out its own.
  */
 struct verify_joins {
     bool valid;
@@ -114,10 +114,10 @@ struct verify_joins {
 };
 #define VERIFY_JOINS 4
 
-/** What a step that writes must have done, under one binding at least. */
+/** The effects that a writing step must have, under one binding at least. */
 enum use {
-    USE_CHANGED = 1, /**< something was not there before */
-    USE_READ = 2,    /**< somebody read it, or it is a result */
+    USE_CHANGED = 1, /**< it stored a value that was not there before */
+    USE_READ = 2,    /**< a step read it, or it is a result */
 };
 
 struct verify_machine {
@@ -155,12 +155,12 @@ struct verify_machine {
     uint32_t access_count, access_free;
     size_t access_room;
     struct verify_channel *channel_table; /* [from][to][channel] */
-    uint16_t epoch;     /* grows with each binding: what a channel says of an earlier one is nothing */
-    tick *clock_at_end; /* room for one clock */
+    uint16_t epoch;                       /* grows with each binding: a channel's state of an earlier one is ignored */
+    tick *clock_at_end;                   /* room for one clock */
 
     symbol *operands;  /* room for one symbol a rank */
     symbol canonical;  /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
-    uint8_t *useful;   /* of each step of each rank, and one more: enum use; NULL: nobody asks */
+    uint8_t *useful;   /* of each step of each rank, and one more: enum use; NULL: not checked */
     uint32_t stepping; /* the step that stores now; the one more: none */
     struct error *error;
     weft_status status;
@@ -173,7 +173,7 @@ static inline uint32_t verify_column(const struct verify_machine *machine, uint3
     return block + machine->input_blocks_most * (part + machine->parts * iteration);
 }
 
-/** What a rank's input holds. */
+/** The content of a rank's input. */
 static inline struct value verify_leaf(const struct verify_machine *machine, uint32_t rank, uint32_t block,
                                        uint32_t iteration, uint32_t part)
 {
@@ -212,7 +212,7 @@ bool verify_await(struct verify_machine *machine, struct thread *thread, const s
 
 /* ---- memory and facts: core/schedule/verify/state.c ---- */
 
-/** What the binding chose for a rank. */
+/** The binding's choice for a rank. */
 static inline bool verify_chosen(enum verify_choice choice, uint32_t rank)
 {
     return choice == CHOICE_ALL || (choice == CHOICE_ALTERNATING && rank % 2);
@@ -247,7 +247,7 @@ static inline bool verify_clock_holds(const struct verify_machine *machine, cons
     return scopes->of_rank[rank] == scopes->of_thread[by] && (uint32_t)clock[scopes->component[by]] >= step;
 }
 
-/** Whether what `by` completed as its step number `clock` comes before what `thread` begins now. */
+/** Whether step number `clock` of `by` is ordered before the step that `thread` begins now. */
 static inline bool verify_ordered(const struct verify_machine *machine, const struct thread *thread, uint32_t by,
                                   uint32_t clock)
 {
@@ -287,11 +287,11 @@ void verify_store(struct verify_machine *machine, uint32_t index, uint32_t size,
 bool verify_locate(struct verify_machine *machine, struct thread *thread, const struct step *step, bool target,
                    uint32_t i, uint32_t *index, uint32_t *size);
 
-/** Join clocks of one scope: what `other` knows becomes known. */
+/** Join clocks of one scope: add the order in `other`. */
 void verify_join(tick *clock, const tick *other, uint32_t components);
 void verify_join_threads(struct verify_machine *machine, const struct thread *thread, const struct thread *other);
 
-/** The component of a clock in `rank`'s scope that says: a signal of `rank` has been awaited. */
+/** The component of a clock in `rank`'s scope that records whether a signal of `rank` has been awaited. */
 uint32_t verify_announced(const struct verify_machine *machine, uint32_t rank);
 
 /** In a barrier: `rank` has begun. */
@@ -300,7 +300,7 @@ void verify_note_begun(const struct verify_machine *machine, tick *clock, uint32
 /** Check that a local rank's memory may be accessed. */
 bool verify_may_touch(struct verify_machine *machine, struct thread *thread, uint32_t rank);
 
-/** A step is complete: tick, keep the clock if somebody waits for this step, go on to the next. */
+/** A step is complete: tick, keep the clock if another lane waits for this step, continue with the next. */
 void verify_complete(struct verify_machine *machine, struct thread *thread);
 
 /** Whether the step's wait on another lane is over; joins that lane's clock if so. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Symbolic values: what a chunk would hold, as an expression. Equal expressions are one symbol (hash-consing), so that
- * to compare two values is to compare two numbers.
+ * Symbolic values: the content of a chunk, as an expression. Equal expressions are one symbol (hash-consing), so
+ * comparing two values is comparing two numbers.
  *
  * A symbol is a leaf (a chunk of some rank's input), the sum of two symbols (left and right are distinct), or a
  * finished symbol (average or scale applied). Not thread-safe.

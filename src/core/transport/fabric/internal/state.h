@@ -2,14 +2,14 @@
 /**
  * Shared by the files of the fabric; others include fabric.h.
  *
- *     fabric.c           open, close, connect; completions; the struct transport
- *     provider.c which provider, which interfaces, and the message that says why
- *     core/transport/fabric/rail.c      one interface: its domain, queue and endpoints
- *     core/transport/fabric/path.c      from a rail here to one of a peer: probing, rates, which chunk takes which, what has died
- *     core/transport/fabric/memory.c    registered regions and their keys
- *     core/transport/fabric/channel.c   matching: channels, sequences, what came before it was expected
- *     core/transport/fabric/message.c   messages into posted buffers: slots, credits, what waits to be posted
- *     core/transport/fabric/bulk.c      large transfers: lanes, announcements, chunks
+ *     fabric.c     open, close, connect; completions; the struct transport
+ *     provider.c   the choice of provider and interfaces, and the message with its reason
+ *     rail.c       one interface: its domain, queue and endpoints
+ *     path.c       from a rail of this rank to one of a peer: probes, rates, the path of each chunk, dead paths
+ *     memory.c     registered regions and their keys
+ *     channel.c    matching: channels, sequences, messages that arrive early
+ *     message.c    messages into posted buffers: slots, credits, the queue of messages to post
+ *     bulk.c       large transfers: lanes, announcements, chunks
  *
  * ## The protocol
  *
@@ -58,7 +58,7 @@
 #include <string.h>
 
 #define FABRIC_WINDOW          128 /**< eager messages of a channel beyond the last one known to be taken */
-#define FABRIC_PROOF           32  /**< the receiver acknowledges every so many of them */
+#define FABRIC_PROOF           32  /**< the receiver acknowledges every FABRIC_PROOF-th of them */
 #define FABRIC_LANES           4096
 #define FABRIC_LANE_SHIFT      20 /**< the immediate: lane above, chunk below */
 #define FABRIC_CHUNK_BYTES     (512 * 1024)
@@ -192,9 +192,9 @@ struct path {
     bool probe_due, answer_due; /**< to be sent as soon as the provider has room */
     fi_addr_t address, bulk_address;
     uint64_t asked, answered; /**< clock_now() of the last unanswered probe (0: none) and of the last answer */
-    double rate;              /**< bytes a second that the peer has seen come this way, or the link says of itself */
-    double arrival_rate;      /**< that have come from it; 0: not known */
-    uint64_t seen_bytes, seen_time; /**< of which the next arrival_rate is made; ns */
+    double rate;         /**< bytes per second that the peer has observed on this path, or the link's nominal rate */
+    double arrival_rate; /**< bytes per second received on it; 0: not known */
+    uint64_t seen_bytes, seen_time; /**< for the next arrival_rate; ns */
     uint64_t bytes_in_flight;
     uint64_t bytes_received; /**< of chunks */
     char peer_interface[32];
@@ -405,7 +405,7 @@ void path_take_chunk(struct fabric *fabric, struct peer *peer, struct path *path
 /** The path of `peer` from `rail` on this rank; NULL if there is none. */
 struct path *path_by_rail(const struct peer *peer, uint32_t rail);
 
-/** Use the rates that the peer has observed. */
+/** Adopt the rates that the peer has observed. */
 void paths_take_rates(struct peer *peer, const struct fabric_announcement *announcement);
 
 /** A large transfer is complete: update its rails' rates. */

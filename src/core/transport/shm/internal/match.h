@@ -5,7 +5,7 @@
  * empty.
  *
  * Also the table of handles: numbers by which a peer names one of our transfers. A closed handle never names a later
- * transfer, so what a peer sends about a canceled one is ignored.
+ * transfer, so records of a peer about a canceled one are ignored.
  *
  * Memory is kept for reuse and grows only with messages in flight.
  */

@@ -4,15 +4,15 @@
  * peer), move.c (data that takes more than one round) and receive.c (records from a peer). A message's path depends on
  * its size and on where its two buffers are:
  *
- *   up to EAGER_BYTES     in the pipe itself (RECORD_EAGER); the send is complete at once sender's in its heap  OFFER
- *   with its place; the receiver copies it from there, then TAKEN: one copy only receiver's is    OFFER; PULL with the
- *   receiver's place; the sender copies it there; WRITTEN: one copy neither               OFFER; PULL; STAGED; through
- *   a stage of a few chunks in the sender's heap: two copies that
- *                         overlap
+ *   up to EAGER_BYTES      in the pipe itself (RECORD_EAGER); the send is complete at once
+ *   sender's in its heap   OFFER with its place; the receiver copies from there, then TAKEN: one copy
+ *   only receiver's is     OFFER; PULL with the receiver's place; the sender copies to there; WRITTEN: one copy
+ *   neither                OFFER; PULL; STAGED; through a stage of a few chunks in the sender's heap: two copies that
+ *                          overlap
  *
  * Ranks of one process read each other's memory wherever it lies. A sender whose eager messages go unreceived offers
  * even small ones, so the messages that a receiver must store are bounded by EAGER_CREDIT lines and, beyond that, by
- * what its peers have in flight.
+ * its peers' messages in flight.
  *
  * No limited resource (a stage) is taken before the receive is known, so no channel can block another: every stage in
  * use has a receiver that empties it. Records that do not fit into the pipe wait in a list here.
@@ -82,7 +82,7 @@ struct shm_connection {
     struct transfer *first_waiting, *last_waiting; /**< sends */
     uint64_t eager_sent, eager_seen;               /**< lines sent, and known to have been delivered */
     uint64_t eager_delivered;                      /**< lines received */
-    bool wake;                                     /**< something was stored that the peer may wait for */
+    bool wake;                                     /**< data was stored that the peer may wait for */
 };
 
 struct shm_messages {
@@ -155,14 +155,14 @@ static inline weft_status messages_no_memory(struct error *error)
     return error_memory(error, 4096, "messages between ranks of this machine");
 }
 
-/** A transfer that nothing has been done for yet. */
+/** A transfer that has not begun. */
 static inline void transfer_activate(struct transfer *transfer)
 {
     *traffic_of(transfer) = (struct traffic){0};
     transfer->state = TRANSFER_ACTIVE;
 }
 
-/** Wake the peer if something was stored for it. */
+/** Wake the peer if data was stored for it. */
 static inline void connection_wake(struct shm_connection *connection)
 {
     if (!connection->wake)
@@ -172,7 +172,7 @@ static inline void connection_wake(struct shm_connection *connection)
     shm_peer_wake(connection->peer);
 }
 
-/** Where the peer can read or write this transfer's data: an offset in this rank's heap, or HEAP_NOWHERE. */
+/** The offset in this rank's heap where the peer can read or write this transfer's data, or HEAP_NOWHERE. */
 static inline uint64_t transfer_place(const struct shm *shm, const struct shm_peer *peer,
                                       const struct transfer *transfer)
 {
@@ -183,19 +183,19 @@ static inline uint64_t transfer_place(const struct shm *shm, const struct shm_pe
 
 /* ---- core/transport/shm/send.c: to a peer ---- */
 
-/** Tell the peer of `transfer` something about it, in one record: now, or when there is room in the pipe. */
+/** Send the peer of `transfer` a record about it: now, or when there is room in the pipe. */
 weft_status shm_send_record(struct shm_messages *messages, const struct transfer *transfer, enum record_kind kind,
                             uint64_t to, uint64_t place, uint64_t count, struct error *error);
 
 /** Begin a send: its first record goes into the pipe, or it waits for room. */
 weft_status shm_send_begin(struct shm_messages *messages, struct transfer *send, struct error *error);
 
-/** Send what has waited for room, in order. */
+/** Send records that waited for room, in order. */
 weft_status shm_send_flush(struct shm_messages *messages, struct shm_connection *connection, struct error *error);
 
 /* ---- core/transport/shm/move.c: data that takes more than one turn ---- */
 
-/** From now on the transfer has its turns: PHASE_READING, WRITING or DRAINING. */
+/** Add the transfer to those that get turns: PHASE_READING, WRITING or DRAINING. */
 void shm_move_begin(struct shm_messages *messages, struct transfer *transfer, enum phase phase);
 
 /** Give free stages to sends whose receivers wait for them. */
@@ -204,14 +204,15 @@ weft_status shm_stages_assign(struct shm_messages *messages, struct error *error
 /** A turn for each transfer that moves. */
 weft_status shm_move_all(struct shm_messages *messages, struct error *error);
 
-/** Whether a turn would move something now. */
+/** Whether a turn would move data now. */
 bool shm_can_move(struct shm_messages *messages);
 
-/** Nobody may store into buffers of this rank any more: a receive that `peer` may be storing into is being cancelled.
+/** Revoke `peer`'s permission to store into buffers of this rank: a receive that it may be storing into is being
+ * canceled.
  */
 void shm_revoke_writes(const struct shm_peer *peer);
 
-/** Give the stages that nobody reads back to the heap. */
+/** Free the stages that no peer reads. */
 void shm_stages_close(struct shm_messages *messages);
 
 /* ---- core/transport/shm/receive.c: from a peer ---- */
@@ -219,7 +220,7 @@ void shm_stages_close(struct shm_messages *messages);
 /** Begin a receive: its message may be here already. */
 weft_status shm_receive_begin(struct shm_messages *messages, struct transfer *receive, struct error *error);
 
-/** Take the records that have come, from `record` on. WEFT_ERROR_DATA if one makes no sense. */
+/** Handle the records that have arrived, from `record` on. WEFT_ERROR_DATA if one is malformed. */
 weft_status shm_receive_records(struct shm_messages *messages, struct shm_connection *connection,
                                 const struct record *record, struct error *error);
 

@@ -16,14 +16,13 @@
 
 enum record_kind {
     RECORD_EAGER = 1, /**< a whole message: the payload follows */
-    RECORD_OFFER,   /**< a message that is still with its sender: its handle, and where it can be read (or HEAP_NOWHERE)
+    RECORD_OFFER,     /**< a message that is still with its sender: its handle, and its place (or HEAP_NOWHERE)
                      */
-    RECORD_TAKEN,   /**< receiver: I have read what you offered */
-    RECORD_REFUSED, /**< receiver: tag or size of what you offered differ from mine (in `tag` and `bytes`) */
-    RECORD_PULL,    /**< receiver: send me what you offered, into my buffer at this place (or HEAP_NOWHERE: through
-                       staging) */
-    RECORD_WRITTEN, /**< sender: it is in your buffer */
-    RECORD_STAGED,  /**< sender: it comes through the stage at this place, from this chunk count on */
+    RECORD_TAKEN,     /**< receiver: I have read the offered message */
+    RECORD_REFUSED,   /**< receiver: tag or size of the offered message differ from mine (in `tag` and `bytes`) */
+    RECORD_PULL,      /**< receiver: send the offered message into my buffer here (or HEAP_NOWHERE: through staging) */
+    RECORD_WRITTEN,   /**< sender: it is in your buffer */
+    RECORD_STAGED,    /**< sender: it comes through the stage at this place, from this chunk count on */
 };
 
 /** The first line of a record. */
@@ -75,7 +74,7 @@ static inline struct shm_pipe_line *pipe_line(struct shm_pipe_line *lines, uint6
     return &lines[position % SHM_PIPE_LINES];
 }
 
-/** Whether a record of so many lines fits now. */
+/** Whether a record of this many lines fits now. */
 static inline bool pipe_has_room(struct pipe_writer *writer, uint32_t lines)
 {
     if (writer->position + lines - writer->consumed_seen <= SHM_PIPE_LINES)

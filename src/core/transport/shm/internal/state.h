@@ -28,10 +28,10 @@ struct shm_mailbox {
      * read the mailbox of one that has left. Both count in the mailbox of the lower rank.
      */
     _Alignas(64) _Atomic uint32_t departures;
-    _Alignas(64) _Atomic uint64_t consumed; /**< lines of the peer's pipe that I have done with */
+    _Alignas(64) _Atomic uint64_t consumed; /**< lines of the peer's pipe that this rank has read */
     _Atomic uint64_t delivered;             /**< lines of the peer's eager messages that have been received */
-    _Alignas(64) _Atomic uint32_t writing;  /**< I am storing into a buffer of the peer's */
-    _Alignas(64) _Atomic uint32_t revoked;  /**< the peer must not store into buffers of mine any more */
+    _Alignas(64) _Atomic uint32_t writing;  /**< this rank is storing into a buffer of the peer's */
+    _Alignas(64) _Atomic uint32_t revoked;  /**< the peer must not store into buffers of this rank any more */
     struct shm_pipe_line pipe[SHM_PIPE_LINES];
 };
 
@@ -54,8 +54,8 @@ struct shm_peer {
     uint64_t heap_identity;
     struct shm_page *page;             /**< in its heap */
     int doorbell;                      /**< its eventfd, ours to close */
-    struct shm_mailbox *mine;          /**< in this rank's heap: what I write for it */
-    struct shm_mailbox *theirs;        /**< in its heap: what it writes for me */
+    struct shm_mailbox *mine;          /**< in this rank's heap: for this rank's records to it */
+    struct shm_mailbox *theirs;        /**< in its heap: for its records to this rank */
     struct shm_connection *connection; /**< the messages to and from it */
 };
 
