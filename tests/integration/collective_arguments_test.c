@@ -54,7 +54,8 @@ static void missing_buffers_and_counts(void **state)
     refused(weft_allreduce(buffer, NULL, 4, WEFT_F32, WEFT_SUM, comm), "NULL as its output");
     refused(weft_gatherv(buffer, buffer, NULL, NULL, WEFT_F32, 0, comm), "NULL as the counts");
     assert_int_equal(weft_allreduce(NULL, NULL, 0, WEFT_F32, WEFT_SUM, comm), WEFT_OK);
-    refused(weft_allreduce_start(buffer, buffer, 4, WEFT_F32, WEFT_SUM, comm, NULL), "without a pointer for its request");
+    refused(weft_allreduce_start(buffer, buffer, 4, WEFT_F32, WEFT_SUM, comm, NULL),
+            "without a pointer for its request");
 }
 
 static void overlapping_buffers(void **state)

@@ -34,8 +34,7 @@ int main(int count, char **words)
         wrong = say(&error);
     }
     error_clear(&error);
-    if (file_join(path, words[1], "access.db", &error) == WEFT_OK &&
-        access_open(path, &access, &error) == WEFT_OK) {
+    if (file_join(path, words[1], "access.db", &error) == WEFT_OK && access_open(path, &access, &error) == WEFT_OK) {
         if (database_check(access, &error) != WEFT_OK)
             wrong = say(&error);
         database_close(access);

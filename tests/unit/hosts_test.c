@@ -52,8 +52,7 @@ static void every_rank_has_its_host(void **state)
 
 static void wrong_lists_get_a_message(void **state)
 {
-    assert_string_equal(shares("a:2,b:2", 5),
-                        "the job has 5 ranks but its hosts run 4; raise a host's number");
+    assert_string_equal(shares("a:2,b:2", 5), "the job has 5 ranks but its hosts run 4; raise a host's number");
     assert_string_equal(shares("a:x", 0), "the number of ranks of host a is 'x', which is not a whole number");
     assert_non_null(strstr(shares("a:0", 0), "must be from 1 to"));
     assert_non_null(strstr(shares("-oProxyCommand=x", 0), "is not a host name"));

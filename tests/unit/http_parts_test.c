@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates, routes and schemas that contradict themselves, and tokens: what the HTTP server is made of, without a server.
  */
-#include "platform/access/tokens.h"
 #include "platform/access/token_file.h"
+#include "platform/access/tokens.h"
 #include "platform/http/rate.h"
 #include "platform/http/route/route.h"
 
@@ -98,7 +98,8 @@ static void what_is_referred_to_is_there(void **state)
 {
     static const struct route lost[] = {{ROUTE("POST", "/a", "x"), .request = "Absent"}};
     static const struct schema refers[] = {{"A", "{\"$ref\":\"#/components/schemas/B\"}"}};
-    const struct route_table tables[] = {{.routes = lost, .route_count = 1, .tag = "t"}, {.schemas = refers, .schema_count = 1}};
+    const struct route_table tables[] = {{.routes = lost, .route_count = 1, .tag = "t"},
+                                         {.schemas = refers, .schema_count = 1}};
     for (size_t i = 0; i < 2; i++) {
         struct router *router;
         struct error error = {0};

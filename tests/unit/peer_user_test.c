@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose connection it is: this user's, another's, over IPv4 and IPv6; nobody's once it is closed, which clients tell
  * from a server that is not trusted. */
-#include "platform/access/trust.h"
 #include "platform/access/peer_user.h"
+#include "platform/access/trust.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

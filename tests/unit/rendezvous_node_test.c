@@ -176,8 +176,7 @@ static void contradictions_in_a_node_fail_the_round_for_all(void **state)
     static const struct {
         uint32_t rank, ranks;
         const char *words;
-    } cases[] = {{1, 5, "expects 5 ranks, but the job has 4"},
-                 {0, 4, "two processes say they are rank 0 of 4"}};
+    } cases[] = {{1, 5, "expects 5 ranks, but the job has 4"}, {0, 4, "two processes say they are rank 0 of 4"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rendezvous_point place;
         struct joiner first, other, second;
@@ -216,8 +215,7 @@ static void the_end_of_who_is_above_is_told(void **state)
     assert_int_equal(guest_end(&joined[0]), WEFT_ERROR_STATE);
     close(joined[0].client.stop);
     assert_int_equal(guest_end(&joined[1]), WEFT_ERROR_PEER);
-    assert_non_null(
-        strstr(joined[1].error.text, "through which rank 1 joins ended before all 3 ranks had joined"));
+    assert_non_null(strstr(joined[1].error.text, "through which rank 1 joins ended before all 3 ranks had joined"));
     for (uint32_t rank = 0; rank < 3; rank++) /* and all may come again */
         guest_start_in_node(&joined[rank], &place, rank, 3, 2, 20);
     expect_all(joined, 3);

@@ -184,8 +184,7 @@ static void who_does_not_gather_is_named(void **state)
             continue;
         pthread_join(all[rank].thread, NULL);
         assert_int_equal(all[rank].status, WEFT_ERROR_TIMEOUT);
-        assert_non_null(
-            strstr(all[rank].error.text, "rank 4 has not sent its endpoint info to rank 1 within 0.5 s"));
+        assert_non_null(strstr(all[rank].error.text, "rank 4 has not sent its endpoint info to rank 1 within 0.5 s"));
     }
     for (uint32_t rank = 0; rank < 9; rank++)
         rendezvous_close(all[rank].rendezvous);

@@ -244,8 +244,9 @@ static weft_status read_array(const cJSON *object, const struct machine_member *
     *(uint32_t *)((char *)to + member->count) = length;
     if (!fixed)
         *(void **)((char *)to + member->offset) = entries;
-    cJSON_ArrayForEach(entry, array) if (status == WEFT_OK) status =
-        read_members(entry, member->members, where, entries + i++ * member->size, error);
+    cJSON_ArrayForEach(entry, array)
+        if (status == WEFT_OK)
+            status = read_members(entry, member->members, where, entries + i++ * member->size, error);
     if (fixed && length)
         memcpy((char *)to + member->offset, entries, length * member->size);
     if (fixed)

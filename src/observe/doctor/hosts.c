@@ -109,8 +109,7 @@ static const char *doctor_hosts_text_of(const cJSON *object, const char *key)
 static void import_findings(struct doctor_report *report, const cJSON *findings)
 {
     const cJSON *finding;
-    cJSON_ArrayForEach(finding, findings)
-    {
+    cJSON_ArrayForEach(finding, findings) {
         const cJSON *level = cJSON_GetObjectItemCaseSensitive(finding, "level");
         int number = cJSON_IsNumber(level) ? level->valueint : DOCTOR_PROBLEM;
         doctor_find(report,

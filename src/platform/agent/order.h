@@ -69,7 +69,7 @@ struct node_order {
     char *hosts; /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
     char *user;  /**< user of the processes; "": the agent's */
     struct node_limits limits;
-    char *secret_directory;   /**< the store of `secrets` (secret_store.h); "": none */
+    char *secret_directory;         /**< the store of `secrets` (secret_store.h); "": none */
     struct string_list secrets;     /**< "VARIABLE=PLACE"; the agent looks up the values, which are in no order */
     struct string_list environment; /**< "NAME=VALUE", overrides the agent's */
     struct string_list command;     /**< empty: the node only serves `exec` until it is stopped */

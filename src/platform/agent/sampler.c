@@ -58,7 +58,7 @@ struct node_sampler {
     double machine_seconds, node_seconds; /* when they were read last */
     struct metric_text line, scalars;
     int64_t scalar_step, scalar_time;
-    char told[2][256]; /* last notes about GPUs and event files */
+    char noted[2][256]; /* last notes about GPUs and event files */
     bool has_gpus;
     bool has_owner; /* event files belong to another user: */
     struct run_owner owner;
@@ -105,11 +105,11 @@ static bool queue_line(struct node_sampler *sampler, struct metric_text *text, u
                                                    .size = (uint32_t)json_size(&text->line)});
 }
 
-static void sampler_note(struct node_sampler *sampler, char told[256], const char *message)
+static void sampler_note(struct node_sampler *sampler, char noted[256], const char *message)
 {
-    if (!*message || strcmp(told, message) == 0)
+    if (!*message || strcmp(noted, message) == 0)
         return;
-    snprintf(told, 256, "%s", message);
+    snprintf(noted, 256, "%s", message);
     queue(sampler, &(struct journal_record){.kind = JOURNAL_NOTE, .text = message, .size = (uint32_t)strlen(message)});
 }
 
@@ -199,7 +199,7 @@ static void sample_gpus(struct node_sampler *sampler, uint64_t now)
             sampler_put(sampler, name, values[j].value);
         }
     }
-    sampler_note(sampler, sampler->told[0], gpu_metrics_trouble(sampler->gpus));
+    sampler_note(sampler, sampler->noted[0], gpu_metrics_trouble(sampler->gpus));
 }
 
 static void put_values(struct node_sampler *sampler, const struct measured_values *values)
@@ -291,7 +291,7 @@ static bool become_reader(struct node_sampler *sampler, struct run_owner_before 
 {
     if (!sampler->has_owner || run_owner_enter(&sampler->owner, before, NULL) == WEFT_OK)
         return true;
-    sampler_note(sampler, sampler->told[1],
+    sampler_note(sampler, sampler->noted[1],
                  "its event files are not read, as the agent cannot act as the run's account");
     return false;
 }
@@ -310,12 +310,12 @@ static void sampler_look(struct node_sampler *sampler)
     events_directory_look(sampler->events, sampler_take_scalar, sampler, NULL);
     sampler_become_agent(sampler, &before);
     queue_line(sampler, &sampler->scalars, JOURNAL_EVENTS);
-    sampler_note(sampler, sampler->told[1], events_directory_trouble(sampler->events));
+    sampler_note(sampler, sampler->noted[1], events_directory_trouble(sampler->events));
 }
 
 /* ---- the thread ---- */
 
-/* Set one of the flags that `changed` tells of. */
+/* Set one of the flags that `changed` reports. */
 static void sampler_set(struct node_sampler *sampler, bool *flag)
 {
     pthread_mutex_lock(&sampler->mutex);

@@ -130,8 +130,9 @@ static weft_status offer(struct upload *upload, const char *id, const char *list
                                     client_server(upload->client));
     if (status == WEFT_OK) {
         *kept = cJSON_GetArraySize(missing) == 0;
-        cJSON_ArrayForEach(item, missing) if (status == WEFT_OK) status =
-            add_object(upload, cJSON_IsString(item) ? item->valuestring : "", error);
+        cJSON_ArrayForEach(item, missing)
+            if (status == WEFT_OK)
+                status = add_object(upload, cJSON_IsString(item) ? item->valuestring : "", error);
     }
     client_reply_free(&reply);
     return status == WEFT_OK ? send_pack(upload, error) : status;

@@ -155,8 +155,7 @@ static weft_status run_specification_check_words(struct run_specification_readin
 {
     const cJSON *word;
     *count = 0;
-    cJSON_ArrayForEach(word, item)
-    {
+    cJSON_ArrayForEach(word, item) {
         if (!cJSON_IsString(word))
             return run_specification_refuse(reading, key, "made of strings only");
         if (!text_is_printable(word->valuestring, true))
@@ -189,8 +188,9 @@ static weft_status read_arguments(struct run_specification_reading *reading, con
     if (!words)
         return error_memory(reading->error, count * sizeof *words, "a command");
     const cJSON *word;
-    cJSON_ArrayForEach(word, item) if (!(*words++ = strdup(word->valuestring))) return error_memory(
-        reading->error, strlen(word->valuestring), "a command");
+    cJSON_ArrayForEach(word, item)
+        if (!(*words++ = strdup(word->valuestring)))
+            return error_memory(reading->error, strlen(word->valuestring), "a command");
     return WEFT_OK;
 }
 
@@ -221,8 +221,7 @@ static weft_status run_specification_read_environment(struct run_specification_r
     if (!words)
         return error_memory(reading->error, count * sizeof *words, "an environment");
     const cJSON *word;
-    cJSON_ArrayForEach(word, item)
-    {
+    cJSON_ArrayForEach(word, item) {
         if (!is_variable(word->string))
             return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s has '%.64s', which is no name of a variable",
                              key, reading->where, word->string);
@@ -266,8 +265,7 @@ static weft_status read_secrets(struct run_specification_reading *reading, const
     if (!words)
         return error_memory(reading->error, count * sizeof *words, "the secrets of a run");
     const cJSON *word;
-    cJSON_ArrayForEach(word, item)
-    {
+    cJSON_ArrayForEach(word, item) {
         const char *variable = run_secret_variable(word->valuestring, name);
         if (strcspn(word->valuestring, "=") >= SECRET_NAME_BYTES || !secret_name_is_valid(name) ||
             !is_variable(variable) || strncmp(variable, "WEFT_", 5) == 0)
@@ -347,8 +345,7 @@ static weft_status run_specification_read_all(struct run_specification_reading *
         if (fields[i].kind == KIND_INTEGER || fields[i].kind == KIND_DURATION)
             *(int64_t *)((char *)reading->to + fields[i].offset) = fields[i].absent;
     const cJSON *item;
-    cJSON_ArrayForEach(item, object)
-    {
+    cJSON_ArrayForEach(item, object) {
         size_t i = 0;
         while (i < FIELDS && strcmp(fields[i].key, item->string) != 0)
             i++;

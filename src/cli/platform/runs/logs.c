@@ -85,7 +85,8 @@ static weft_status print_page(struct logs_reading *reading, const struct platfor
     if (status != WEFT_OK)
         return status;
     const cJSON *line;
-    cJSON_ArrayForEach(line, field(page, "lines")) logs_print_line(reading, line);
+    cJSON_ArrayForEach(line, field(page, "lines"))
+        logs_print_line(reading, line);
     *more = field_true(page, "more");
     snprintf(cursor, room, "%s", field_text(page, "after"));
     cJSON_Delete(page);
@@ -135,7 +136,9 @@ static weft_status print_last(struct logs_reading *reading, struct error *error)
     }
     const cJSON *page, *line;
     if (status == WEFT_OK)
-        cJSON_ArrayForEach(page, pages) cJSON_ArrayForEach(line, field(page, "lines")) logs_print_line(reading, line);
+        cJSON_ArrayForEach(page, pages)
+            cJSON_ArrayForEach(line, field(page, "lines"))
+                logs_print_line(reading, line);
     cJSON_Delete(pages);
     return status;
 }

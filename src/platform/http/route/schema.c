@@ -101,15 +101,13 @@ static weft_status understand(const char *name, const cJSON *schema, unsigned de
     if (!cJSON_IsObject(schema) || depth > DEPTH_MOST)
         return error_set(error, WEFT_ERROR_DATA, "schema '%s': a schema is an object, %d levels deep at most", name,
                          DEPTH_MOST);
-    cJSON_ArrayForEach(word, schema)
-    {
+    cJSON_ArrayForEach(word, schema) {
         if (!schema_is_known(word->string))
             return error_set(error, WEFT_ERROR_DATA, "schema '%s': '%s' is not understood", name, word->string);
     }
     if (schema_get(schema, "type") && !is_type(cJSON_GetStringValue(schema_get(schema, "type"))))
         return error_set(error, WEFT_ERROR_DATA, "schema '%s': there is no such type", name);
-    cJSON_ArrayForEach(word, schema_get(schema, "properties"))
-    {
+    cJSON_ArrayForEach(word, schema_get(schema, "properties")) {
         if (status == WEFT_OK)
             status = understand(name, word, depth + 1, error);
     }
@@ -149,8 +147,7 @@ static weft_status check_references(const struct schema_set *set, const cJSON *t
 {
     const cJSON *item;
     weft_status status = WEFT_OK;
-    cJSON_ArrayForEach(item, tree)
-    {
+    cJSON_ArrayForEach(item, tree) {
         if (item->string && strcmp(item->string, "$ref") == 0 && !schema_follow(set, item))
             return error_set(error, WEFT_ERROR_DATA, "a schema refers to '%s', which is not there",
                              cJSON_IsString(item) ? item->valuestring : "?");
@@ -230,8 +227,7 @@ static weft_status schema_check_choices(struct visit *visit, const cJSON *choice
 {
     char list[400] = "";
     const cJSON *choice;
-    cJSON_ArrayForEach(choice, choices)
-    {
+    cJSON_ArrayForEach(choice, choices) {
         size_t length = strlen(list);
         if (cJSON_Compare(choice, value, true))
             return WEFT_OK;
@@ -263,8 +259,7 @@ static weft_status check_unknown(struct visit *visit, const cJSON *properties, c
     size_t count = 0;
     const cJSON *each;
     char printable[64];
-    cJSON_ArrayForEach(each, properties)
-    {
+    cJSON_ArrayForEach(each, properties) {
         if (count < PROPERTIES_MOST)
             names[count++] = each->string;
     }
@@ -283,14 +278,12 @@ static weft_status schema_check_object(struct visit *visit, const cJSON *schema,
     if (cJSON_GetArraySize(value) > ENTRIES_MOST)
         return error_set(visit->error, WEFT_ERROR_DATA, "%s has %d entries; the maximum is %d", schema_place(visit),
                          cJSON_GetArraySize(value), ENTRIES_MOST);
-    cJSON_ArrayForEach(each, schema_get(schema, "required"))
-    {
+    cJSON_ArrayForEach(each, schema_get(schema, "required")) {
         if (!schema_get(value, each->valuestring))
             return error_set(visit->error, WEFT_ERROR_DATA, "%s has no '%s', which is needed", schema_place(visit),
                              each->valuestring);
     }
-    cJSON_ArrayForEach(each, value)
-    {
+    cJSON_ArrayForEach(each, value) {
         const cJSON *property = schema_get(properties, each->string);
         if (status != WEFT_OK)
             break;
@@ -313,8 +306,7 @@ static weft_status check_array(struct visit *visit, const cJSON *schema, const c
     int index = 0;
     weft_status status =
         check_amount(visit, schema, "minItems", "maxItems", (double)cJSON_GetArraySize(value), "entries");
-    cJSON_ArrayForEach(each, value)
-    {
+    cJSON_ArrayForEach(each, value) {
         if (status == WEFT_OK && items)
             status = check_within(visit, items, each, NULL, index++);
     }

@@ -42,8 +42,7 @@ static char *write_table(const char *text, const char *list, const char *const *
     bool failed = !output;
     if (output) {
         csv_put_header(output, columns);
-        cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(object, list))
-        {
+        cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(object, list)) {
             csv_put_object(output, columns, row);
         }
         failed = ferror(output);

@@ -65,8 +65,7 @@ static weft_status routes_exec_read_environment(struct routes_exec_beginning *be
     beginning->environment = calloc((size_t)count + 1, sizeof(char *));
     if (!beginning->environment)
         return error_memory(error, (size_t)count * sizeof(char *), "a command");
-    cJSON_ArrayForEach(item, given)
-    {
+    cJSON_ArrayForEach(item, given) {
         size_t name = strlen(item->string), value = strlen(item->valuestring);
         if (name == 0 || strchr(item->string, '='))
             return error_set(error, WEFT_ERROR_ARGUMENT, "'%.80s' cannot be the name of an environment variable",
@@ -92,8 +91,7 @@ static weft_status routes_exec_read_body(struct route_call *call, struct routes_
     beginning->command = calloc((size_t)cJSON_GetArraySize(command) + 1, sizeof(char *));
     if (!beginning->command)
         return error_memory(error, (size_t)cJSON_GetArraySize(command) * sizeof(char *), "a command");
-    cJSON_ArrayForEach(item, command)
-    {
+    cJSON_ArrayForEach(item, command) {
         const size_t length = strlen(beginning->words);
         snprintf(beginning->words + length, sizeof beginning->words - length, "%s%s", used ? " " : "",
                  item->valuestring);

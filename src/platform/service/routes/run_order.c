@@ -65,8 +65,7 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
 {
     const cJSON *item;
     bool fits = true;
-    cJSON_ArrayForEach(item, body)
-    {
+    cJSON_ArrayForEach(item, body) {
         if (strcmp(item->string, "arguments") == 0) {
             fits = fits && replace_arguments(wanted, item);
             continue;
