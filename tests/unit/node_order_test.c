@@ -48,9 +48,9 @@ static void orders_come_back(void **state)
                                .hosts = "a:2",
                                .user = "",
                                .secret_directory = "/state/secrets",
-                               .secrets = {secrets, 1},
-                               .command = {command, 3},
-                               .environment = {environment, 2}};
+                               .secrets = {.items = secrets, .count = 1},
+                               .command = {.items = command, .count = 3},
+                               .environment = {.items = environment, .count = 2}};
     struct node_order read;
     char platform[NODE_PLATFORM_BYTES];
     assert_int_equal(node_order_save(&order, directory, NULL), WEFT_OK);
@@ -90,7 +90,11 @@ static void orders_of_version_1_are_read(void **state)
 {
     const char *directory = *state;
     char *command[] = {"true", NULL};
-    struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .directory = "/tmp", .command = {command, 1}}, read;
+    struct node_order order = {.attempt = {"7", 1},
+                               .nodes = 1,
+                               .directory = "/tmp",
+                               .command = {.items = command, .count = 1}},
+                      read;
     struct buffer bytes = {0}, tail = {0};
     char platform[NODE_PLATFORM_BYTES];
     order_strings_put(&tail, &order.secrets);

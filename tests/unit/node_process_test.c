@@ -127,7 +127,7 @@ static struct node_order order_of(char *user)
                                .slots = "0,1",
                                .hosts = "a:2,b:2",
                                .user = user,
-                               .environment = {given, 4}};
+                               .environment = {.items = given, .count = 4}};
     return order;
 }
 

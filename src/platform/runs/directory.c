@@ -161,7 +161,7 @@ static struct runs_directory_job *next_job(struct run_directories *directories)
 static void *runs_directory_work(void *argument)
 {
     struct run_directories *directories = argument;
-    struct runs_directory_job *job;
+    struct runs_directory_job *job = NULL;
     pthread_mutex_lock(&directories->lock);
     for (;;) {
         while (!directories->closing && !(job = next_job(directories))) {

@@ -32,7 +32,7 @@ static const struct {
                            "LOCAL_RANK",
                            "LOCAL_WORLD_SIZE",
                            {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}},
-    [LAUNCHER_NONE] = {"alone"},
+    [LAUNCHER_NONE] = {.name = "alone"},
 };
 
 /* A variable that is set and not empty. */
