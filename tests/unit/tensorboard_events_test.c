@@ -263,7 +263,7 @@ static void files_that_cannot_be_read_are_told(void **state)
     assert_int_equal(truncate(path, 100), 0);
     error_clear(&error);
     assert_int_equal(events_read(&reader, take, NULL, &error), WEFT_ERROR_DATA);
-    assert_non_null(strstr(error.text, "replaced or cut"));
+    assert_non_null(strstr(error.text, "replaced or truncated"));
     events_close(&reader);
 }
 
