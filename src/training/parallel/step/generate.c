@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From an order of passes to a schedule: units, messages, buffers, gathers, reductions and the optimizer. */
+#include "training/parallel/step/internal/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pipeline schedules ---- */
+
+static const struct pipeline_kind {
+    const char *name;
+    void (*order)(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
+} pipeline_kinds[] = {
+    [STEP_GPIPE] = {"gpipe", step_order_gpipe},
+    [STEP_1F1B] = {"1f1b", step_order_1f1b},
+    [STEP_INTERLEAVED] = {"interleaved", step_order_interleaved},
+    [STEP_ZERO_BUBBLE_H1] = {"zb-h1", step_order_zero_bubble},
+};
+
+const char *step_pipeline_name(enum step_pipeline order)
+{
+    return pipeline_kinds[order].name;
+}
+
+weft_status step_pipeline_find(const char *name, enum step_pipeline *order, struct error *error)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(pipeline_kinds); i++)
+        if (!strcmp(name, pipeline_kinds[i].name)) {
+            *order = (enum step_pipeline)i;
+            return WEFT_OK;
+        }
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "there is no pipeline schedule '%s'; there are gpipe, 1f1b, interleaved and zb-h1", name);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+uint32_t step_warm_up(const struct step_shape *shape, uint32_t pipeline_rank)
+{
+    const uint32_t following = shape->pipeline - 1 - pipeline_rank, local_stages = shape->stages / shape->pipeline;
+    switch (shape->order) {
+    case STEP_GPIPE:
+        return shape->micro_batches;
+    case STEP_INTERLEAVED:
+        return smaller(2 * following + (local_stages - 1) * shape->pipeline, shape->micro_batches * local_stages);
+    default:
+        return smaller(following, shape->micro_batches);
+    }
+}
+
+uint32_t step_slots_bound(const struct step_shape *shape, uint32_t pipeline_rank)
+{
+    const uint32_t total = shape->micro_batches * (shape->stages / shape->pipeline);
+    if (shape->order == STEP_ZERO_BUBBLE_H1)
+        return smaller(shape->pipeline, total);
+    return smaller(step_warm_up(shape, pipeline_rank) + 1, total);
+}
+
+weft_status step_check_shape(const struct step_shape *shape, struct error *error)
+{
+    const char *name = step_pipeline_name(shape->order);
+    if (shape->pipeline < 1 || shape->micro_batches < 1 || shape->data < 1 || shape->zero > 3 || shape->prefetch < 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a step of %u micro-batches on %u x %u ranks with ZeRO-%u and %u units ahead is impossible",
+                         shape->micro_batches, shape->data, shape->pipeline, shape->zero, shape->prefetch);
+    if (shape->stages < shape->pipeline || shape->stages % shape->pipeline)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%u stages do not divide among %u pipeline ranks", shape->stages,
+                         shape->pipeline);
+    if (shape->stages > shape->pipeline && (shape->order != STEP_INTERLEAVED || shape->pipeline == 1))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s has one stage on each of %u ranks, not %u stages; several on a rank need 'interleaved'",
+                         name, shape->pipeline, shape->stages);
+    if (shape->order == STEP_INTERLEAVED && shape->micro_batches % shape->pipeline)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "interleaved needs a multiple of %u micro-batches, one for each pipeline rank, not %u",
+                         shape->pipeline, shape->micro_batches);
+    for (uint32_t s = 0; s < shape->stages; s++)
+        if (shape->first_unit[s] >= shape->first_unit[s + 1] || shape->first_unit[0] != 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "stage %u of %u has no layers", s, shape->stages);
+    return WEFT_OK;
+}
+
+bool step_stage_is_local(const struct step_shape *shape, uint32_t pipeline_rank, uint32_t stage)
+{
+    return stage % shape->pipeline == pipeline_rank;
+}
+
+uint32_t step_unit_stage(const struct step_shape *shape, uint32_t unit)
+{
+    uint32_t stage = 0;
+    while (shape->first_unit[stage + 1] <= unit)
+        stage++;
+    return stage;
+}
+
+bool step_unit_adds_tied(const struct step_shape *shape, uint32_t unit)
+{
+    return shape->tied && (unit == 0 || (shape->pipeline > 1 && unit + 1 == shape->first_unit[shape->stages]));
+}
+
+/* ---- the writer ---- */
+
+/* Numbers of memory that are handed out, the lowest free one first. */
+struct pool {
+    bool *taken;
+    uint32_t count; /* the most that were taken at a time */
+};
+
+static uint32_t pool_take(struct pool *pool)
+{
+    uint32_t number = 0;
+    while (pool->taken[number])
+        number++;
+    pool->taken[number] = true;
+    if (number >= pool->count)
+        pool->count = number + 1;
+    return number;
+}
+
+static void pool_give_back(struct pool *pool, uint32_t number)
+{
+    if (number != STEP_NONE)
+        pool->taken[number] = false;
+}
+
+/* A micro-batch on a stage of this rank. */
+struct visit {
+    uint32_t slot, input, gradient;           /* memory; STEP_NONE: none */
+    uint32_t receive_input, receive_gradient; /* operations; STEP_NONE: none, or not written yet */
+};
+
+struct step_writer {
+    const struct step_shape *shape;
+    struct step_schedule *schedule;
+    struct step_order order;
+    struct visit *visits; /* of each local stage and micro-batch */
+    struct pool slots, inputs;
+    uint32_t outputs_sent[STEP_MOVING_BUFFERS]; /* the last send of each output, and of each gradient */
+    uint32_t gradients_sent[STEP_MOVING_BUFFERS];
+    uint32_t gradients_reduced[STEP_MOVING_BUFFERS]; /* ZeRO-2, 3: the last reduction of each buffer */
+    uint32_t outputs, gradients, reductions;         /* handed out so far */
+    uint32_t *uses;                                  /* ZeRO-3: the units that passes use, in order */
+    uint32_t use_count, use, use_ahead;              /* of them: all, that of the pass under way, gathered so far */
+    uint32_t resident;                               /* units gathered or being gathered */
+    uint32_t *gather_of;                             /* the last gather of each unit */
+    bool *known_complete;                            /* of each operation */
+    size_t known_room;
+    weft_status status; /* the first failure */
+    struct error *error;
+};
+
+static struct visit *visit_of(struct step_writer *writer, uint32_t stage, uint32_t micro_batch)
+{
+    return &writer->visits[stage / writer->shape->pipeline * writer->shape->micro_batches + micro_batch];
+}
+
+static bool is_last_stage(const struct step_writer *writer, uint32_t stage)
+{
+    return stage + 1 == writer->shape->stages;
+}
+
+/* Append an operation; its number. After a failure of memory nothing is appended any more. */
+static uint32_t append(struct step_writer *writer, struct step_operation operation)
+{
+    struct step_schedule *schedule = writer->schedule;
+    if (writer->status == WEFT_OK)
+        writer->status =
+            ARRAY_RESERVE(schedule->operations, schedule->room, schedule->count + 1, "a step", writer->error);
+    if (writer->status == WEFT_OK)
+        writer->status =
+            ARRAY_RESERVE(writer->known_complete, writer->known_room, schedule->count + 1, "a step", writer->error);
+    if (writer->status != WEFT_OK)
+        return STEP_NONE;
+    operation.dependency = (uint32_t)schedule->dependency_count;
+    writer->known_complete[schedule->count] = !step_operation_is_asynchronous(operation.kind);
+    schedule->operations[schedule->count] = operation;
+    return (uint32_t)schedule->count++;
+}
+
+/* The operation appended last needs that `number` is complete, unless that is known. */
+static void depend(struct step_writer *writer, uint32_t number)
+{
+    struct step_schedule *schedule = writer->schedule;
+    if (number == STEP_NONE || writer->status != WEFT_OK || writer->known_complete[number])
+        return;
+    writer->status = ARRAY_RESERVE(schedule->dependencies, schedule->dependency_room, schedule->dependency_count + 1,
+                                   "a step", writer->error);
+    if (writer->status != WEFT_OK)
+        return;
+    struct step_operation *last = &schedule->operations[schedule->count - 1];
+    schedule->dependencies[schedule->dependency_count++] = number;
+    last->dependency_count++;
+    if (!step_operation_is_asynchronous(last->kind))
+        writer->known_complete[number] = true;
+}
+
+static uint32_t append_message(struct step_writer *writer, enum operation_kind kind, const struct step_pass *pass,
+                               uint32_t buffer)
+{
+    return append(writer, (struct step_operation){.kind = kind,
+                                                  .stage = pass->stage,
+                                                  .unit = STEP_NONE,
+                                                  .micro_batch = pass->micro_batch,
+                                                  .slot = STEP_NONE,
+                                                  .input = kind == OPERATION_RECEIVE_INPUT ? buffer : STEP_NONE,
+                                                  .buffer = kind == OPERATION_RECEIVE_INPUT ? STEP_NONE : buffer});
+}
+
+static uint32_t append_unit(struct step_writer *writer, enum operation_kind kind, uint32_t stage, uint32_t unit,
+                            uint32_t micro_batch, uint32_t buffer)
+{
+    return append(writer, (struct step_operation){.kind = kind,
+                                                  .stage = stage,
+                                                  .unit = unit,
+                                                  .micro_batch = micro_batch,
+                                                  .slot = STEP_NONE,
+                                                  .input = STEP_NONE,
+                                                  .buffer = buffer});
+}
+
+/* ---- ZeRO-3: weights only while they are used ---- */
+
+static bool gathers(const struct step_shape *shape)
+{
+    return shape->zero == 3 && shape->data > 1;
+}
+
+/* Whether use `later` finds the unit where use `earlier` left it. */
+static bool stays_between(const struct step_writer *writer, uint32_t earlier, uint32_t later)
+{
+    return later - earlier <= writer->shape->prefetch && writer->uses[earlier] == writer->uses[later];
+}
+
+static bool is_resident(const struct step_writer *writer, uint32_t use)
+{
+    for (uint32_t earlier = use; earlier-- > 0 && use - earlier <= writer->shape->prefetch;)
+        if (stays_between(writer, earlier, use))
+            return true;
+    return false;
+}
+
+static bool is_used_again(const struct step_writer *writer, uint32_t use)
+{
+    for (uint32_t later = use + 1; later < writer->use_count && later - use <= writer->shape->prefetch; later++)
+        if (stays_between(writer, use, later))
+            return true;
+    return false;
+}
+
+/* Before a unit is used: gather the ones to come. */
+static void gather_ahead(struct step_writer *writer)
+{
+    if (!gathers(writer->shape))
+        return;
+    for (; writer->use_ahead < writer->use_count && writer->use_ahead <= writer->use + writer->shape->prefetch;
+         writer->use_ahead++) {
+        if (is_resident(writer, writer->use_ahead))
+            continue;
+        const uint32_t unit = writer->uses[writer->use_ahead];
+        writer->gather_of[unit] =
+            append_unit(writer, OPERATION_GATHER, step_unit_stage(writer->shape, unit), unit, STEP_NONE, STEP_NONE);
+        if (++writer->resident > writer->schedule->gathered)
+            writer->schedule->gathered = writer->resident;
+    }
+}
+
+/* After it. */
+static void release_behind(struct step_writer *writer, uint32_t stage, uint32_t unit)
+{
+    if (!gathers(writer->shape))
+        return;
+    if (!is_used_again(writer, writer->use)) {
+        append_unit(writer, OPERATION_RELEASE, stage, unit, STEP_NONE, STEP_NONE);
+        writer->resident--;
+    }
+    writer->use++;
+}
+
+/* ---- passes ---- */
+
+/* The receive of a pass. It is written one pass ahead, so that what is received moves meanwhile. */
+static void write_receive(struct step_writer *writer, const struct step_pass *pass)
+{
+    struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    if (pass->kind == OPERATION_FORWARD && pass->stage > 0 && visit->receive_input == STEP_NONE) {
+        visit->input = pool_take(&writer->inputs);
+        visit->receive_input = append_message(writer, OPERATION_RECEIVE_INPUT, pass, visit->input);
+    }
+    if (pass->kind == OPERATION_BACKWARD_INPUT && visit->gradient == STEP_NONE) {
+        visit->gradient = writer->gradients++ % STEP_MOVING_BUFFERS;
+        if (is_last_stage(writer, pass->stage))
+            return;
+        visit->receive_gradient = append_message(writer, OPERATION_RECEIVE_GRADIENT, pass, visit->gradient);
+        depend(writer, writer->gradients_sent[visit->gradient]);
+    }
+}
+
+static void write_receives(struct step_writer *writer, size_t number)
+{
+    write_receive(writer, &writer->order.passes[number]);
+    for (number++; number < writer->order.count; number++)
+        if (writer->order.passes[number].kind != OPERATION_BACKWARD_WEIGHTS) {
+            write_receive(writer, &writer->order.passes[number]);
+            break;
+        }
+}
+
+static uint32_t append_compute(struct step_writer *writer, enum operation_kind kind, const struct step_pass *pass,
+                               uint32_t unit, uint32_t buffer)
+{
+    const struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    return append(writer, (struct step_operation){.kind = kind,
+                                                  .stage = pass->stage,
+                                                  .unit = unit,
+                                                  .micro_batch = pass->micro_batch,
+                                                  .slot = visit->slot,
+                                                  .input = visit->input,
+                                                  .buffer = buffer});
+}
+
+static void write_forward(struct step_writer *writer, const struct step_pass *pass)
+{
+    struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
+    const uint32_t output = writer->outputs % STEP_MOVING_BUFFERS;
+    const bool sends = !is_last_stage(writer, pass->stage);
+    visit->slot = pool_take(&writer->slots);
+    for (uint32_t unit = first; unit < end; unit++) {
+        gather_ahead(writer);
+        append_compute(writer, OPERATION_FORWARD, pass, unit, unit + 1 == end && sends ? output : STEP_NONE);
+        if (gathers(writer->shape))
+            depend(writer, writer->gather_of[unit]);
+        if (unit == first)
+            depend(writer, visit->receive_input);
+        if (unit + 1 == end && sends)
+            depend(writer, writer->outputs_sent[output]);
+        release_behind(writer, pass->stage, unit);
+    }
+    if (!sends)
+        return;
+    writer->outputs_sent[output] = append_message(writer, OPERATION_SEND_OUTPUT, pass, output);
+    writer->outputs++;
+}
+
+/* The gradients of a unit's weights, and what becomes of them. */
+static void write_weights(struct step_writer *writer, const struct step_pass *pass, uint32_t unit)
+{
+    const struct step_shape *shape = writer->shape;
+    const bool each = shape->zero >= 2 && shape->data > 1, last = pass->micro_batch + 1 == shape->micro_batches;
+    const uint32_t buffer = each ? writer->reductions++ % STEP_MOVING_BUFFERS : STEP_NONE;
+    append_compute(writer, OPERATION_BACKWARD_WEIGHTS, pass, unit, buffer);
+    if (each)
+        depend(writer, writer->gradients_reduced[buffer]);
+    if (shape->data == 1 || (!each && !last))
+        return;
+    const uint32_t reduction =
+        append_unit(writer, OPERATION_REDUCE, pass->stage, unit, each ? pass->micro_batch : STEP_NONE, buffer);
+    if (each)
+        writer->gradients_reduced[buffer] = reduction;
+}
+
+static void write_backward(struct step_writer *writer, const struct step_pass *pass, bool weights, bool inputs)
+{
+    struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
+    for (uint32_t unit = end; inputs && unit-- > first;) {
+        gather_ahead(writer);
+        append_compute(writer, OPERATION_BACKWARD_INPUT, pass, unit, visit->gradient);
+        if (gathers(writer->shape))
+            depend(writer, writer->gather_of[unit]);
+        if (unit + 1 == end)
+            depend(writer, is_last_stage(writer, pass->stage) ? writer->gradients_sent[visit->gradient]
+                                                              : visit->receive_gradient);
+        if (unit == first && pass->stage > 0)
+            writer->gradients_sent[visit->gradient] =
+                append_message(writer, OPERATION_SEND_GRADIENT, pass, visit->gradient);
+        else if (unit == first)
+            writer->gradients_sent[visit->gradient] = STEP_NONE;
+        if (weights)
+            write_weights(writer, pass, unit);
+        release_behind(writer, pass->stage, unit);
+    }
+    for (uint32_t unit = end; !inputs && unit-- > first;)
+        write_weights(writer, pass, unit);
+    if (!weights)
+        return;
+    pool_give_back(&writer->slots, visit->slot);
+    pool_give_back(&writer->inputs, visit->input);
+}
+
+static bool is_followed_by_weights(const struct step_writer *writer, size_t number)
+{
+    const struct step_pass *passes = writer->order.passes, *pass = &passes[number];
+    return number + 1 < writer->order.count && pass[1].kind == OPERATION_BACKWARD_WEIGHTS &&
+           pass[1].stage == pass->stage && pass[1].micro_batch == pass->micro_batch;
+}
+
+static void write_passes(struct step_writer *writer)
+{
+    for (size_t i = 0; i < writer->order.count && writer->status == WEFT_OK; i++) {
+        const struct step_pass *pass = &writer->order.passes[i];
+        write_receives(writer, i);
+        if (pass->kind == OPERATION_FORWARD)
+            write_forward(writer, pass);
+        else if (pass->kind == OPERATION_BACKWARD_WEIGHTS)
+            write_backward(writer, pass, true, false);
+        else if (is_followed_by_weights(writer, i))
+            write_backward(writer, &writer->order.passes[i++], true, true);
+        else
+            write_backward(writer, pass, false, true);
+    }
+}
+
+/* ---- the end of a step ---- */
+
+/* The operation appended last needs all asynchronous ones before it; of `unit` alone, or of any (STEP_NONE). */
+static void depend_on_all(struct step_writer *writer, uint32_t unit)
+{
+    const size_t count = writer->schedule->count;
+    for (uint32_t i = 0; i + 1 < count; i++)
+        if (unit == STEP_NONE || writer->schedule->operations[i].unit == unit)
+            depend(writer, i);
+}
+
+/* Add up the tied tensor's gradients, once those of both units are complete as far as this rank has them. */
+static void write_tie(struct step_writer *writer, uint32_t unit)
+{
+    const uint32_t units = writer->shape->first_unit[writer->shape->stages];
+    append_unit(writer, OPERATION_TIE, step_unit_stage(writer->shape, unit), unit, STEP_NONE, STEP_NONE);
+    depend_on_all(writer, unit);
+    if (writer->shape->pipeline == 1 && units > 1)
+        depend_on_all(writer, units - 1);
+}
+
+static void write_end(struct step_writer *writer)
+{
+    const struct step_shape *shape = writer->shape;
+    const uint32_t rank = writer->schedule->pipeline_rank, units = shape->first_unit[shape->stages];
+    for (uint32_t unit = 0; unit < units; unit++)
+        if (step_unit_adds_tied(shape, unit) && step_stage_is_local(shape, rank, step_unit_stage(shape, unit)))
+            write_tie(writer, unit);
+    append_unit(writer, OPERATION_NORM, STEP_NONE, STEP_NONE, STEP_NONE, STEP_NONE);
+    depend_on_all(writer, STEP_NONE);
+    for (uint32_t unit = 0; unit < units; unit++) {
+        const uint32_t stage = step_unit_stage(shape, unit);
+        if (!step_stage_is_local(shape, rank, stage))
+            continue;
+        append_unit(writer, OPERATION_UPDATE, stage, unit, STEP_NONE, STEP_NONE);
+        if (shape->data > 1 && (shape->zero == 1 || shape->zero == 2))
+            append_unit(writer, OPERATION_SHARE, stage, unit, STEP_NONE, STEP_NONE);
+    }
+    append_unit(writer, OPERATION_FINISH, STEP_NONE, STEP_NONE, STEP_NONE, STEP_NONE);
+    depend_on_all(writer, STEP_NONE);
+}
+
+/* ---- all of it ---- */
+
+static void fill_none(uint32_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = STEP_NONE;
+}
+
+static weft_status open_writer(struct step_writer *writer)
+{
+    const struct step_shape *shape = writer->shape;
+    const size_t visits = (size_t)(shape->stages / shape->pipeline) * shape->micro_batches,
+                 units = shape->first_unit[shape->stages];
+    writer->order.passes = calloc(3 * visits, sizeof *writer->order.passes);
+    writer->visits = malloc(visits * sizeof *writer->visits);
+    writer->slots.taken = calloc(2 * visits + 4, sizeof *writer->slots.taken);
+    writer->uses = calloc(2 * shape->micro_batches * units, sizeof *writer->uses);
+    writer->gather_of = malloc(units * sizeof *writer->gather_of);
+    if (!writer->order.passes || !writer->visits || !writer->slots.taken || !writer->uses || !writer->gather_of)
+        return error_memory(writer->error, visits * (3 * sizeof *writer->order.passes + sizeof *writer->visits),
+                            "a step");
+    writer->inputs.taken = writer->slots.taken + visits + 2;
+    fill_none((uint32_t *)writer->visits, visits * (sizeof *writer->visits / sizeof(uint32_t)));
+    fill_none(writer->gather_of, units);
+    fill_none(writer->outputs_sent, STEP_MOVING_BUFFERS);
+    fill_none(writer->gradients_sent, STEP_MOVING_BUFFERS);
+    fill_none(writer->gradients_reduced, STEP_MOVING_BUFFERS);
+    return WEFT_OK;
+}
+
+static void list_uses(struct step_writer *writer)
+{
+    for (size_t i = 0; i < writer->order.count; i++) {
+        const struct step_pass *pass = &writer->order.passes[i];
+        const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
+        for (uint32_t k = 0; pass->kind != OPERATION_BACKWARD_WEIGHTS && k < end - first; k++)
+            writer->uses[writer->use_count++] = pass->kind == OPERATION_FORWARD ? first + k : end - 1 - k;
+    }
+}
+
+weft_status step_write(const struct step_shape *shape, uint32_t pipeline_rank, struct step_schedule *schedule,
+                       struct error *error)
+{
+    weft_status status = step_check_shape(shape, error);
+    if (status != WEFT_OK)
+        return status;
+    struct step_schedule written = {.pipeline_rank = pipeline_rank};
+    struct step_writer writer = {.shape = shape, .schedule = &written, .error = error};
+    if ((writer.status = open_writer(&writer)) == WEFT_OK) {
+        pipeline_kinds[shape->order].order(shape, pipeline_rank, &writer.order);
+        list_uses(&writer);
+        write_passes(&writer);
+        write_end(&writer);
+        written.slots = writer.slots.count;
+        written.inputs = writer.inputs.count;
+    }
+    free(writer.order.passes);
+    free(writer.visits);
+    free(writer.slots.taken);
+    free(writer.uses);
+    free(writer.gather_of);
+    free(writer.known_complete);
+    if (writer.status == WEFT_OK)
+        *schedule = written;
+    else
+        step_free(&written);
+    return writer.status;
+}
+
+void step_free(struct step_schedule *schedule)
+{
+    free(schedule->operations);
+    free(schedule->dependencies);
+    *schedule = (struct step_schedule){0};
+}
