@@ -240,7 +240,7 @@ static bool mutate_step(struct step_schedule *mutant, size_t at, enum step_mutat
         operation->buffer++;
         break;
     default:
-        operation->kind = (enum operation_kind)((operation->kind + 1) % OPERATION_KINDS);
+        operation->kind = (enum step_operation_kind)((operation->kind + 1) % OPERATION_KINDS);
         break;
     }
     /* Operations have moved: dependencies name the same ones as before. */

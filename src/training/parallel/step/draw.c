@@ -10,7 +10,7 @@
 #define DRAW_TEXT_LEAST 11.0 /* a block this wide has room for a number */
 
 /* What a kind of operation is called in the legend and its class; NULL: it is not drawn. */
-static const char *class_of(enum operation_kind kind)
+static const char *class_of(enum step_operation_kind kind)
 {
     switch (kind) {
     case OPERATION_FORWARD:

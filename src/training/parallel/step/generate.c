@@ -104,12 +104,12 @@ bool step_unit_adds_tied(const struct step_shape *shape, uint32_t unit)
 /* ---- the writer ---- */
 
 /* Numbers of memory that are handed out, the lowest free one first. */
-struct pool {
+struct number_pool {
     bool *taken;
-    uint32_t count; /* the most that were taken at a time */
+    uint32_t count; /* the largest that was taken, plus 1 */
 };
 
-static uint32_t pool_take(struct pool *pool)
+static uint32_t number_pool_take(struct number_pool *pool)
 {
     uint32_t number = 0;
     while (pool->taken[number])
@@ -120,14 +120,14 @@ static uint32_t pool_take(struct pool *pool)
     return number;
 }
 
-static void pool_give_back(struct pool *pool, uint32_t number)
+static void number_pool_give_back(struct number_pool *pool, uint32_t number)
 {
     if (number != STEP_NONE)
         pool->taken[number] = false;
 }
 
 /* A micro-batch on a stage of this rank. */
-struct visit {
+struct stage_visit {
     uint32_t slot, input, gradient;           /* memory; STEP_NONE: none */
     uint32_t receive_input, receive_gradient; /* operations; STEP_NONE: none, or not written yet */
 };
@@ -136,8 +136,8 @@ struct step_writer {
     const struct step_shape *shape;
     struct step_schedule *schedule;
     struct step_order order;
-    struct visit *visits; /* of each local stage and micro-batch */
-    struct pool slots, inputs;
+    struct stage_visit *visits; /* of each local stage and micro-batch */
+    struct number_pool slots, inputs;
     uint32_t outputs_sent[STEP_MOVING_BUFFERS]; /* the last send of each output, and of each gradient */
     uint32_t gradients_sent[STEP_MOVING_BUFFERS];
     uint32_t gradients_reduced[STEP_MOVING_BUFFERS]; /* ZeRO-2, 3: the last reduction of each buffer */
@@ -152,18 +152,18 @@ struct step_writer {
     struct error *error;
 };
 
-static struct visit *visit_of(struct step_writer *writer, uint32_t stage, uint32_t micro_batch)
+static struct stage_visit *visit_of(struct step_writer *writer, uint32_t stage, uint32_t micro_batch)
 {
     return &writer->visits[stage / writer->shape->pipeline * writer->shape->micro_batches + micro_batch];
 }
 
-static bool is_last_stage(const struct step_writer *writer, uint32_t stage)
+static bool writer_is_last_stage(const struct step_writer *writer, uint32_t stage)
 {
     return stage + 1 == writer->shape->stages;
 }
 
 /* Append an operation; its number. After a failure of memory nothing is appended any more. */
-static uint32_t append(struct step_writer *writer, struct step_operation operation)
+static uint32_t writer_append(struct step_writer *writer, struct step_operation operation)
 {
     struct step_schedule *schedule = writer->schedule;
     if (writer->status == WEFT_OK)
@@ -181,7 +181,7 @@ static uint32_t append(struct step_writer *writer, struct step_operation operati
 }
 
 /* The operation appended last needs that `number` is complete, unless that is known. */
-static void depend(struct step_writer *writer, uint32_t number)
+static void writer_depend(struct step_writer *writer, uint32_t number)
 {
     struct step_schedule *schedule = writer->schedule;
     if (number == STEP_NONE || writer->status != WEFT_OK || writer->known_complete[number])
@@ -197,28 +197,29 @@ static void depend(struct step_writer *writer, uint32_t number)
         writer->known_complete[number] = true;
 }
 
-static uint32_t append_message(struct step_writer *writer, enum operation_kind kind, const struct step_pass *pass,
+static uint32_t append_message(struct step_writer *writer, enum step_operation_kind kind, const struct step_pass *pass,
                                uint32_t buffer)
 {
-    return append(writer, (struct step_operation){.kind = kind,
-                                                  .stage = pass->stage,
-                                                  .unit = STEP_NONE,
-                                                  .micro_batch = pass->micro_batch,
-                                                  .slot = STEP_NONE,
-                                                  .input = kind == OPERATION_RECEIVE_INPUT ? buffer : STEP_NONE,
-                                                  .buffer = kind == OPERATION_RECEIVE_INPUT ? STEP_NONE : buffer});
+    return writer_append(writer,
+                         (struct step_operation){.kind = kind,
+                                                 .stage = pass->stage,
+                                                 .unit = STEP_NONE,
+                                                 .micro_batch = pass->micro_batch,
+                                                 .slot = STEP_NONE,
+                                                 .input = kind == OPERATION_RECEIVE_INPUT ? buffer : STEP_NONE,
+                                                 .buffer = kind == OPERATION_RECEIVE_INPUT ? STEP_NONE : buffer});
 }
 
-static uint32_t append_unit(struct step_writer *writer, enum operation_kind kind, uint32_t stage, uint32_t unit,
+static uint32_t append_unit(struct step_writer *writer, enum step_operation_kind kind, uint32_t stage, uint32_t unit,
                             uint32_t micro_batch, uint32_t buffer)
 {
-    return append(writer, (struct step_operation){.kind = kind,
-                                                  .stage = stage,
-                                                  .unit = unit,
-                                                  .micro_batch = micro_batch,
-                                                  .slot = STEP_NONE,
-                                                  .input = STEP_NONE,
-                                                  .buffer = buffer});
+    return writer_append(writer, (struct step_operation){.kind = kind,
+                                                         .stage = stage,
+                                                         .unit = unit,
+                                                         .micro_batch = micro_batch,
+                                                         .slot = STEP_NONE,
+                                                         .input = STEP_NONE,
+                                                         .buffer = buffer});
 }
 
 /* ---- ZeRO-3: weights only while they are used ---- */
@@ -284,17 +285,17 @@ static void release_behind(struct step_writer *writer, uint32_t stage, uint32_t 
 /* The receive of a pass. It is written one pass ahead, so that what is received moves meanwhile. */
 static void write_receive(struct step_writer *writer, const struct step_pass *pass)
 {
-    struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
     if (pass->kind == OPERATION_FORWARD && pass->stage > 0 && visit->receive_input == STEP_NONE) {
-        visit->input = pool_take(&writer->inputs);
+        visit->input = number_pool_take(&writer->inputs);
         visit->receive_input = append_message(writer, OPERATION_RECEIVE_INPUT, pass, visit->input);
     }
     if (pass->kind == OPERATION_BACKWARD_INPUT && visit->gradient == STEP_NONE) {
         visit->gradient = writer->gradients++ % STEP_MOVING_BUFFERS;
-        if (is_last_stage(writer, pass->stage))
+        if (writer_is_last_stage(writer, pass->stage))
             return;
         visit->receive_gradient = append_message(writer, OPERATION_RECEIVE_GRADIENT, pass, visit->gradient);
-        depend(writer, writer->gradients_sent[visit->gradient]);
+        writer_depend(writer, writer->gradients_sent[visit->gradient]);
     }
 }
 
@@ -308,35 +309,35 @@ static void write_receives(struct step_writer *writer, size_t number)
         }
 }
 
-static uint32_t append_compute(struct step_writer *writer, enum operation_kind kind, const struct step_pass *pass,
+static uint32_t append_compute(struct step_writer *writer, enum step_operation_kind kind, const struct step_pass *pass,
                                uint32_t unit, uint32_t buffer)
 {
-    const struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
-    return append(writer, (struct step_operation){.kind = kind,
-                                                  .stage = pass->stage,
-                                                  .unit = unit,
-                                                  .micro_batch = pass->micro_batch,
-                                                  .slot = visit->slot,
-                                                  .input = visit->input,
-                                                  .buffer = buffer});
+    const struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    return writer_append(writer, (struct step_operation){.kind = kind,
+                                                         .stage = pass->stage,
+                                                         .unit = unit,
+                                                         .micro_batch = pass->micro_batch,
+                                                         .slot = visit->slot,
+                                                         .input = visit->input,
+                                                         .buffer = buffer});
 }
 
 static void write_forward(struct step_writer *writer, const struct step_pass *pass)
 {
-    struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
     const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
     const uint32_t output = writer->outputs % STEP_MOVING_BUFFERS;
-    const bool sends = !is_last_stage(writer, pass->stage);
-    visit->slot = pool_take(&writer->slots);
+    const bool sends = !writer_is_last_stage(writer, pass->stage);
+    visit->slot = number_pool_take(&writer->slots);
     for (uint32_t unit = first; unit < end; unit++) {
         gather_ahead(writer);
         append_compute(writer, OPERATION_FORWARD, pass, unit, unit + 1 == end && sends ? output : STEP_NONE);
         if (gathers(writer->shape))
-            depend(writer, writer->gather_of[unit]);
+            writer_depend(writer, writer->gather_of[unit]);
         if (unit == first)
-            depend(writer, visit->receive_input);
+            writer_depend(writer, visit->receive_input);
         if (unit + 1 == end && sends)
-            depend(writer, writer->outputs_sent[output]);
+            writer_depend(writer, writer->outputs_sent[output]);
         release_behind(writer, pass->stage, unit);
     }
     if (!sends)
@@ -353,7 +354,7 @@ static void write_weights(struct step_writer *writer, const struct step_pass *pa
     const uint32_t buffer = each ? writer->reductions++ % STEP_MOVING_BUFFERS : STEP_NONE;
     append_compute(writer, OPERATION_BACKWARD_WEIGHTS, pass, unit, buffer);
     if (each)
-        depend(writer, writer->gradients_reduced[buffer]);
+        writer_depend(writer, writer->gradients_reduced[buffer]);
     if (shape->data == 1 || (!each && !last))
         return;
     const uint32_t reduction =
@@ -364,16 +365,16 @@ static void write_weights(struct step_writer *writer, const struct step_pass *pa
 
 static void write_backward(struct step_writer *writer, const struct step_pass *pass, bool weights, bool inputs)
 {
-    struct visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
+    struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
     const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
     for (uint32_t unit = end; inputs && unit-- > first;) {
         gather_ahead(writer);
         append_compute(writer, OPERATION_BACKWARD_INPUT, pass, unit, visit->gradient);
         if (gathers(writer->shape))
-            depend(writer, writer->gather_of[unit]);
+            writer_depend(writer, writer->gather_of[unit]);
         if (unit + 1 == end)
-            depend(writer, is_last_stage(writer, pass->stage) ? writer->gradients_sent[visit->gradient]
-                                                              : visit->receive_gradient);
+            writer_depend(writer, writer_is_last_stage(writer, pass->stage) ? writer->gradients_sent[visit->gradient]
+                                                                            : visit->receive_gradient);
         if (unit == first && pass->stage > 0)
             writer->gradients_sent[visit->gradient] =
                 append_message(writer, OPERATION_SEND_GRADIENT, pass, visit->gradient);
@@ -387,8 +388,8 @@ static void write_backward(struct step_writer *writer, const struct step_pass *p
         write_weights(writer, pass, unit);
     if (!weights)
         return;
-    pool_give_back(&writer->slots, visit->slot);
-    pool_give_back(&writer->inputs, visit->input);
+    number_pool_give_back(&writer->slots, visit->slot);
+    number_pool_give_back(&writer->inputs, visit->input);
 }
 
 static bool is_followed_by_weights(const struct step_writer *writer, size_t number)
@@ -422,7 +423,7 @@ static void depend_on_all(struct step_writer *writer, uint32_t unit)
     const size_t count = writer->schedule->count;
     for (uint32_t i = 0; i + 1 < count; i++)
         if (unit == STEP_NONE || writer->schedule->operations[i].unit == unit)
-            depend(writer, i);
+            writer_depend(writer, i);
 }
 
 /* Add up the tied tensor's gradients, once those of both units are complete as far as this rank has them. */

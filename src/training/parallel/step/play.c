@@ -29,7 +29,7 @@ struct step_player {
     struct error *error;
 };
 
-static const struct step_operation *operation_of(const struct step_player *player, uint32_t rank, size_t number)
+static const struct step_operation *player_operation(const struct step_player *player, uint32_t rank, size_t number)
 {
     return &player->schedules[rank].operations[number];
 }
@@ -42,7 +42,7 @@ static double larger(double a, double b)
 /* When an operation's dependencies are complete; NAN: that is not known yet. */
 static double dependencies_end(const struct step_player *player, uint32_t rank, size_t number)
 {
-    const struct step_operation *operation = operation_of(player, rank, number);
+    const struct step_operation *operation = player_operation(player, rank, number);
     double end = 0;
     for (uint32_t i = 0; i < operation->dependency_count; i++) {
         const double one = player->times->end[rank][player->schedules[rank].dependencies[operation->dependency + i]];
@@ -62,7 +62,7 @@ static void player_set(struct step_player *player, uint32_t rank, size_t number,
 
 /* ---- messages ---- */
 
-static struct message_queue *queue_of(struct step_player *player, uint32_t rank, enum operation_kind kind)
+static struct message_queue *queue_of(struct step_player *player, uint32_t rank, enum step_operation_kind kind)
 {
     const uint32_t ranks = player->shape->pipeline;
     switch (kind) {
@@ -89,8 +89,8 @@ static weft_status move_message(struct step_player *player, uint32_t queue_numbe
     if (queue->moved >= queue->send_count || queue->moved >= queue->receive_count)
         return WEFT_OK;
     const uint32_t send = queue->sends[queue->moved], receive = queue->receives[queue->moved];
-    const struct step_operation *sent = operation_of(player, sender, send),
-                                *received = operation_of(player, receiver, receive);
+    const struct step_operation *sent = player_operation(player, sender, send),
+                                *received = player_operation(player, receiver, receive);
     const uint32_t expected = forward ? sent->stage + 1 : sent->stage - 1;
     if (received->stage != expected || received->micro_batch != sent->micro_batch)
         return error_set(player->error, WEFT_ERROR_SCHEDULE,
@@ -117,7 +117,7 @@ static weft_status move_message(struct step_player *player, uint32_t queue_numbe
 /* An asynchronous operation is reached: the list goes on. Messages are timed when both sides are there. */
 static void begin_asynchronous(struct step_player *player, uint32_t rank, uint32_t number)
 {
-    const struct step_operation *operation = operation_of(player, rank, number);
+    const struct step_operation *operation = player_operation(player, rank, number);
     struct message_queue *queue = queue_of(player, rank, operation->kind);
     player->times->begin[rank][number] = player->now[rank];
     if (!queue)
@@ -132,7 +132,7 @@ static void begin_asynchronous(struct step_player *player, uint32_t rank, uint32
 static void end_collectives(struct step_player *player, uint32_t rank, bool *moved)
 {
     for (size_t i; (i = player->collective_at[rank]) < player->at[rank]; player->collective_at[rank]++) {
-        const struct step_operation *operation = operation_of(player, rank, i);
+        const struct step_operation *operation = player_operation(player, rank, i);
         if (!step_operation_is_asynchronous(operation->kind) || queue_of(player, rank, operation->kind))
             continue;
         const double ready = dependencies_end(player, rank, i);
@@ -151,7 +151,7 @@ static bool all_at_norm(const struct step_player *player, double *time)
     *time = 0;
     for (uint32_t rank = 0; rank < player->shape->pipeline; rank++) {
         const size_t at = player->at[rank];
-        if (at >= player->schedules[rank].count || operation_of(player, rank, at)->kind != OPERATION_NORM)
+        if (at >= player->schedules[rank].count || player_operation(player, rank, at)->kind != OPERATION_NORM)
             return false;
         const double ready = dependencies_end(player, rank, at);
         if (isnan(ready))
@@ -165,7 +165,7 @@ static bool all_at_norm(const struct step_player *player, double *time)
 static void advance(struct step_player *player, uint32_t rank, bool *moved)
 {
     for (size_t *at = &player->at[rank]; *at < player->schedules[rank].count; (*at)++, *moved = true) {
-        const struct step_operation *operation = operation_of(player, rank, *at);
+        const struct step_operation *operation = player_operation(player, rank, *at);
         if (step_operation_is_asynchronous(operation->kind)) {
             begin_asynchronous(player, rank, (uint32_t)*at);
             continue;
@@ -186,7 +186,7 @@ static void take_norm(struct step_player *player, bool *moved)
         return;
     for (uint32_t rank = 0; rank < player->shape->pipeline; rank++) {
         const size_t at = player->at[rank]++;
-        player->now[rank] = begin + player->duration(player->context, operation_of(player, rank, at));
+        player->now[rank] = begin + player->duration(player->context, player_operation(player, rank, at));
         player_set(player, rank, at, begin, player->now[rank]);
     }
     *moved = true;
@@ -210,7 +210,7 @@ static weft_status explain_deadlock(const struct step_player *player)
     return WEFT_OK;
 }
 
-static weft_status play(struct step_player *player)
+static weft_status player_run(struct step_player *player)
 {
     for (bool moved = true; moved;) {
         moved = false;
@@ -277,7 +277,7 @@ weft_status step_play(const struct step_shape *shape, const struct step_schedule
                                  .error = error};
     weft_status status = open_player(&player);
     if (status == WEFT_OK)
-        status = play(&player);
+        status = player_run(&player);
     for (uint32_t i = 0; player.queues && i < shape->pipeline * DIRECTIONS; i++)
         free(player.queues[i].sends);
     free(player.queues);
@@ -307,7 +307,7 @@ double step_bubble(const struct step_shape *shape, const struct step_schedule *s
     double computing = 0, until = 0;
     for (uint32_t rank = 0; rank < shape->pipeline; rank++)
         for (size_t i = 0; i < schedules[rank].count; i++) {
-            const enum operation_kind kind = schedules[rank].operations[i].kind;
+            const enum step_operation_kind kind = schedules[rank].operations[i].kind;
             if (step_operation_computes(kind))
                 computing += times->end[rank][i] - times->begin[rank][i];
             else if (kind == OPERATION_NORM)

@@ -23,17 +23,17 @@ static const struct kind_facts {
     [OPERATION_FINISH] = {"finish"},
 };
 
-const char *step_operation_name(enum operation_kind kind)
+const char *step_operation_name(enum step_operation_kind kind)
 {
     return kind_facts[kind].name;
 }
 
-bool step_operation_is_asynchronous(enum operation_kind kind)
+bool step_operation_is_asynchronous(enum step_operation_kind kind)
 {
     return kind_facts[kind].asynchronous;
 }
 
-bool step_operation_computes(enum operation_kind kind)
+bool step_operation_computes(enum step_operation_kind kind)
 {
     return kind_facts[kind].compute;
 }

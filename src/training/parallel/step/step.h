@@ -37,7 +37,7 @@
 
 #define STEP_NONE UINT32_MAX
 
-enum operation_kind {
+enum step_operation_kind {
     OPERATION_FORWARD,          /**< of a unit for a micro-batch; the last unit's ends with the loss */
     OPERATION_BACKWARD_INPUT,   /**< of a unit for a micro-batch: the gradient of its input */
     OPERATION_BACKWARD_WEIGHTS, /**< and the gradients of its weights, added to the sum over micro-batches */
@@ -57,15 +57,15 @@ enum operation_kind {
 };
 
 /** "forward", "send-output": as step_print() writes it. */
-const char *step_operation_name(enum operation_kind kind);
-bool step_operation_is_asynchronous(enum operation_kind kind);
+const char *step_operation_name(enum step_operation_kind kind);
+bool step_operation_is_asynchronous(enum step_operation_kind kind);
 
 /** Forward or one of the backward passes. */
-bool step_operation_computes(enum operation_kind kind);
+bool step_operation_computes(enum step_operation_kind kind);
 
 /** What does not apply to an operation is STEP_NONE. */
 struct step_operation {
-    enum operation_kind kind;
+    enum step_operation_kind kind;
     uint32_t stage;
     uint32_t unit; /**< in network order over all stages */
     uint32_t micro_batch;
@@ -96,8 +96,8 @@ struct step_shape {
     enum step_pipeline order;
     uint32_t pipeline;          /**< ranks of the pipeline axis */
     uint32_t stages;            /**< a multiple of `pipeline`; more than that only where interleaved */
-    const uint32_t *first_unit; /**< of each stage, and behind them the number of units: stages + 1, rising */
-    uint32_t micro_batches;     /**< of a rank of the data axis: the most that any of them has */
+    const uint32_t *first_unit; /**< of each stage, and after them the number of units: stages + 1, rising */
+    uint32_t micro_batches;     /**< of the rank of the data axis that has the largest share */
     uint32_t data;              /**< ranks of the data axis */
     uint32_t zero;              /**< 0 to 3 */
     uint32_t prefetch;          /**< ZeRO-3: units that are gathered ahead of use, from 1 */

@@ -45,10 +45,10 @@ struct step_checker {
     struct error *error;
 };
 
-static weft_status wrong(const struct step_checker *checker, const char *format, ...)
+static weft_status checker_refuse(const struct step_checker *checker, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static weft_status wrong(const struct step_checker *checker, const char *format, ...)
+static weft_status checker_refuse(const struct step_checker *checker, const char *format, ...)
 {
     char what[256];
     va_list arguments;
@@ -67,13 +67,13 @@ static weft_status wrong(const struct step_checker *checker, const char *format,
     return status;
 }
 
-static const struct step_operation *now(const struct step_checker *checker)
+static const struct step_operation *checker_operation(const struct step_checker *checker)
 {
     return &checker->schedule->operations[checker->at];
 }
 
 /* Whether an asynchronous operation has ended when the one under way begins. */
-static bool has_ended(const struct step_checker *checker, uint32_t number)
+static bool is_known_complete(const struct step_checker *checker, uint32_t number)
 {
     return number == STEP_NONE || checker->complete[number];
 }
@@ -81,11 +81,11 @@ static bool has_ended(const struct step_checker *checker, uint32_t number)
 /* The same for an operation that is asynchronous itself: only what it names. */
 static bool waits_for(const struct step_checker *checker, uint32_t number)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     for (uint32_t i = 0; i < operation->dependency_count; i++)
         if (checker->schedule->dependencies[operation->dependency + i] == number)
             return true;
-    return has_ended(checker, number);
+    return is_known_complete(checker, number);
 }
 
 static uint32_t passage_number(const struct step_checker *checker, const struct step_operation *operation)
@@ -95,7 +95,7 @@ static uint32_t passage_number(const struct step_checker *checker, const struct 
 
 static struct passage *passage_of(const struct step_checker *checker)
 {
-    return &checker->passages[passage_number(checker, now(checker))];
+    return &checker->passages[passage_number(checker, checker_operation(checker))];
 }
 
 static uint32_t stage_units(const struct step_checker *checker, uint32_t stage)
@@ -103,7 +103,7 @@ static uint32_t stage_units(const struct step_checker *checker, uint32_t stage)
     return checker->shape->first_unit[stage + 1] - checker->shape->first_unit[stage];
 }
 
-static bool is_last_stage(const struct step_checker *checker, uint32_t stage)
+static bool checker_is_last_stage(const struct step_checker *checker, uint32_t stage)
 {
     return stage + 1 == checker->shape->stages;
 }
@@ -113,7 +113,7 @@ static bool is_last_stage(const struct step_checker *checker, uint32_t stage)
 /* Numbers that a kind of operation may have; all others are STEP_NONE. */
 enum { HAS_STAGE = 1, HAS_UNIT = 2, HAS_MICRO_BATCH = 4, HAS_SLOT = 8, HAS_INPUT = 16, HAS_BUFFER = 32 };
 
-static unsigned numbers_of(enum operation_kind kind)
+static unsigned numbers_of(enum step_operation_kind kind)
 {
     if (step_operation_computes(kind))
         return HAS_STAGE | HAS_UNIT | HAS_MICRO_BATCH | HAS_SLOT | HAS_INPUT | HAS_BUFFER;
@@ -135,124 +135,126 @@ static unsigned numbers_of(enum operation_kind kind)
 }
 
 /* The numbers of an operation are those that its kind has, and in range. */
-static weft_status check_form(struct step_checker *checker)
+static weft_status step_check_form(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     const struct step_shape *shape = checker->shape;
-    const enum operation_kind kind = operation->kind;
+    const enum step_operation_kind kind = operation->kind;
     if (kind >= OPERATION_KINDS)
-        return wrong(checker, "there is no such kind of operation");
+        return checker_refuse(checker, "there is no such kind of operation");
     if (checker->finished)
-        return wrong(checker, "it comes after the end of the step");
+        return checker_refuse(checker, "it comes after the end of the step");
     for (uint32_t i = 0; i < operation->dependency_count; i++) {
         const uint32_t number = checker->schedule->dependencies[operation->dependency + i];
         if (number >= checker->at)
-            return wrong(checker, "it depends on operation %u, which does not come before it", number);
+            return checker_refuse(checker, "it depends on operation %u, which does not come before it", number);
     }
     const uint32_t numbers[] = {operation->stage, operation->unit,  operation->micro_batch,
                                 operation->slot,  operation->input, operation->buffer};
     const unsigned has = numbers_of(kind);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (!(has >> i & 1) && numbers[i] != STEP_NONE)
-            return wrong(checker, "it has a number that its kind does not have");
+            return checker_refuse(checker, "it has a number that its kind does not have");
     if (has & HAS_STAGE && (operation->stage >= shape->stages ||
                             !step_stage_is_local(shape, checker->schedule->pipeline_rank, operation->stage)))
-        return wrong(checker, "its stage is not one of this rank's");
+        return checker_refuse(checker, "its stage is not one of this rank's");
     if (has & HAS_UNIT && (operation->unit >= shape->first_unit[shape->stages] ||
                            step_unit_stage(shape, operation->unit) != operation->stage))
-        return wrong(checker, "its unit is not one of the stage's");
+        return checker_refuse(checker, "its unit is not one of the stage's");
     if (has & HAS_MICRO_BATCH && kind != OPERATION_REDUCE && operation->micro_batch >= shape->micro_batches)
-        return wrong(checker, "there is no such micro-batch");
+        return checker_refuse(checker, "there is no such micro-batch");
     if (has && checker->normed != (kind == OPERATION_UPDATE || kind == OPERATION_SHARE))
-        return wrong(checker, checker->normed ? "it comes after the norm" : "it comes before the norm");
+        return checker_refuse(checker, checker->normed ? "it comes after the norm" : "it comes before the norm");
     return WEFT_OK;
 }
 
 /* ---- compute ---- */
 
-static weft_status check_weights_are_there(const struct step_checker *checker)
+static weft_status step_check_weights_are_there(const struct step_checker *checker)
 {
-    const struct unit_facts *unit = &checker->units[now(checker)->unit];
+    const struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
     if (checker->shape->zero != 3 || checker->shape->data == 1)
         return WEFT_OK;
     if (unit->gather == STEP_NONE)
-        return wrong(checker, "the unit's weights are not gathered");
-    return has_ended(checker, unit->gather) ? WEFT_OK : wrong(checker, "it does not wait for the unit's weights");
+        return checker_refuse(checker, "the unit's weights are not gathered");
+    return is_known_complete(checker, unit->gather)
+               ? WEFT_OK
+               : checker_refuse(checker, "it does not wait for the unit's weights");
 }
 
-static weft_status check_places(const struct step_checker *checker)
+static weft_status step_check_places(const struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     const struct passage *passage = passage_of(checker);
     if (operation->slot != passage->slot || operation->slot == STEP_NONE)
-        return wrong(checker, "its activations are not in that slot");
+        return checker_refuse(checker, "its activations are not in that slot");
     if (operation->input != passage->input)
-        return wrong(checker, "the stage's input is not there");
+        return checker_refuse(checker, "the stage's input is not there");
     return WEFT_OK;
 }
 
-static weft_status check_forward(struct step_checker *checker)
+static weft_status step_check_forward(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
     const uint32_t first = checker->shape->first_unit[operation->stage], number = passage_number(checker, operation);
     if (operation->unit != first + passage->forward)
-        return wrong(checker, "unit %u is next in this pass", first + passage->forward);
+        return checker_refuse(checker, "unit %u is next in this pass", first + passage->forward);
     if (operation->unit == first) {
         if (operation->slot >= checker->schedule->slots || checker->slot_owner[operation->slot] != STEP_NONE)
-            return wrong(checker, "the slot is in use, or there is none");
+            return checker_refuse(checker, "the slot is in use, or there is none");
         checker->slot_owner[operation->slot] = number;
         passage->slot = operation->slot;
         if (operation->stage > 0 && !passage->received)
-            return wrong(checker, "the stage's input was not received");
-        if (!has_ended(checker, passage->receive))
-            return wrong(checker, "it does not wait for the stage's input");
+            return checker_refuse(checker, "the stage's input was not received");
+        if (!is_known_complete(checker, passage->receive))
+            return checker_refuse(checker, "it does not wait for the stage's input");
     }
-    weft_status status = check_places(checker);
+    weft_status status = step_check_places(checker);
     if (status == WEFT_OK)
-        status = check_weights_are_there(checker);
+        status = step_check_weights_are_there(checker);
     if (status != WEFT_OK)
         return status;
     passage->forward++;
-    if (passage->forward < stage_units(checker, operation->stage) || is_last_stage(checker, operation->stage))
-        return operation->buffer == STEP_NONE ? WEFT_OK : wrong(checker, "it has no output to send");
+    if (passage->forward < stage_units(checker, operation->stage) || checker_is_last_stage(checker, operation->stage))
+        return operation->buffer == STEP_NONE ? WEFT_OK : checker_refuse(checker, "it has no output to send");
     if (operation->buffer >= STEP_MOVING_BUFFERS)
-        return wrong(checker, "there is no such output");
-    if (!has_ended(checker, checker->output_user[operation->buffer]))
-        return wrong(checker, "the output is still being sent");
+        return checker_refuse(checker, "there is no such output");
+    if (!is_known_complete(checker, checker->output_user[operation->buffer]))
+        return checker_refuse(checker, "the output is still being sent");
     checker->output_user[operation->buffer] = (uint32_t)checker->at; /* never complete until it is sent */
     passage->produce = (uint32_t)checker->at;
     checker->complete[checker->at] = false;
     return WEFT_OK;
 }
 
-static weft_status check_backward_input(struct step_checker *checker)
+static weft_status step_check_backward_input(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
     const uint32_t end = checker->shape->first_unit[operation->stage + 1], number = passage_number(checker, operation);
-    weft_status status = check_places(checker);
+    weft_status status = step_check_places(checker);
     if (status == WEFT_OK)
-        status = check_weights_are_there(checker);
+        status = step_check_weights_are_there(checker);
     if (status != WEFT_OK)
         return status;
     if (passage->forward < stage_units(checker, operation->stage))
-        return wrong(checker, "the forward pass is not complete");
+        return checker_refuse(checker, "the forward pass is not complete");
     if (operation->unit + 1 != end - passage->backward)
-        return wrong(checker, "unit %u is next in this pass", end - passage->backward - 1);
+        return checker_refuse(checker, "unit %u is next in this pass", end - passage->backward - 1);
     if (operation->buffer >= STEP_MOVING_BUFFERS)
-        return wrong(checker, "there is no such gradient");
-    if (passage->backward == 0 && is_last_stage(checker, operation->stage)) {
+        return checker_refuse(checker, "there is no such gradient");
+    if (passage->backward == 0 && checker_is_last_stage(checker, operation->stage)) {
         if (checker->gradient_owner[operation->buffer] != STEP_NONE ||
-            !has_ended(checker, checker->gradient_user[operation->buffer]))
-            return wrong(checker, "the gradient's memory is in use");
+            !is_known_complete(checker, checker->gradient_user[operation->buffer]))
+            return checker_refuse(checker, "the gradient's memory is in use");
         checker->gradient_owner[operation->buffer] = number;
         passage->gradient = operation->buffer;
     }
     if (operation->buffer != passage->gradient || checker->gradient_owner[operation->buffer] != number)
-        return wrong(checker, "the gradient is not there");
-    if (passage->backward == 0 && !has_ended(checker, checker->gradient_user[operation->buffer]))
-        return wrong(checker, "it does not wait for the gradient");
+        return checker_refuse(checker, "the gradient is not there");
+    if (passage->backward == 0 && !is_known_complete(checker, checker->gradient_user[operation->buffer]))
+        return checker_refuse(checker, "it does not wait for the gradient");
     passage->backward++;
     if (passage->backward == stage_units(checker, operation->stage) && operation->stage == 0)
         checker->gradient_owner[operation->buffer] = STEP_NONE;
@@ -264,29 +266,29 @@ static bool reduces_each(const struct step_checker *checker)
     return checker->shape->zero >= 2 && checker->shape->data > 1;
 }
 
-static weft_status check_backward_weights(struct step_checker *checker)
+static weft_status step_check_backward_weights(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
     struct unit_facts *unit = &checker->units[operation->unit];
     const uint32_t end = checker->shape->first_unit[operation->stage + 1];
-    const weft_status status = check_places(checker);
+    const weft_status status = step_check_places(checker);
     if (status != WEFT_OK)
         return status;
     if (operation->unit + 1 != end - passage->weights)
-        return wrong(checker, "unit %u is next in this pass", end - passage->weights - 1);
+        return checker_refuse(checker, "unit %u is next in this pass", end - passage->weights - 1);
     if (passage->backward <= passage->weights)
-        return wrong(checker, "the gradient of the unit's output is not there");
+        return checker_refuse(checker, "the gradient of the unit's output is not there");
     if (unit->weights != operation->micro_batch)
-        return wrong(checker, "micro-batch %u is next in the canonical order", unit->weights);
+        return checker_refuse(checker, "micro-batch %u is next in the canonical order", unit->weights);
     if (reduces_each(checker)) {
         if (operation->buffer >= STEP_MOVING_BUFFERS || checker->reduction_unit[operation->buffer] != STEP_NONE ||
-            !has_ended(checker, checker->reduction_user[operation->buffer]))
-            return wrong(checker, "the memory of the gradients is in use, or there is none");
+            !is_known_complete(checker, checker->reduction_user[operation->buffer]))
+            return checker_refuse(checker, "the memory of the gradients is in use, or there is none");
         checker->reduction_unit[operation->buffer] = operation->unit;
         checker->reduction_micro_batch[operation->buffer] = operation->micro_batch;
     } else if (operation->buffer != STEP_NONE) {
-        return wrong(checker, "gradients have one place each without ZeRO-2");
+        return checker_refuse(checker, "gradients have one place each without ZeRO-2");
     }
     unit->weights++;
     passage->weights++;
@@ -300,16 +302,16 @@ static weft_status check_backward_weights(struct step_checker *checker)
 
 /* ---- messages ---- */
 
-static weft_status check_receive_input(struct step_checker *checker)
+static weft_status step_check_receive_input(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
     if (operation->stage == 0)
-        return wrong(checker, "nothing comes before stage 0");
+        return checker_refuse(checker, "nothing comes before stage 0");
     if (passage->received)
-        return wrong(checker, "it is received already");
+        return checker_refuse(checker, "it is received already");
     if (operation->input >= checker->schedule->inputs || checker->input_owner[operation->input] != STEP_NONE)
-        return wrong(checker, "the input's memory is in use, or there is none");
+        return checker_refuse(checker, "the input's memory is in use, or there is none");
     checker->input_owner[operation->input] = passage_number(checker, operation);
     passage->input = operation->input;
     passage->received = true;
@@ -317,31 +319,31 @@ static weft_status check_receive_input(struct step_checker *checker)
     return WEFT_OK;
 }
 
-static weft_status check_send_output(struct step_checker *checker)
+static weft_status step_check_send_output(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
-    if (is_last_stage(checker, operation->stage))
-        return wrong(checker, "nothing comes after the last stage");
+    if (checker_is_last_stage(checker, operation->stage))
+        return checker_refuse(checker, "nothing comes after the last stage");
     if (passage->forward < stage_units(checker, operation->stage) || passage->sent ||
         operation->buffer >= STEP_MOVING_BUFFERS || checker->output_user[operation->buffer] != passage->produce)
-        return wrong(checker, "that output does not hold this micro-batch, or it was sent before");
+        return checker_refuse(checker, "that output does not hold this micro-batch, or it was sent before");
     passage->sent = true;
     checker->output_user[operation->buffer] = (uint32_t)checker->at;
     return WEFT_OK;
 }
 
-static weft_status check_receive_gradient(struct step_checker *checker)
+static weft_status step_check_receive_gradient(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
-    if (is_last_stage(checker, operation->stage))
-        return wrong(checker, "nothing comes after the last stage");
+    if (checker_is_last_stage(checker, operation->stage))
+        return checker_refuse(checker, "nothing comes after the last stage");
     if (passage->received_gradient)
-        return wrong(checker, "it is received already");
+        return checker_refuse(checker, "it is received already");
     if (operation->buffer >= STEP_MOVING_BUFFERS || checker->gradient_owner[operation->buffer] != STEP_NONE ||
         !waits_for(checker, checker->gradient_user[operation->buffer]))
-        return wrong(checker, "the gradient's memory is in use, or there is none");
+        return checker_refuse(checker, "the gradient's memory is in use, or there is none");
     checker->gradient_owner[operation->buffer] = passage_number(checker, operation);
     checker->gradient_user[operation->buffer] = (uint32_t)checker->at;
     passage->gradient = operation->buffer;
@@ -349,15 +351,15 @@ static weft_status check_receive_gradient(struct step_checker *checker)
     return WEFT_OK;
 }
 
-static weft_status check_send_gradient(struct step_checker *checker)
+static weft_status step_check_send_gradient(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct passage *passage = passage_of(checker);
     if (operation->stage == 0)
-        return wrong(checker, "nothing comes before stage 0");
+        return checker_refuse(checker, "nothing comes before stage 0");
     if (passage->backward < stage_units(checker, operation->stage) || passage->sent_gradient ||
         operation->buffer != passage->gradient)
-        return wrong(checker, "that gradient is not of this micro-batch's input, or it was sent before");
+        return checker_refuse(checker, "that gradient is not of this micro-batch's input, or it was sent before");
     passage->sent_gradient = true;
     checker->gradient_owner[operation->buffer] = STEP_NONE;
     checker->gradient_user[operation->buffer] = (uint32_t)checker->at;
@@ -366,44 +368,44 @@ static weft_status check_send_gradient(struct step_checker *checker)
 
 /* ---- collectives and the optimizer ---- */
 
-static weft_status check_gather(struct step_checker *checker)
+static weft_status step_check_gather(struct step_checker *checker)
 {
-    struct unit_facts *unit = &checker->units[now(checker)->unit];
+    struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
     if (checker->shape->zero != 3 || checker->shape->data == 1)
-        return wrong(checker, "weights are whole without ZeRO-3");
+        return checker_refuse(checker, "weights are whole without ZeRO-3");
     if (unit->gather != STEP_NONE)
-        return wrong(checker, "the unit's weights are gathered already");
+        return checker_refuse(checker, "the unit's weights are gathered already");
     unit->gather = (uint32_t)checker->at;
     if (++checker->resident > checker->schedule->gathered || checker->resident > checker->shape->prefetch + 2)
-        return wrong(checker, "%u units of weights are more than there is room for", checker->resident);
+        return checker_refuse(checker, "%u units of weights are more than there is room for", checker->resident);
     return WEFT_OK;
 }
 
-static weft_status check_release(struct step_checker *checker)
+static weft_status step_check_release(struct step_checker *checker)
 {
-    struct unit_facts *unit = &checker->units[now(checker)->unit];
-    if (unit->gather == STEP_NONE || !has_ended(checker, unit->gather))
-        return wrong(checker, "the unit's weights are not gathered");
+    struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
+    if (unit->gather == STEP_NONE || !is_known_complete(checker, unit->gather))
+        return checker_refuse(checker, "the unit's weights are not gathered");
     unit->gather = STEP_NONE;
     checker->resident--;
     return WEFT_OK;
 }
 
-static weft_status check_reduce(struct step_checker *checker)
+static weft_status step_check_reduce(struct step_checker *checker)
 {
-    const struct step_operation *operation = now(checker);
+    const struct step_operation *operation = checker_operation(checker);
     struct unit_facts *unit = &checker->units[operation->unit];
     if (checker->shape->data == 1)
-        return wrong(checker, "there is one rank on the data axis");
+        return checker_refuse(checker, "there is one rank on the data axis");
     if (!reduces_each(checker)) {
         if (operation->buffer != STEP_NONE || operation->micro_batch != STEP_NONE ||
             unit->weights < checker->shape->micro_batches || unit->reductions)
-            return wrong(checker, "the unit's gradients are not complete, or reduced already");
+            return checker_refuse(checker, "the unit's gradients are not complete, or reduced already");
     } else {
         if (operation->buffer >= STEP_MOVING_BUFFERS || checker->reduction_unit[operation->buffer] != operation->unit ||
             checker->reduction_micro_batch[operation->buffer] != operation->micro_batch ||
             unit->reductions != operation->micro_batch)
-            return wrong(checker, "the micro-batch's gradients are not there, or not the next ones");
+            return checker_refuse(checker, "the micro-batch's gradients are not there, or not the next ones");
         checker->reduction_unit[operation->buffer] = STEP_NONE;
         checker->reduction_user[operation->buffer] = (uint32_t)checker->at;
     }
@@ -419,31 +421,31 @@ static uint32_t reductions_of(const struct step_checker *checker)
 }
 
 /* All reductions, of one unit or of any, have ended when the operation under way begins. */
-static weft_status check_reductions_ended(const struct step_checker *checker, uint32_t unit)
+static weft_status step_check_reductions_ended(const struct step_checker *checker, uint32_t unit)
 {
     for (uint32_t i = 0; i < checker->at; i++) {
         const struct step_operation *operation = &checker->schedule->operations[i];
         if (operation->kind == OPERATION_REDUCE && (unit == STEP_NONE || operation->unit == unit) &&
             !waits_for(checker, i))
-            return wrong(checker, "it does not wait for the reduction in operation %u", i);
+            return checker_refuse(checker, "it does not wait for the reduction in operation %u", i);
     }
     return WEFT_OK;
 }
 
-static weft_status check_tie(struct step_checker *checker)
+static weft_status step_check_tie(struct step_checker *checker)
 {
     const struct step_shape *shape = checker->shape;
-    const uint32_t number = now(checker)->unit, last = shape->first_unit[shape->stages] - 1;
+    const uint32_t number = checker_operation(checker)->unit, last = shape->first_unit[shape->stages] - 1;
     struct unit_facts *unit = &checker->units[number];
     if (!step_unit_adds_tied(shape, number) || unit->tied)
-        return wrong(checker, "the unit has no tied tensor, or its gradients are added already");
+        return checker_refuse(checker, "the unit has no tied tensor, or its gradients are added already");
     unit->tied = true;
     for (uint32_t i = 0; i < (shape->pipeline == 1 ? 2 : 1); i++) {
         const uint32_t user = i ? last : number;
         if (checker->units[user].weights < shape->micro_batches ||
             checker->units[user].reductions != reductions_of(checker))
-            return wrong(checker, "the gradients of unit %u are not complete", user);
-        const weft_status status = check_reductions_ended(checker, user);
+            return checker_refuse(checker, "the gradients of unit %u are not complete", user);
+        const weft_status status = step_check_reductions_ended(checker, user);
         if (status != WEFT_OK)
             return status;
     }
@@ -451,25 +453,25 @@ static weft_status check_tie(struct step_checker *checker)
 }
 
 /* Everything before the norm is done. */
-static weft_status check_norm(struct step_checker *checker)
+static weft_status step_check_norm(struct step_checker *checker)
 {
     const struct step_shape *shape = checker->shape;
     if (checker->normed)
-        return wrong(checker, "the norm is known already");
+        return checker_refuse(checker, "the norm is known already");
     for (uint32_t unit = 0; unit < shape->first_unit[shape->stages]; unit++) {
         const struct unit_facts *facts = &checker->units[unit];
         if (!step_stage_is_local(shape, checker->schedule->pipeline_rank, step_unit_stage(shape, unit)))
             continue;
         if (facts->weights != shape->micro_batches || facts->reductions != reductions_of(checker))
-            return wrong(checker, "the gradients of unit %u are not complete", unit);
+            return checker_refuse(checker, "the gradients of unit %u are not complete", unit);
         if (facts->tied != step_unit_adds_tied(shape, unit))
-            return wrong(checker, "the tied gradients of unit %u are not added", unit);
+            return checker_refuse(checker, "the tied gradients of unit %u are not added", unit);
     }
     for (uint32_t i = 0; i < checker->at; i++)
-        if (checker->schedule->operations[i].kind == OPERATION_TIE && !has_ended(checker, i))
-            return wrong(checker, "it does not wait for the tied gradients in operation %u", i);
+        if (checker->schedule->operations[i].kind == OPERATION_TIE && !is_known_complete(checker, i))
+            return checker_refuse(checker, "it does not wait for the tied gradients in operation %u", i);
     checker->normed = true;
-    return check_reductions_ended(checker, STEP_NONE);
+    return step_check_reductions_ended(checker, STEP_NONE);
 }
 
 static bool shares(const struct step_shape *shape)
@@ -477,71 +479,72 @@ static bool shares(const struct step_shape *shape)
     return shape->data > 1 && (shape->zero == 1 || shape->zero == 2);
 }
 
-static weft_status check_update(struct step_checker *checker)
+static weft_status step_check_update(struct step_checker *checker)
 {
-    struct unit_facts *unit = &checker->units[now(checker)->unit];
+    struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
     if (unit->updated)
-        return wrong(checker, "the unit is updated already");
+        return checker_refuse(checker, "the unit is updated already");
     unit->updated = true;
     return WEFT_OK;
 }
 
-static weft_status check_share(struct step_checker *checker)
+static weft_status step_check_share(struct step_checker *checker)
 {
-    struct unit_facts *unit = &checker->units[now(checker)->unit];
+    struct unit_facts *unit = &checker->units[checker_operation(checker)->unit];
     if (!shares(checker->shape) || !unit->updated || unit->shared)
-        return wrong(checker, "the unit is not updated, not sharded, or shared already");
+        return checker_refuse(checker, "the unit is not updated, not sharded, or shared already");
     unit->shared = true;
     return WEFT_OK;
 }
 
-static weft_status check_finish(struct step_checker *checker)
+static weft_status step_check_finish(struct step_checker *checker)
 {
     const struct step_shape *shape = checker->shape;
     if (!checker->normed)
-        return wrong(checker, "the optimizer has not run");
+        return checker_refuse(checker, "the optimizer has not run");
     for (uint32_t unit = 0; unit < shape->first_unit[shape->stages]; unit++)
         if (step_stage_is_local(shape, checker->schedule->pipeline_rank, step_unit_stage(shape, unit)) &&
             (!checker->units[unit].updated || checker->units[unit].shared != shares(shape)))
-            return wrong(checker, "unit %u is not updated or not shared", unit);
+            return checker_refuse(checker, "unit %u is not updated or not shared", unit);
     for (uint32_t i = 0; i < checker->at; i++)
-        if (step_operation_is_asynchronous(checker->schedule->operations[i].kind) && !has_ended(checker, i))
-            return wrong(checker, "operation %u may still be under way", i);
+        if (step_operation_is_asynchronous(checker->schedule->operations[i].kind) && !is_known_complete(checker, i))
+            return checker_refuse(checker, "operation %u may still be under way", i);
     for (uint32_t s = checker->schedule->pipeline_rank; s < shape->stages; s += shape->pipeline)
         for (uint32_t m = 0; m < shape->micro_batches; m++) {
             const struct passage *passage = &checker->passages[s / shape->pipeline * shape->micro_batches + m];
-            if (passage->sent == is_last_stage(checker, s) || passage->sent_gradient != (s > 0))
-                return wrong(checker, "what stage %u has for its neighbors of micro-batch %u was not sent", s, m);
+            if (passage->sent == checker_is_last_stage(checker, s) || passage->sent_gradient != (s > 0))
+                return checker_refuse(checker, "what stage %u has for its neighbors of micro-batch %u was not sent", s,
+                                      m);
         }
     if (checker->resident)
-        return wrong(checker, "%u units of weights are not released", checker->resident);
+        return checker_refuse(checker, "%u units of weights are not released", checker->resident);
     checker->finished = true;
     return WEFT_OK;
 }
 
 /* ---- a rank's list ---- */
 
-static weft_status check_operation(struct step_checker *checker)
+static weft_status step_check_operation(struct step_checker *checker)
 {
     static weft_status (*const checks[OPERATION_KINDS])(struct step_checker *) = {
-        [OPERATION_FORWARD] = check_forward,
-        [OPERATION_BACKWARD_INPUT] = check_backward_input,
-        [OPERATION_BACKWARD_WEIGHTS] = check_backward_weights,
-        [OPERATION_SEND_OUTPUT] = check_send_output,
-        [OPERATION_RECEIVE_INPUT] = check_receive_input,
-        [OPERATION_SEND_GRADIENT] = check_send_gradient,
-        [OPERATION_RECEIVE_GRADIENT] = check_receive_gradient,
-        [OPERATION_GATHER] = check_gather,
-        [OPERATION_RELEASE] = check_release,
-        [OPERATION_REDUCE] = check_reduce,
-        [OPERATION_TIE] = check_tie,
-        [OPERATION_NORM] = check_norm,
-        [OPERATION_UPDATE] = check_update,
-        [OPERATION_SHARE] = check_share,
-        [OPERATION_FINISH] = check_finish,
+        [OPERATION_FORWARD] = step_check_forward,
+        [OPERATION_BACKWARD_INPUT] = step_check_backward_input,
+        [OPERATION_BACKWARD_WEIGHTS] = step_check_backward_weights,
+        [OPERATION_SEND_OUTPUT] = step_check_send_output,
+        [OPERATION_RECEIVE_INPUT] = step_check_receive_input,
+        [OPERATION_SEND_GRADIENT] = step_check_send_gradient,
+        [OPERATION_RECEIVE_GRADIENT] = step_check_receive_gradient,
+        [OPERATION_GATHER] = step_check_gather,
+        [OPERATION_RELEASE] = step_check_release,
+        [OPERATION_REDUCE] = step_check_reduce,
+        [OPERATION_TIE] = step_check_tie,
+        [OPERATION_NORM] = step_check_norm,
+        [OPERATION_UPDATE] = step_check_update,
+        [OPERATION_SHARE] = step_check_share,
+        [OPERATION_FINISH] = step_check_finish,
     };
-    const struct step_operation *operation = now(checker);
-    const weft_status status = check_form(checker);
+    const struct step_operation *operation = checker_operation(checker);
+    const weft_status status = step_check_form(checker);
     if (status != WEFT_OK)
         return status;
     const bool synchronous = !step_operation_is_asynchronous(operation->kind);
@@ -557,7 +560,7 @@ static void set_none(uint32_t *numbers, size_t count)
         numbers[i] = STEP_NONE;
 }
 
-static weft_status check_list(struct step_checker *checker)
+static weft_status step_check_list(struct step_checker *checker)
 {
     const struct step_shape *shape = checker->shape;
     const struct step_schedule *schedule = checker->schedule;
@@ -582,14 +585,15 @@ static weft_status check_list(struct step_checker *checker)
     for (size_t i = 0; i < units; i++)
         checker->units[i].gather = STEP_NONE;
     if (schedule->slots > step_slots_bound(shape, schedule->pipeline_rank))
-        return wrong(checker, "%u micro-batches at a time are more than the %u that %s promises", schedule->slots,
-                     step_slots_bound(shape, schedule->pipeline_rank), step_pipeline_name(shape->order));
+        return checker_refuse(checker, "%u micro-batches at a time are more than the %u that %s promises",
+                              schedule->slots, step_slots_bound(shape, schedule->pipeline_rank),
+                              step_pipeline_name(shape->order));
     for (checker->at = 0; checker->at < schedule->count; checker->at++) {
-        const weft_status status = check_operation(checker);
+        const weft_status status = step_check_operation(checker);
         if (status != WEFT_OK)
             return status;
     }
-    return checker->finished ? WEFT_OK : wrong(checker, "the step does not end");
+    return checker->finished ? WEFT_OK : checker_refuse(checker, "the step does not end");
 }
 
 static double no_time(void *context, const struct step_operation *operation)
@@ -602,7 +606,7 @@ weft_status step_verify(const struct step_shape *shape, const struct step_schedu
     for (uint32_t rank = 0; rank < shape->pipeline; rank++) {
         struct step_checker checker = {.shape = shape, .schedule = &schedules[rank], .error = error};
         const weft_status status = schedules[rank].pipeline_rank == rank
-                                       ? check_list(&checker)
+                                       ? step_check_list(&checker)
                                        : error_set(error, WEFT_ERROR_SCHEDULE, "schedule %u is that of rank %u", rank,
                                                    schedules[rank].pipeline_rank);
         free(checker.passages);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The verifier of steps: proves that schedules compute what a step is, whoever wrote them. */
+/** The verifier of steps: proves that schedules compute what a step is, for schedules of any origin. */
 #ifndef WEFT_TRAINING_PARALLEL_STEP_VERIFY_H
 #define WEFT_TRAINING_PARALLEL_STEP_VERIFY_H
 

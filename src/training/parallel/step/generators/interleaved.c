@@ -8,7 +8,7 @@
 
 /* Pass number `k` of a rank in one direction: which micro-batch, and the how-manieth of the rank's stages. */
 static struct step_pass interleaved_pass(const struct step_shape *shape, uint32_t pipeline_rank, uint32_t k,
-                                         enum operation_kind kind)
+                                         enum step_operation_kind kind)
 {
     const uint32_t ranks = shape->pipeline, local_stages = shape->stages / ranks, group = k / (ranks * local_stages),
                    within = k % (ranks * local_stages), forward = within / ranks,

@@ -2,7 +2,7 @@
 /*
  * ZB-H1 (Qi et al. 2023, "Zero bubble pipeline parallelism"): 1F1B whose gradients of weights are computed later. Rank r
  * may keep r micro-batches more than 1F1B would, as many as rank 0 keeps anyway; it lets the gradients of weights lag
- * behind by that many, so gradients of inputs reach the ranks before it sooner, and what lags fills the bubble at the
+ * by that many, so gradients of inputs reach the ranks before it sooner, and what lags fills the bubble at the
  * end. Bubble: (p - 1) (F + B - W), where B is the pass for inputs alone.
  */
 #include "training/parallel/step/internal/order.h"

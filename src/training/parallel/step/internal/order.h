@@ -12,7 +12,7 @@
 
 /** One pass of a stage over a micro-batch. */
 struct step_pass {
-    enum operation_kind kind; /**< OPERATION_FORWARD, OPERATION_BACKWARD_INPUT or OPERATION_BACKWARD_WEIGHTS */
+    enum step_operation_kind kind; /**< OPERATION_FORWARD, OPERATION_BACKWARD_INPUT or OPERATION_BACKWARD_WEIGHTS */
     uint32_t stage, micro_batch;
 };
 
@@ -22,7 +22,7 @@ struct step_order {
     size_t count;
 };
 
-static inline void step_order_append(struct step_order *order, enum operation_kind kind, uint32_t stage,
+static inline void step_order_append(struct step_order *order, enum step_operation_kind kind, uint32_t stage,
                                      uint32_t micro_batch)
 {
     order->passes[order->count++] = (struct step_pass){kind, stage, micro_batch};
