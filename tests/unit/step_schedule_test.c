@@ -303,6 +303,39 @@ static void every_mutant_is_refused_or_only_reordered(void **state)
     assert_true(tally.refused > 9 * tally.harmless);
 }
 
+static size_t count_of(const char *text, const char *word)
+{
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, word)); at += strlen(word))
+        count++;
+    return count;
+}
+
+/* A block for each pass of each rank. */
+static void timelines_have_a_block_for_each_pass(void **state)
+{
+    const struct step_shape shape = {
+        .order = STEP_GPIPE, .pipeline = 2, .stages = 2, .micro_batches = 3, .data = 1, .prefetch = 1};
+    struct written written;
+    struct step_times times;
+    struct error error = {0};
+    struct buffer svg = {0};
+    write_all(&written, &shape, 1);
+    assert_int_equal(step_play(&written.shape, written.schedules, duration_of, &(struct durations){&written.shape, 1},
+                               &times, &error),
+                     WEFT_OK);
+    step_draw(&written.shape, written.schedules, &times, &svg);
+    const char *text = buffer_string(&svg);
+    assert_int_equal(count_of(text, "<g><title>forward, stage"), 2 * 3);
+    assert_int_equal(count_of(text, "<g><title>backward-input, stage"), 2 * 3);
+    assert_int_equal(count_of(text, "<g><title>backward-weights, stage"), 2 * 3);
+    assert_int_equal(count_of(text, "<g>"), count_of(text, "</g>"));
+    assert_int_equal(count_of(text, "</svg>"), 1);
+    buffer_free(&svg);
+    step_times_free(&written.shape, &times);
+    free_all(&written);
+}
+
 static void impossible_shapes_are_refused(void **state)
 {
     static const uint32_t first_unit[] = {0, 1, 2, 3, 4};
@@ -332,6 +365,7 @@ int main(void)
         cmocka_unit_test(all_shapes_are_proved),
         cmocka_unit_test(bubbles_are_those_of_the_formulas),
         cmocka_unit_test(every_mutant_is_refused_or_only_reordered),
+        cmocka_unit_test(timelines_have_a_block_for_each_pass),
         cmocka_unit_test(impossible_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
