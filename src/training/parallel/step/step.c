@@ -6,21 +6,21 @@ static const struct kind_facts {
     const char *name;
     bool asynchronous, compute;
 } kind_facts[OPERATION_KINDS] = {
-    [OPERATION_FORWARD] = {"forward", .compute = true},
-    [OPERATION_BACKWARD_INPUT] = {"backward-input", .compute = true},
-    [OPERATION_BACKWARD_WEIGHTS] = {"backward-weights", .compute = true},
-    [OPERATION_SEND_OUTPUT] = {"send-output", .asynchronous = true},
-    [OPERATION_RECEIVE_INPUT] = {"receive-input", .asynchronous = true},
-    [OPERATION_SEND_GRADIENT] = {"send-gradient", .asynchronous = true},
-    [OPERATION_RECEIVE_GRADIENT] = {"receive-gradient", .asynchronous = true},
-    [OPERATION_GATHER] = {"gather", .asynchronous = true},
-    [OPERATION_RELEASE] = {"release"},
-    [OPERATION_REDUCE] = {"reduce", .asynchronous = true},
-    [OPERATION_TIE] = {"tie", .asynchronous = true},
-    [OPERATION_NORM] = {"norm"},
-    [OPERATION_UPDATE] = {"update"},
-    [OPERATION_SHARE] = {"share", .asynchronous = true},
-    [OPERATION_FINISH] = {"finish"},
+    [OPERATION_FORWARD] = {.name = "forward", .compute = true},
+    [OPERATION_BACKWARD_INPUT] = {.name = "backward-input", .compute = true},
+    [OPERATION_BACKWARD_WEIGHTS] = {.name = "backward-weights", .compute = true},
+    [OPERATION_SEND_OUTPUT] = {.name = "send-output", .asynchronous = true},
+    [OPERATION_RECEIVE_INPUT] = {.name = "receive-input", .asynchronous = true},
+    [OPERATION_SEND_GRADIENT] = {.name = "send-gradient", .asynchronous = true},
+    [OPERATION_RECEIVE_GRADIENT] = {.name = "receive-gradient", .asynchronous = true},
+    [OPERATION_GATHER] = {.name = "gather", .asynchronous = true},
+    [OPERATION_RELEASE] = {.name = "release"},
+    [OPERATION_REDUCE] = {.name = "reduce", .asynchronous = true},
+    [OPERATION_TIE] = {.name = "tie", .asynchronous = true},
+    [OPERATION_NORM] = {.name = "norm"},
+    [OPERATION_UPDATE] = {.name = "update"},
+    [OPERATION_SHARE] = {.name = "share", .asynchronous = true},
+    [OPERATION_FINISH] = {.name = "finish"},
 };
 
 const char *step_operation_name(enum step_operation_kind kind)
