@@ -249,7 +249,8 @@ static weft_status client_read_head(struct client *client, const char *method, s
 {
     do {
         const uint8_t *end;
-        while (!(end = memmem(buffer_begin(&client->input), buffer_size(&client->input), "\r\n\r\n", 4))) {
+        while (buffer_size(&client->input) < 4 ||
+               !(end = memmem(buffer_begin(&client->input), buffer_size(&client->input), "\r\n\r\n", 4))) {
             weft_status status = buffer_size(&client->input) >= INPUT_BYTES
                                      ? error_set(error, WEFT_ERROR_NETWORK, "what it answers is not HTTP/1.1")
                                      : read_more(client, client->reply_seconds, error);

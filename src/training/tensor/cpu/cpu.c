@@ -62,10 +62,37 @@ static void cpu_close(struct device *device)
 
 #define PEAK_ROUNDS 4000000 /* some ten milliseconds, so that the scheduler has spread the threads over cores */
 
+#define PEAK_MATRIX 1024 /* rows and columns: large enough for full speed, small enough for the cache */
+
+/* Operations per second of a matrix product, which may use units that no kernel of ours does (AMX); 0 without memory. */
+static double matrix_peak(struct device *device)
+{
+    const size_t count = (size_t)PEAK_MATRIX * PEAK_MATRIX, bytes = count * sizeof(float);
+    char *memory = device->allocate(device, 3 * bytes, "the measurement of a peak", NULL);
+    double best = 0;
+    if (!memory)
+        return 0;
+    device->fill(device, 3 * count, 0, memory);
+    const struct matmul product = {.rows = PEAK_MATRIX,
+                                   .columns = PEAK_MATRIX,
+                                   .inner = PEAK_MATRIX,
+                                   .a = memory,
+                                   .b = memory + bytes,
+                                   .c = memory + 2 * bytes};
+    for (int attempt = 0; attempt < 8; attempt++) {
+        const uint64_t begin = clock_now();
+        device->matmul(device, &product);
+        const double rate = 2.0 * (double)count * PEAK_MATRIX / ((double)(clock_now() - begin) * 1e-9);
+        best = rate > best ? rate : best;
+    }
+    device->release(device, memory);
+    return best;
+}
+
 static double cpu_peak(struct device *device)
 {
     struct cpu *cpu = cpu_of(device);
-    double best = 0;
+    double best = matrix_peak(device);
     for (int attempt = 0; attempt < 8; attempt++) {
         double rate = 0; /* by CPU time, as other processes may use the cores too */
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) reduction(+ : rate)
