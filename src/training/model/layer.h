@@ -111,8 +111,6 @@ static inline struct layer_room pass_room(const struct pass *pass)
 
 /* ---- building a description ---- */
 
-#define NO_PARAMETER SIZE_MAX
-
 /** Initial values of a parameter: normal with this mean and standard deviation; a deviation of 0 is a constant. */
 struct initial {
     double mean;

@@ -83,21 +83,46 @@ struct model_parameter {
     size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
     bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
     bool frozen;            /**< not trained: no gradient, no weight decay, moments stay as they are */
+    bool absent;            /**< no layer that this rank keeps uses it: it has a name and a shape, but takes no room in
+                               the flat array, and its offset is where the next one begins */
     double rate_factor;     /**< the learning rate is multiplied by it; default 1 */
     double mean, deviation; /**< of its initial values, normal numbers; a deviation of 0 is a constant */
 };
 
-/** The layers and parameters of a network. */
+/** No parameter, group or layer of that kind. */
+#define NO_PARAMETER SIZE_MAX
+
+/**
+ * Parameters that are gathered, reduced and updated as one: those of a layer. A table that two layers share (a tied
+ * embedding and head) is a group of its own. Groups follow each other in the order of the flat array. Each begins at a
+ * multiple of DEVICE_SQUARES_BLOCK elements, so the sums of squares of its blocks are the same wherever it lies.
+ */
+struct model_group {
+    size_t parameter; /**< its first parameter; the others follow it */
+    size_t parameter_count;
+    size_t offset; /**< of its first element in the flat array */
+    size_t count;  /**< elements, with the gaps between and after parameters: a multiple of 16; 0 if it is absent */
+    size_t block;  /**< number of its first block of DEVICE_SQUARES_BLOCK elements in the whole network */
+};
+
+/** The layers and parameters of a network. Indices, numbers of layers and counts are those of the whole network, on a
+ * rank that keeps some of its layers, too. Only offsets and lengths of flat arrays differ. */
 struct model_description {
     struct model_shape shape;
     struct model_parameter *parameters; /**< in forward order, offsets rising */
     size_t parameter_count, parameter_room;
-    size_t weights;         /**< sum of their counts: the network's published size */
-    size_t frozen_weights;  /**< of these, frozen ones */
-    size_t first_trainable; /**< index of the first parameter that is not frozen: backward ends at its layer, and sets
+    size_t weights;           /**< sum of their counts: the network's published size */
+    size_t frozen_weights;    /**< of these, frozen ones */
+    size_t first_trainable;   /**< index of the first parameter that is not frozen: backward ends at its layer, and sets
                                the gradients of the layers before it to 0 */
-    size_t elements;        /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
-    struct layer *layers;   /**< from tokens to losses; training/model/layer.h */
+    size_t elements;          /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
+    size_t gradient_elements; /**< length of the flat array of gradients: the head's part of the gradient of a tied
+                                   table follows those of the groups if both layers that use it are kept */
+    struct model_group *groups; /**< none where there are no layers */
+    size_t group_count;
+    size_t blocks;        /**< of DEVICE_SQUARES_BLOCK elements, in the whole network */
+    size_t tied;          /**< the parameter that two layers share, or NO_PARAMETER */
+    struct layer *layers; /**< from tokens to losses; training/model/layer.h */
     size_t layer_count, layer_room;
     size_t widest; /**< elements of the widest row between two layers */
 };
@@ -110,6 +135,19 @@ void model_description_free(struct model_description *description);
 /** Compute counts, offsets and all derived members from the shapes in the list of parameters. For code that makes or
  * changes such a list. */
 void model_lay_out_parameters(struct model_description *description);
+
+/**
+ * Keep the parameters that the layers with kept[layer] use. The others become absent, so flat arrays hold the kept ones
+ * only. May be repeated with other layers. A group's number, block and parameters do not change.
+ */
+void model_keep_layers(struct model_description *description, const bool *kept);
+
+/** The group of a layer's own parameters, NO_PARAMETER where it has none; a tied table is not among them. */
+size_t model_layer_group(const struct model_description *description, size_t layer);
+
+/** Whether a layer uses the tied table, and the table's group; NO_PARAMETER where no table is tied. */
+bool model_layer_uses_tied(const struct model_description *description, size_t layer);
+size_t model_tied_group(const struct model_description *description);
 
 /** The first element of the flat array after a parameter and its gap, where the next parameter begins. */
 static inline size_t model_parameter_end(const struct model_description *description, size_t parameter)
@@ -169,6 +207,11 @@ struct model_options {
      * struct model_batch choose them: training/tensor/dropout.h.
      */
     double dropout;
+    const bool *layers; /**< the layers that this model runs (model_open() copies the list); NULL: all */
+    size_t slots; /**< for passes layer by layer (training/model/passes.h): micro-batches that are under way at a time;
+                     0: the model is for passes through all layers at once, below */
+    bool split;   /**< layer by layer: a layer's weights pass may come any time after its input pass, as in zero-bubble
+                     schedules, and costs memory; otherwise it follows immediately */
 };
 
 /** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */
