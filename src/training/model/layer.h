@@ -14,18 +14,17 @@
 #ifndef WEFT_TRAINING_MODEL_LAYER_H
 #define WEFT_TRAINING_MODEL_LAYER_H
 
-#include "training/model/model.h"
+#include "training/model/passes.h"
 
 /** Offsets in the flat array are multiples of this many elements. */
 #define MODEL_ALIGNMENT 16
 
-/** The state that the layers of one pass share. */
+/** What a layer needs to know of a pass, besides rows and memory. */
 struct pass {
     struct device *device;
     const struct model_description *description;
-    const void *parameters; /**< the flat array */
-    const void *weights;    /**< the same as activations, for matrix products; may be the same array */
-    void *gradients;        /**< the flat array of gradients; backward only */
+    const struct layer_arrays *arrays; /**< parameters: pass_parameter() and the like */
+    size_t origin;                     /**< offset of the layer's group in the flat array */
     size_t batch;
     size_t sequence;                  /**< rows are positions first to first + sequence - 1 of `batch` sequences */
     size_t first;                     /**< other than 0 only where one sequence is extended */
@@ -47,15 +46,17 @@ static inline size_t pass_rows(const struct pass *pass)
 
 /** Bytes of memory that a layer needs. */
 struct layer_memory {
-    size_t own;     /**< for the lifetime of the model */
-    size_t kept;    /**< from forward to backward; where no backward pass follows, until the next layer runs */
-    size_t scratch; /**< within one call */
+    size_t own;      /**< for the lifetime of the model */
+    size_t kept;     /**< from forward to backward; where no backward pass follows, until the next layer runs */
+    size_t deferred; /**< from the input pass to the weights pass */
+    size_t scratch;  /**< within one call */
 };
 
 /** The same memory, as pointers. */
 struct layer_places {
     void *own;
     void *kept;
+    void *deferred;
     void *scratch;
 };
 
@@ -74,6 +75,7 @@ struct layer {
     char name[MODEL_NAME_BYTES]; /**< for people: "h.3.attn" */
     size_t parameter;            /**< index of its first parameter in the description */
     size_t parameter_count;
+    bool uses_tied;       /**< reads the tied table, its own or an earlier layer's */
     size_t width;         /**< elements of an output row; 0: its output is losses or logits */
     const void *settings; /**< the kind's own; owned by the description */
 };
@@ -87,17 +89,23 @@ struct layer_kind {
     /** Floating-point operations of the forward pass for one row in sequences of `sequence`. */
     double (*flops)(const struct layer *layer, size_t sequence);
 
-    /** From the rows of x to those of y. The first layer has no x, the last no y unless pass->targets is NULL: then y
-     * receives logits, which are activations. */
+    /**
+     * From the rows of x to those of y. The first layer has no x, the last no y unless pass->targets is NULL: then y
+     * receives logits, which are activations. Other layers without y recompute what they keep for the backward pass.
+     */
     void (*forward)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                     const void *x, void *y);
 
     /**
      * From the gradient of y to that of x, in the same memory, which has room for either. The last layer has no gradient
-     * of y, the first none of x. Overwrites the gradients of the layer's parameters.
+     * of y, the first none of x. Also stores what the weights pass needs: the gradients of linear maps' outputs, and
+     * those parameters' gradients that the same kernels compute.
      */
-    void (*backward)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
-                     const void *x, void *gradient);
+    void (*backward_input)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                           const void *x, void *gradient);
+
+    /** The gradients of the layer's parameters, which it overwrites; of a tied table, this layer's part. */
+    void (*backward_weights)(const struct layer *layer, const struct pass *pass, const struct layer_places *places);
 };
 
 static inline struct layer_room pass_room(const struct pass *pass)
@@ -134,6 +142,13 @@ weft_status description_add_parameter(struct model_description *description, siz
                                       struct initial initial, const char *prefix, const char *name, size_t *number,
                                       struct error *error);
 
+/** Have the last layer use parameter `table` of an earlier layer: the network's tied table. That must be the first
+ * parameter of its layer. */
+void description_tie(struct model_description *description, size_t table);
+
+/** Put the parameters of all layers into groups, when all are added. */
+weft_status description_group_parameters(struct model_description *description, struct error *error);
+
 /* ---- helpers for layers ---- */
 
 /** Allocates pieces of a layer's memory from `base`; with NULL it only adds up their sizes. */
@@ -161,19 +176,34 @@ static inline void *pass_activation_at(const struct pass *pass, const void *arra
     return (char *)array + index * weft_type_size(pass->device->activations);
 }
 
-/** `count` elements of the residual stream as activations: in `scratch`, or `x` itself where both types are the same. */
-static inline const void *pass_as_activations(const struct pass *pass, size_t count, const void *x, void *scratch)
+/** Elements between the beginning of the array that holds parameter `which` and the parameter. */
+static inline size_t pass_offset(const struct pass *pass, size_t which)
 {
-    if (pass->device->activations == pass->device->type)
-        return x;
-    pass->device->to_activations(pass->device, count, x, scratch);
-    return scratch;
+    return which == pass->description->tied ? 0 : pass->description->parameters[which].offset - pass->origin;
 }
 
-/** Parameter `which` in a flat array. */
-static inline void *pass_tensor(const struct pass *pass, const void *flat, size_t which)
+/** Parameter `which`, one of the layer's own or the tied table. */
+static inline const void *pass_parameter(const struct pass *pass, size_t which)
 {
-    return pass_at(pass, flat, pass->description->parameters[which].offset);
+    const struct layer_arrays *arrays = pass->arrays;
+    return pass_at(pass, which == pass->description->tied ? arrays->tied : arrays->own, pass_offset(pass, which));
+}
+
+/** The same as activations, for matrix products. */
+static inline const void *pass_weight(const struct pass *pass, size_t which)
+{
+    const struct layer_arrays *arrays = pass->arrays;
+    return pass_activation_at(pass,
+                              which == pass->description->tied ? arrays->tied_activations : arrays->own_activations,
+                              pass_offset(pass, which));
+}
+
+/** Where the weights pass stores its gradient. */
+static inline void *pass_gradient(const struct pass *pass, size_t which)
+{
+    const struct layer_arrays *arrays = pass->arrays;
+    return pass_at(pass, which == pass->description->tied ? arrays->tied_gradients : arrays->gradients,
+                   pass_offset(pass, which));
 }
 
 #endif

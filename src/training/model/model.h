@@ -14,7 +14,7 @@
  *     status = model_describe(&shape, &description, error);
  *
  *     float *parameters = weft_alloc(context, description->elements * sizeof(float));
- *     float *gradients = weft_alloc(context, description->elements * sizeof(float));
+ *     float *gradients = weft_alloc(context, description->gradient_elements * sizeof(float));
  *     status = model_initialize(description, device, parameters, seed, error);
  *
  *     struct model_options options = {.batch = batch, .sequence = sequence, .training = true};
@@ -122,6 +122,7 @@ struct model_description {
     size_t group_count;
     size_t blocks;        /**< of DEVICE_SQUARES_BLOCK elements, in the whole network */
     size_t tied;          /**< the parameter that two layers share, or NO_PARAMETER */
+    size_t tied_users;    /**< the kept layers that use it: 2 in a whole network */
     struct layer *layers; /**< from tokens to losses; training/model/layer.h */
     size_t layer_count, layer_room;
     size_t widest; /**< elements of the widest row between two layers */
@@ -208,8 +209,8 @@ struct model_options {
      */
     double dropout;
     const bool *layers; /**< the layers that this model runs (model_open() copies the list); NULL: all */
-    size_t slots; /**< for passes layer by layer (training/model/passes.h): micro-batches that are under way at a time;
-                     0: the model is for passes through all layers at once, below */
+    size_t slots; /**< for passes layer by layer (training/model/passes.h): micro-batches that are under way at a time.
+                     0: one, and the model also makes passes through all layers */
     bool split;   /**< layer by layer: a layer's weights pass may come any time after its input pass, as in zero-bubble
                      schedules, and costs memory; otherwise it follows immediately */
 };
@@ -268,8 +269,9 @@ typedef void (*model_ready)(void *context, size_t parameter);
 
 /**
  * Gradients of the mean loss of the last model_forward(), which must have had targets and the same parameters. Those of
- * layers before description->first_trainable are 0. Overwrites all `elements` of `gradients`; the caller sums over
- * micro-batches. `ready` may be NULL. Each forward pass allows one backward pass, which consumes its activations.
+ * layers before description->first_trainable are 0. Overwrites all `gradient_elements` of `gradients`; the caller sums the
+ * first `elements` of them over micro-batches: a tied table's gradient is that of both layers. `ready` may be NULL. Each
+ * forward pass allows one backward pass, which consumes its activations.
  */
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
                            void *context, struct error *error);
@@ -300,13 +302,14 @@ enum model_direction {
     MODEL_BACKWARD, /**< recomputation of a layer's forward pass included */
 };
 
-/** A layer's part of a pass begins, or has ended with its output. */
+/** A layer's pass begins, or has ended with its output. */
 struct model_turn {
     size_t layer; /**< its number in the description */
     enum model_direction direction;
-    bool begins;        /**< if so, the members below are 0 */
+    bool weights;       /**< backward: the pass for weights, whose gradients are its output; otherwise for the input */
+    bool begins;        /**< if so, the members below are 0, as they are for weights */
     const void *values; /**< on the device: rows, or losses after the last layer; backward the gradient of the rows that
-                           entered it (its weights' gradients are complete too), NULL for the first layer */
+                           entered it, NULL for the first layer */
     size_t count;
     weft_type type;
 };
@@ -314,8 +317,8 @@ struct model_turn {
 /** Called from within passes, on their thread. May read from the device. */
 typedef void (*model_watcher)(void *context, const struct model_turn *turn);
 
-/** Have `watcher` called before and after every layer of model_forward(), model_evaluate() and model_backward(); NULL
- * stops it. */
+/** Have `watcher` called before and after every pass of a layer, in model_forward(), model_evaluate(), model_backward()
+ * and training/model/passes.h; NULL stops it. */
 void model_watch(struct model *model, model_watcher watcher, void *context);
 
 const struct model_description *model_get_description(const struct model *model);

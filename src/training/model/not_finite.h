@@ -24,7 +24,7 @@ struct not_finite {
 
 /**
  * Forward and, if all is finite until then, backward of `batch`, as model_forward() and model_backward() do them; the
- * model is for training. `gradients` is overwritten with undefined values.
+ * model is for training. `gradients`, of gradient_elements, is overwritten with undefined values.
  */
 weft_status not_finite_find(struct model *model, const void *parameters, void *gradients,
                             const struct model_batch *batch, struct not_finite *found, struct error *error);

@@ -112,7 +112,8 @@ weft_status gradient_sum_open(struct gradient_sum *sum, weft_context *context, w
     /* Launchers may place ranks unevenly (srun -N 2 -n 4: 3 and 1): the sum must be the same there. */
     if (status == WEFT_OK)
         status = library_error(context, weft_comm_set_reproducible(sum->comm, true), error);
-    if (status == WEFT_OK && !(sum->metrics = weft_alloc(context, length * sizeof *sum->metrics)))
+    if (status == WEFT_OK && !(sum->metrics = weft_alloc(context, (GRADIENT_METRICS + description->gradient_elements) *
+                                                                      sizeof *sum->metrics)))
         status = library_error(context, WEFT_ERROR_MEMORY, error);
     if (status == WEFT_OK && bf16 && !(sum->bf16 = weft_alloc(context, description->elements * sizeof *sum->bf16)))
         status = library_error(context, WEFT_ERROR_MEMORY, error);

@@ -295,6 +295,14 @@ weft_status weft_training_get_arrays(weft_training *training, weft_training_arra
     return WEFT_OK;
 }
 
+void training_follow_model(weft_training *training, const struct model_description *model)
+{
+    training->description.groups = model->groups;
+    training->description.group_count = model->group_count;
+    training->description.tied = model->tied;
+    training->description.tied_users = model->tied_users;
+}
+
 const struct shards *training_shards(const weft_training *training)
 {
     return &training->shards;

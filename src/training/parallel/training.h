@@ -52,6 +52,9 @@ weft_status training_note_error(weft_training *training, weft_status status, con
 /** The division of values and moments among the ranks. */
 const struct shards *training_shards(const weft_training *training);
 
+/** Before the start: have arrays laid out as those of a model, whose parameters are the registered ones, in its order. */
+void training_follow_model(weft_training *training, const struct model_description *model);
+
 /** Which rank computes which micro-batch. */
 const struct micro_batches *training_layout(const weft_training *training);
 

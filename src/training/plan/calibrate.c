@@ -17,7 +17,8 @@ weft_status calibration_open(struct calibration *calibration, const struct model
     size_t bytes = description->elements * sizeof(float);
     calibration->parameters = device->allocate(device, bytes, "weights to calibrate with", error);
     if (calibration->parameters)
-        calibration->gradients = device->allocate(device, bytes, "gradients to calibrate with", error);
+        calibration->gradients = device->allocate(device, description->gradient_elements * sizeof(float),
+                                                  "gradients to calibrate with", error);
     if (!calibration->gradients) {
         calibration_close(calibration);
         return WEFT_ERROR_MEMORY;

@@ -17,12 +17,15 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
     struct model_description *description = calloc(1, sizeof *description);
     if (!description)
         return error_memory(error, sizeof *description, "a model's description");
+    description->tied = NO_PARAMETER;
     description->shape = *shape;
     description->shape.kind = network->kind;
     network->complete(&description->shape);
     weft_status status = network_check(network, &description->shape, error);
     if (status == WEFT_OK)
         status = network->describe(description, error);
+    if (status == WEFT_OK)
+        status = description_group_parameters(description, error);
     if (status != WEFT_OK) {
         model_description_free(description);
         return status;
@@ -39,6 +42,7 @@ void model_description_free(struct model_description *description)
     for (size_t i = 0; i < description->layer_count; i++)
         free((void *)description->layers[i].settings);
     free(description->layers);
+    free(description->groups);
     free(description->parameters);
     free(description);
 }
@@ -93,26 +97,6 @@ weft_status description_add_parameter(struct model_description *description, siz
     return WEFT_OK;
 }
 
-void model_lay_out_parameters(struct model_description *description)
-{
-    const size_t count = description->parameter_count;
-    description->weights = description->frozen_weights = description->elements = 0;
-    description->first_trainable = count;
-    for (size_t i = 0; i < count; i++) {
-        struct model_parameter *parameter = &description->parameters[i];
-        parameter->offset = description->elements;
-        parameter->count = 1;
-        for (size_t d = 0; d < parameter->dimensions; d++)
-            parameter->count *= parameter->shape[d];
-        description->weights += parameter->count;
-        description->elements += (parameter->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
-        if (parameter->frozen)
-            description->frozen_weights += parameter->count;
-        else if (description->first_trainable == count)
-            description->first_trainable = i;
-    }
-}
-
 const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name)
 {
     for (size_t i = 0; i < description->parameter_count; i++)
@@ -157,8 +141,8 @@ void model_get_layer(const struct model_description *description, size_t number,
         .parameter_count = layer->parameter_count,
         .flops = layer->kind->flops(layer, options->sequence),
         .own = memory.own,
-        .kept = memory.kept,
-        .scratch = memory.scratch,
+        .kept = memory.kept + (options->split ? memory.deferred : 0),
+        .scratch = memory.scratch + (options->split ? 0 : memory.deferred),
     };
     for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
         result->weights += description->parameters[i].count;
@@ -195,6 +179,8 @@ weft_status model_initialize(const struct model_description *description, struct
     for (size_t j = 0; j < description->parameter_count; j++) {
         const struct model_parameter *parameter = &description->parameters[j];
         char *to = (char *)parameters + parameter->offset * size;
+        if (parameter->absent)
+            continue;
         if (parameter->deviation == 0) {
             device->fill(device, parameter->count, parameter->mean, to);
             continue;

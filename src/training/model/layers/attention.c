@@ -36,23 +36,38 @@ static void attention_plan(const struct attention_layer *attention, const struct
     arrays->logsums = arena_take(kept, rows * attention->heads * room->element);
 }
 
-/* The arrays of one call: the branch in the forward pass; its gradients, too, in the backward pass. */
+/* The arrays of one call. */
 struct attention_scratch {
-    void *branch; /* width; backwards the gradient of the branch's output */
-    void *to_norm, *to_attended, *to_qkv;
+    void *branch;  /* width; forward only */
+    void *to_norm; /* the same memory, backward */
+    void *to_attended;
+};
+
+/* From the input pass to the weights pass: gradients of the outputs of the products. */
+struct attention_deferred {
+    void *to_branch; /* width */
+    void *to_qkv;
+    struct norm_sums norm;
 };
 
 static void attention_plan_scratch(const struct attention_layer *attention, const struct layer_room *room,
                                    struct arena *arena, struct attention_scratch *scratch)
 {
+    const size_t column = room->batch * room->sequence * room->activation;
+    scratch->branch = scratch->to_norm = arena_take(arena, column * attention->norm.width);
+    scratch->to_attended = room->training ? arena_take(arena, column * heads_width(attention)) : NULL;
+}
+
+static void attention_plan_deferred(const struct attention_layer *attention, const struct layer_room *room,
+                                    struct arena *arena, struct attention_deferred *deferred)
+{
     const struct attention shape = attention_shape(attention);
     const size_t column = room->batch * room->sequence * room->activation;
-    scratch->branch = arena_take(arena, column * attention->norm.width);
     if (!room->training)
         return;
-    scratch->to_norm = arena_take(arena, column * attention->norm.width);
-    scratch->to_attended = arena_take(arena, column * heads_width(attention));
-    scratch->to_qkv = arena_take(arena, column * attention_row(&shape));
+    deferred->to_branch = arena_take(arena, column * attention->norm.width);
+    deferred->to_qkv = arena_take(arena, column * attention_row(&shape));
+    norm_plan_sums(&attention->norm, room, arena, &deferred->norm);
 }
 
 static struct attention_scratch attention_scratch_of(const struct attention_layer *attention, const struct pass *pass,
@@ -62,6 +77,15 @@ static struct attention_scratch attention_scratch_of(const struct attention_laye
     const struct layer_room room = pass_room(pass);
     attention_plan_scratch(attention, &room, &(struct arena){.base = places->scratch}, &scratch);
     return scratch;
+}
+
+static struct attention_deferred attention_deferred_of(const struct attention_layer *attention, const struct pass *pass,
+                                                       const struct layer_places *places)
+{
+    struct attention_deferred deferred = {0};
+    const struct layer_room room = pass_room(pass);
+    attention_plan_deferred(attention, &room, &(struct arena){.base = places->deferred}, &deferred);
+    return deferred;
 }
 
 static struct attention_arrays attention_arrays_of(const struct attention_layer *attention, const struct pass *pass,
@@ -79,10 +103,13 @@ static struct layer_memory attention_memory(const struct layer *layer, const str
     const struct attention_layer *attention = layer->settings;
     struct attention_arrays arrays;
     struct attention_scratch places;
-    struct arena own = {0}, kept = {0}, scratch = {0};
+    struct attention_deferred gradients;
+    struct arena own = {0}, kept = {0}, deferred = {0}, scratch = {0};
     attention_plan(attention, room, &own, &kept, &arrays);
+    attention_plan_deferred(attention, room, &deferred, &gradients);
     attention_plan_scratch(attention, room, &scratch, &places);
-    return (struct layer_memory){own.used, kept.used, scratch.used};
+    return (struct layer_memory){
+        .own = own.used, .kept = kept.used, .deferred = deferred.used, .scratch = scratch.used};
 }
 
 static double attention_flops(const struct layer *layer, size_t sequence)
@@ -148,33 +175,52 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
         linear_forward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, qkv, parts[i].first), row);
     attention_rotate(attention, pass, false, qkv);
     device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
+    if (!y)
+        return;
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
     branch_join(pass, layer, x, branch, y);
 }
 
-static void attention_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
-                               const void *x, void *gradient)
+static void attention_backward_input(const struct layer *layer, const struct pass *pass,
+                                     const struct layer_places *places, const void *x, void *gradient)
 {
     const struct attention_layer *attention = layer->settings;
     const struct attention_arrays arrays = attention_arrays_of(attention, pass, places);
+    const struct attention_scratch scratch = attention_scratch_of(attention, pass, places);
+    const struct attention_deferred deferred = attention_deferred_of(attention, pass, places);
     struct device *device = pass->device;
     struct attention shape = attention_shape(attention);
     shape.batch = pass->batch;
     shape.sequence = pass->sequence;
     const size_t row = attention_row(&shape);
-    const struct attention_scratch scratch = attention_scratch_of(attention, pass, places);
-    const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
 
-    linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, scratch.to_attended);
+    branch_gradient(pass, layer, gradient, deferred.to_branch);
+    linear_backward_input(pass, &attention->out, deferred.to_branch, 0, false, scratch.to_attended);
     device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,
-                               scratch.to_qkv);
-    attention_rotate(attention, pass, true, scratch.to_qkv);
+                               deferred.to_qkv);
+    attention_rotate(attention, pass, true, deferred.to_qkv);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
-        linear_backward(pass, parts[i].linear, arrays.norm.out,
-                        pass_activation_at(pass, scratch.to_qkv, parts[i].first), row, i > 0, scratch.to_norm);
-    norm_backward(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient);
+        linear_backward_input(pass, parts[i].linear, pass_activation_at(pass, deferred.to_qkv, parts[i].first), row,
+                              i > 0, scratch.to_norm);
+    norm_backward_input(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
+}
+
+static void attention_backward_weights(const struct layer *layer, const struct pass *pass,
+                                       const struct layer_places *places)
+{
+    const struct attention_layer *attention = layer->settings;
+    const struct attention_arrays arrays = attention_arrays_of(attention, pass, places);
+    const struct attention_deferred deferred = attention_deferred_of(attention, pass, places);
+    const struct attention shape = attention_shape(attention);
+
+    linear_backward_weights(pass, &attention->out, arrays.attended, deferred.to_branch, 0);
+    struct part parts[3];
+    for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
+        linear_backward_weights(pass, parts[i].linear, arrays.norm.out,
+                                pass_activation_at(pass, deferred.to_qkv, parts[i].first), attention_row(&shape));
+    norm_backward_weights(pass, &attention->norm, &deferred.norm);
 }
 
 static const struct layer_kind attention_kind = {
@@ -183,7 +229,8 @@ static const struct layer_kind attention_kind = {
     .memory = attention_memory,
     .flops = attention_flops,
     .forward = attention_forward,
-    .backward = attention_backward,
+    .backward_input = attention_backward_input,
+    .backward_weights = attention_backward_weights,
 };
 
 weft_status attention_add(struct model_description *description, const struct attention_layer *attention,

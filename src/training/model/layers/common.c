@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/model/layers/internal/common.h"
 
+void gradient_store(const struct pass *pass, size_t parameter, size_t count, const void *sums)
+{
+    if (parameter != NO_PARAMETER)
+        pass->device->copy(pass->device, pass_gradient(pass, parameter), sums,
+                           count * weft_type_size(pass->device->type));
+}
+
 /* ---- linear maps ---- */
 
 weft_status linear_add(struct model_description *description, struct linear *linear, double deviation,
@@ -16,30 +23,41 @@ weft_status linear_add(struct model_description *description, struct linear *lin
     return status;
 }
 
-static const void *linear_weight(const struct pass *pass, const struct linear *linear)
-{
-    return pass_activation_at(pass, pass->weights, pass->description->parameters[linear->weight].offset);
-}
-
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride)
 {
     struct device *device = pass->device;
-    device->matmul(device,
-                   &(struct matmul){
-                       .rows = pass_rows(pass),
-                       .columns = linear->outputs,
-                       .inner = linear->inputs,
-                       .transpose_b = linear->outputs_first,
-                       .a = x,
-                       .b = linear_weight(pass, linear),
-                       .bias = linear->bias == NO_PARAMETER ? NULL : pass_tensor(pass, pass->parameters, linear->bias),
-                       .c = y,
-                       .stride_c = stride,
-                   });
+    device->matmul(device, &(struct matmul){
+                               .rows = pass_rows(pass),
+                               .columns = linear->outputs,
+                               .inner = linear->inputs,
+                               .transpose_b = linear->outputs_first,
+                               .a = x,
+                               .b = pass_weight(pass, linear->weight),
+                               .bias = linear->bias == NO_PARAMETER ? NULL : pass_parameter(pass, linear->bias),
+                               .c = y,
+                               .stride_c = stride,
+                           });
+}
+
+void linear_backward_input(const struct pass *pass, const struct linear *linear, const void *gradient_y, size_t stride,
+                           bool accumulate, void *gradient_x)
+{
+    struct device *device = pass->device;
+    device->matmul(device, &(struct matmul){
+                               .rows = pass_rows(pass),
+                               .columns = linear->inputs,
+                               .inner = linear->outputs,
+                               .transpose_b = !linear->outputs_first,
+                               .accumulate = accumulate,
+                               .a = gradient_y,
+                               .b = pass_weight(pass, linear->weight),
+                               .c = gradient_x,
+                               .stride_a = stride,
+                           });
 }
 
 void linear_backward_weight(const struct pass *pass, const struct linear *linear, const void *x, const void *gradient_y,
-                            size_t stride, bool accumulate, void *gradient_x)
+                            size_t stride)
 {
     struct device *device = pass->device;
     struct matmul to_weight = {
@@ -50,7 +68,7 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
         .a = x,
         .b = gradient_y,
         .wide = true,
-        .c = pass_tensor(pass, pass->gradients, linear->weight),
+        .c = pass_gradient(pass, linear->weight),
         .stride_b = stride,
     };
     if (linear->outputs_first) {
@@ -62,27 +80,15 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
         to_weight.stride_b = 0;
     }
     device->matmul(device, &to_weight);
-    device->matmul(device, &(struct matmul){
-                               .rows = pass_rows(pass),
-                               .columns = linear->inputs,
-                               .inner = linear->outputs,
-                               .transpose_b = !linear->outputs_first,
-                               .accumulate = accumulate,
-                               .a = gradient_y,
-                               .b = linear_weight(pass, linear),
-                               .c = gradient_x,
-                               .stride_a = stride,
-                           });
 }
 
-void linear_backward(const struct pass *pass, const struct linear *linear, const void *x, const void *gradient_y,
-                     size_t stride, bool accumulate, void *gradient_x)
+void linear_backward_weights(const struct pass *pass, const struct linear *linear, const void *x,
+                             const void *gradient_y, size_t stride)
 {
     struct device *device = pass->device;
     if (linear->bias != NO_PARAMETER)
-        device->column_sums(device, pass_rows(pass), linear->outputs, gradient_y,
-                            pass_tensor(pass, pass->gradients, linear->bias));
-    linear_backward_weight(pass, linear, x, gradient_y, stride, accumulate, gradient_x);
+        device->column_sums(device, pass_rows(pass), linear->outputs, gradient_y, pass_gradient(pass, linear->bias));
+    linear_backward_weight(pass, linear, x, gradient_y, stride);
 }
 
 /* ---- norms ---- */
@@ -109,29 +115,38 @@ weft_status norm_add(struct model_description *description, struct norm *norm, c
 void norm_forward(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept)
 {
     struct device *device = pass->device;
-    const void *gain = pass_tensor(pass, pass->parameters, norm->gain);
+    const void *gain = pass_parameter(pass, norm->gain);
     if (norm->bias == NO_PARAMETER)
         device->rms_norm_forward(device, pass_rows(pass), norm->width, norm->epsilon, x, gain, kept->out,
                                  kept->reciprocals);
     else
         device->layer_norm_forward(device, pass_rows(pass), norm->width, norm->epsilon, x, gain,
-                                   pass_tensor(pass, pass->parameters, norm->bias), kept->out, kept->means,
-                                   kept->reciprocals);
+                                   pass_parameter(pass, norm->bias), kept->out, kept->means, kept->reciprocals);
 }
 
-void norm_backward(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
-                   const void *gradient_out, bool accumulate, void *gradient_x)
+void norm_plan_sums(const struct norm *norm, const struct layer_room *room, struct arena *arena, struct norm_sums *sums)
+{
+    sums->gain = arena_take(arena, norm->width * room->element);
+    sums->bias = norm->bias == NO_PARAMETER ? NULL : arena_take(arena, norm->width * room->element);
+}
+
+void norm_backward_input(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
+                         const void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums)
 {
     struct device *device = pass->device;
-    const void *gain = pass_tensor(pass, pass->parameters, norm->gain);
-    void *gradient_gain = pass_tensor(pass, pass->gradients, norm->gain);
+    const void *gain = pass_parameter(pass, norm->gain);
     if (norm->bias == NO_PARAMETER)
         device->rms_norm_backward(device, pass_rows(pass), norm->width, gradient_out, x, gain, kept->reciprocals,
-                                  accumulate, gradient_x, gradient_gain);
+                                  accumulate, gradient_x, sums->gain);
     else
         device->layer_norm_backward(device, pass_rows(pass), norm->width, gradient_out, x, gain, kept->means,
-                                    kept->reciprocals, accumulate, gradient_x, gradient_gain,
-                                    pass_tensor(pass, pass->gradients, norm->bias));
+                                    kept->reciprocals, accumulate, gradient_x, sums->gain, sums->bias);
+}
+
+void norm_backward_weights(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums)
+{
+    gradient_store(pass, norm->gain, norm->width, sums->gain);
+    gradient_store(pass, norm->bias, norm->width, sums->bias);
 }
 
 /* ---- residual branches ---- */
@@ -155,12 +170,12 @@ void branch_join(const struct pass *pass, const struct layer *layer, const void 
         device->add_branch(device, pass_rows(pass) * layer->width, x, branch, y);
 }
 
-const void *branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *scratch)
+void branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *to_branch)
 {
     struct device *device = pass->device;
     const struct dropout dropout = pass_dropout(pass, layer);
-    if (!(dropout.share > 0))
-        return pass_as_activations(pass, pass_rows(pass) * layer->width, gradient, scratch);
-    device->dropout_to_activations(device, &dropout, pass_rows(pass), layer->width, gradient, scratch);
-    return scratch;
+    if (dropout.share > 0)
+        device->dropout_to_activations(device, &dropout, pass_rows(pass), layer->width, gradient, to_branch);
+    else
+        device->to_activations(device, pass_rows(pass) * layer->width, gradient, to_branch);
 }

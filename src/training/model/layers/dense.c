@@ -28,18 +28,34 @@ static void dense_plan(const struct dense *dense, const struct layer_room *room,
 
 /* The arrays of one call. */
 struct dense_scratch {
-    void *active; /* after GELU; backwards the gradient of `hidden` */
-    void *sum;    /* of products, of the device's type */
-    void *to_norm;
+    void *active;  /* after GELU; forward only */
+    void *to_norm; /* the same memory, backward */
+    void *sum;     /* of products, of the device's type */
+};
+
+/* From the input pass to the weights pass. */
+struct dense_deferred {
+    void *to_hidden;
+    void *bias; /* its gradient */
+    struct norm_sums norm;
 };
 
 static void dense_plan_scratch(const struct dense *dense, const struct layer_room *room, struct arena *arena,
                                struct dense_scratch *scratch)
 {
-    const size_t rows = room->batch * room->sequence;
-    scratch->active = arena_take(arena, rows * dense->linear.outputs * room->activation);
-    scratch->sum = arena_take(arena, rows * dense_larger(dense->linear.outputs, dense->norm.width) * room->element);
-    scratch->to_norm = room->training ? arena_take(arena, rows * dense->norm.width * room->activation) : NULL;
+    const size_t rows = room->batch * room->sequence, widest = dense_larger(dense->linear.outputs, dense->norm.width);
+    scratch->active = scratch->to_norm = arena_take(arena, rows * widest * room->activation);
+    scratch->sum = arena_take(arena, rows * widest * room->element);
+}
+
+static void dense_plan_deferred(const struct dense *dense, const struct layer_room *room, struct arena *arena,
+                                struct dense_deferred *deferred)
+{
+    if (!room->training)
+        return;
+    deferred->to_hidden = arena_take(arena, room->batch * room->sequence * dense->linear.outputs * room->activation);
+    deferred->bias = arena_take(arena, dense->linear.outputs * room->element);
+    norm_plan_sums(&dense->norm, room, arena, &deferred->norm);
 }
 
 static struct dense_arrays dense_arrays_of(const struct dense *dense, const struct pass *pass,
@@ -60,14 +76,26 @@ static struct dense_scratch dense_scratch_of(const struct dense *dense, const st
     return scratch;
 }
 
+static struct dense_deferred dense_deferred_of(const struct dense *dense, const struct pass *pass,
+                                               const struct layer_places *places)
+{
+    struct dense_deferred deferred = {0};
+    const struct layer_room room = pass_room(pass);
+    dense_plan_deferred(dense, &room, &(struct arena){.base = places->deferred}, &deferred);
+    return deferred;
+}
+
 static struct layer_memory dense_memory(const struct layer *layer, const struct layer_room *room)
 {
     struct dense_arrays arrays;
     struct dense_scratch places;
-    struct arena own = {0}, kept = {0}, scratch = {0};
+    struct dense_deferred gradients;
+    struct arena own = {0}, kept = {0}, deferred = {0}, scratch = {0};
     dense_plan(layer->settings, room, &own, &kept, &arrays);
+    dense_plan_deferred(layer->settings, room, &deferred, &gradients);
     dense_plan_scratch(layer->settings, room, &scratch, &places);
-    return (struct layer_memory){own.used, kept.used, scratch.used};
+    return (struct layer_memory){
+        .own = own.used, .kept = kept.used, .deferred = deferred.used, .scratch = scratch.used};
 }
 
 static double dense_flops(const struct layer *layer, size_t sequence)
@@ -99,11 +127,10 @@ static struct run run_of(const struct pass *pass, size_t back, size_t number)
                         .in = number * pass->sequence + begin - back};
 }
 
-/* The start of the part of the weight for the rows `back` before: the last rows of a window are its newest. */
-static size_t part_of_weight(const struct dense *dense, const struct pass *pass, size_t back)
+/* The first element of the part of the weight for the rows `back` before: the last rows of a window are its newest. */
+static size_t part_of_weight(const struct dense *dense, size_t back)
 {
-    return pass->description->parameters[dense->linear.weight].offset +
-           (dense->window - 1 - back) * dense->norm.width * dense->linear.outputs;
+    return (dense->window - 1 - back) * dense->norm.width * dense->linear.outputs;
 }
 
 static void dense_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
@@ -114,6 +141,7 @@ static void dense_forward(const struct layer *layer, const struct pass *pass, co
     const struct dense_scratch scratch = dense_scratch_of(dense, pass, places);
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, count = pass_rows(pass) * out;
+    const void *weight = pass_weight(pass, dense->linear.weight);
     struct norm_kept norm = arrays.norm;
     norm.out = pass_activation_at(pass, norm.out, pass->first * in);
     norm_forward(pass, &dense->norm, x, &norm);
@@ -121,66 +149,81 @@ static void dense_forward(const struct layer *layer, const struct pass *pass, co
         for (size_t i = 0; i < runs_of(pass, back); i++) {
             const struct run run = run_of(pass, back, i);
             if (run.rows)
-                device->matmul(
-                    device,
-                    &(struct matmul){.rows = run.rows,
-                                     .columns = out,
-                                     .inner = in,
-                                     .a = pass_activation_at(pass, arrays.norm.out, run.in * in),
-                                     .b = pass_activation_at(pass, pass->weights, part_of_weight(dense, pass, back)),
-                                     .bias = back ? NULL : pass_tensor(pass, pass->parameters, dense->linear.bias),
-                                     .c = pass_at(pass, scratch.sum, run.out * out),
-                                     .wide = true,
-                                     .accumulate = back > 0});
+                device->matmul(device,
+                               &(struct matmul){.rows = run.rows,
+                                                .columns = out,
+                                                .inner = in,
+                                                .a = pass_activation_at(pass, arrays.norm.out, run.in * in),
+                                                .b = pass_activation_at(pass, weight, part_of_weight(dense, back)),
+                                                .bias = back ? NULL : pass_parameter(pass, dense->linear.bias),
+                                                .c = pass_at(pass, scratch.sum, run.out * out),
+                                                .wide = true,
+                                                .accumulate = back > 0});
         }
     device->to_activations(device, count, scratch.sum, arrays.hidden);
+    if (!y)
+        return;
     device->gelu_forward(device, count, arrays.hidden, scratch.active);
     device->fill(device, count, 0, y);
     device->add_branch(device, count, y, scratch.active, y);
 }
 
-static void dense_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
-                           const void *x, void *gradient)
+static void dense_backward_input(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                                 const void *x, void *gradient)
 {
     const struct dense *dense = layer->settings;
     const struct dense_arrays arrays = dense_arrays_of(dense, pass, places);
     const struct dense_scratch scratch = dense_scratch_of(dense, pass, places);
+    const struct dense_deferred deferred = dense_deferred_of(dense, pass, places);
     struct device *device = pass->device;
     const size_t in = dense->norm.width, out = dense->linear.outputs, rows = pass_rows(pass);
-    void *to_hidden = scratch.active;
-    device->to_activations(device, rows * out, gradient, to_hidden);
-    device->gelu_backward(device, rows, out, arrays.hidden, to_hidden,
-                          pass_tensor(pass, pass->gradients, dense->linear.bias));
+    const void *weight = pass_weight(pass, dense->linear.weight);
+    device->to_activations(device, rows * out, gradient, deferred.to_hidden);
+    device->gelu_backward(device, rows, out, arrays.hidden, deferred.to_hidden, deferred.bias);
+    for (size_t back = 0; back < dense->window && back < pass->sequence; back++)
+        for (size_t i = 0; i < runs_of(pass, back); i++) {
+            const struct run run = run_of(pass, back, i);
+            device->matmul(device, &(struct matmul){.rows = run.rows,
+                                                    .columns = in,
+                                                    .inner = out,
+                                                    .transpose_b = true,
+                                                    .a = pass_activation_at(pass, deferred.to_hidden, run.out * out),
+                                                    .b = pass_activation_at(pass, weight, part_of_weight(dense, back)),
+                                                    .c = pass_at(pass, scratch.sum, run.in * in),
+                                                    .wide = true,
+                                                    .accumulate = back > 0});
+        }
+    device->to_activations(device, rows * in, scratch.sum, scratch.to_norm);
+    norm_backward_input(pass, &dense->norm, &arrays.norm, x, scratch.to_norm, false, gradient, &deferred.norm);
+}
+
+static void dense_backward_weights(const struct layer *layer, const struct pass *pass,
+                                   const struct layer_places *places)
+{
+    const struct dense *dense = layer->settings;
+    const struct dense_arrays arrays = dense_arrays_of(dense, pass, places);
+    const struct dense_deferred deferred = dense_deferred_of(dense, pass, places);
+    struct device *device = pass->device;
+    const size_t in = dense->norm.width, out = dense->linear.outputs;
     for (size_t back = 0; back < dense->window; back++) {
-        const size_t part = part_of_weight(dense, pass, back);
-        void *to_weight = pass_at(pass, pass->gradients, part);
+        void *to_weight = pass_at(pass, pass_gradient(pass, dense->linear.weight), part_of_weight(dense, back));
         if (back >= pass->sequence) /* nothing lies that far back */
             device->fill(device, in * out, 0, to_weight);
         for (size_t i = 0; i < runs_of(pass, back) && back < pass->sequence; i++) {
             const struct run run = run_of(pass, back, i);
-            const void *from = pass_activation_at(pass, to_hidden, run.out * out);
             device->matmul(device, &(struct matmul){.rows = in,
                                                     .columns = out,
                                                     .inner = run.rows,
                                                     .transpose_a = true,
                                                     .a = pass_activation_at(pass, arrays.norm.out, run.in * in),
-                                                    .b = from,
+                                                    .b = pass_activation_at(pass, deferred.to_hidden, run.out * out),
                                                     .c = to_weight,
                                                     .wide = true,
                                                     .accumulate = i > 0});
-            device->matmul(device, &(struct matmul){.rows = run.rows,
-                                                    .columns = in,
-                                                    .inner = out,
-                                                    .transpose_b = true,
-                                                    .a = from,
-                                                    .b = pass_activation_at(pass, pass->weights, part),
-                                                    .c = pass_at(pass, scratch.sum, run.in * in),
-                                                    .wide = true,
-                                                    .accumulate = back > 0});
         }
     }
-    device->to_activations(device, rows * in, scratch.sum, scratch.to_norm);
-    norm_backward(pass, &dense->norm, &arrays.norm, x, scratch.to_norm, false, gradient);
+    gradient_store(pass, dense->linear.bias, out, deferred.bias);
+    norm_backward_weights(pass, &dense->norm, &deferred.norm);
 }
 
 static const struct layer_kind dense_kind = {
@@ -188,7 +231,8 @@ static const struct layer_kind dense_kind = {
     .memory = dense_memory,
     .flops = dense_flops,
     .forward = dense_forward,
-    .backward = dense_backward,
+    .backward_input = dense_backward_input,
+    .backward_weights = dense_backward_weights,
 };
 
 weft_status dense_add(struct model_description *description, const struct dense *dense, size_t width,

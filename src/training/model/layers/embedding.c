@@ -3,7 +3,9 @@
 
 static struct layer_memory embedding_memory(const struct layer *layer, const struct layer_room *room)
 {
-    return (struct layer_memory){0};
+    const struct embedding *embedding = layer->settings;
+    return (struct layer_memory){
+        .deferred = room->training ? room->batch * room->sequence * embedding->width * room->element : 0};
 }
 
 static double embedding_flops(const struct layer *layer, size_t sequence)
@@ -15,31 +17,41 @@ static void embedding_forward(const struct layer *layer, const struct pass *pass
                               const void *x, void *y)
 {
     const struct embedding *embedding = layer->settings;
-    const void *positions =
-        embedding->positions == NO_PARAMETER ? NULL : pass_tensor(pass, pass->parameters, embedding->positions);
+    const void *positions = embedding->positions == NO_PARAMETER ? NULL : pass_parameter(pass, embedding->positions);
+    if (!y) /* nothing is kept */
+        return;
     pass->device->embedding_forward(pass->device, pass->batch, pass->sequence, embedding->width, pass->first,
-                                    pass->tokens, pass_tensor(pass, pass->parameters, embedding->table), positions, y);
+                                    pass->tokens, pass_parameter(pass, embedding->table), positions, y);
     const struct dropout dropout = pass_dropout(pass, layer);
     if (dropout.share > 0)
         pass->device->dropout(pass->device, &dropout, pass_rows(pass), embedding->width, y);
 }
 
-/* A tied table already holds the head's gradient. Rows of positions that no sequence reached have gradient 0. */
-static void embedding_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
-                               const void *x, void *gradient)
+/* All gradients are of weights: defer the rows' gradient. */
+static void embedding_backward_input(const struct layer *layer, const struct pass *pass,
+                                     const struct layer_places *places, const void *x, void *gradient)
+{
+    struct device *device = pass->device;
+    const size_t rows = pass_rows(pass), width = layer->width;
+    const struct dropout dropout = pass_dropout(pass, layer);
+    device->copy(device, places->deferred, gradient, rows * width * weft_type_size(device->type));
+    if (dropout.share > 0)
+        device->dropout(device, &dropout, rows, width, places->deferred);
+}
+
+/* Rows of positions that no sequence reached have gradient 0. */
+static void embedding_backward_weights(const struct layer *layer, const struct pass *pass,
+                                       const struct layer_places *places)
 {
     const struct embedding *embedding = layer->settings;
     struct device *device = pass->device;
     const size_t width = embedding->width;
-    void *table = pass_tensor(pass, pass->gradients, embedding->table), *positions = NULL;
+    void *table = pass_gradient(pass, embedding->table), *positions = NULL;
     if (embedding->positions != NO_PARAMETER)
-        positions = pass_tensor(pass, pass->gradients, embedding->positions);
-    if (!embedding->tied)
-        device->fill(device, embedding->vocabulary * width, 0, table);
-    const struct dropout dropout = pass_dropout(pass, layer);
-    if (dropout.share > 0)
-        device->dropout(device, &dropout, pass_rows(pass), width, gradient);
-    device->embedding_backward(device, pass->batch, pass->sequence, width, pass->tokens, gradient, table, positions);
+        positions = pass_gradient(pass, embedding->positions);
+    device->fill(device, embedding->vocabulary * width, 0, table);
+    device->embedding_backward(device, pass->batch, pass->sequence, width, pass->tokens, places->deferred, table,
+                               positions);
     if (positions && pass->sequence < embedding->context)
         device->fill(device, (embedding->context - pass->sequence) * width, 0,
                      pass_at(pass, positions, pass->sequence * width));
@@ -50,7 +62,8 @@ static const struct layer_kind embedding_kind = {
     .memory = embedding_memory,
     .flops = embedding_flops,
     .forward = embedding_forward,
-    .backward = embedding_backward,
+    .backward_input = embedding_backward_input,
+    .backward_weights = embedding_backward_weights,
 };
 
 weft_status embedding_add(struct model_description *description, const struct embedding *embedding, double deviation,

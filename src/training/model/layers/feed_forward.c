@@ -22,32 +22,59 @@ static void feed_forward_plan(const struct feed_forward *feed_forward, const str
     arrays->active = arena_take(kept, column * feed_forward->hidden);
 }
 
-/* The arrays of one call: the branch in the forward pass; its gradients, too, in the backward pass. */
+/* The arrays of one call. */
 struct feed_forward_scratch {
-    void *branch; /* width; backwards the gradient of the branch's output */
-    void *to_norm, *to_active, *to_hidden;
+    void *branch;    /* width; forward only */
+    void *to_norm;   /* the same memory, backward */
+    void *to_active; /* with a gate; otherwise the deferred to_hidden */
+};
+
+/* From the input pass to the weights pass: gradients of the outputs of the products. */
+struct feed_forward_deferred {
+    void *to_branch; /* width */
+    void *to_hidden;
+    void *up_bias; /* its gradient; NULL: none */
+    struct norm_sums norm;
 };
 
 static void feed_forward_plan_scratch(const struct feed_forward *feed_forward, const struct layer_room *room,
                                       struct arena *arena, struct feed_forward_scratch *scratch)
 {
     const size_t column = room->batch * room->sequence * room->activation;
-    scratch->branch = arena_take(arena, column * feed_forward->norm.width);
+    scratch->branch = scratch->to_norm = arena_take(arena, column * feed_forward->norm.width);
+    scratch->to_active =
+        room->training && feed_forward->gated ? arena_take(arena, column * feed_forward->hidden) : NULL;
+}
+
+static void feed_forward_plan_deferred(const struct feed_forward *feed_forward, const struct layer_room *room,
+                                       struct arena *arena, struct feed_forward_deferred *deferred)
+{
+    const size_t column = room->batch * room->sequence * room->activation;
     if (!room->training)
         return;
-    scratch->to_norm = arena_take(arena, column * feed_forward->norm.width);
-    scratch->to_active = arena_take(arena, column * feed_forward->hidden);
-    scratch->to_hidden =
-        feed_forward->gated ? arena_take(arena, column * hidden_row(feed_forward)) : scratch->to_active;
+    deferred->to_branch = arena_take(arena, column * feed_forward->norm.width);
+    deferred->to_hidden = arena_take(arena, column * hidden_row(feed_forward));
+    deferred->up_bias =
+        feed_forward->up.bias == NO_PARAMETER ? NULL : arena_take(arena, feed_forward->hidden * room->element);
+    norm_plan_sums(&feed_forward->norm, room, arena, &deferred->norm);
 }
 
 static struct feed_forward_scratch feed_forward_scratch_of(const struct feed_forward *feed_forward,
                                                            const struct pass *pass, const struct layer_places *places)
 {
-    struct feed_forward_scratch scratch = {0};
+    struct feed_forward_scratch scratch;
     const struct layer_room room = pass_room(pass);
     feed_forward_plan_scratch(feed_forward, &room, &(struct arena){.base = places->scratch}, &scratch);
     return scratch;
+}
+
+static struct feed_forward_deferred feed_forward_deferred_of(const struct feed_forward *feed_forward,
+                                                             const struct pass *pass, const struct layer_places *places)
+{
+    struct feed_forward_deferred deferred = {0};
+    const struct layer_room room = pass_room(pass);
+    feed_forward_plan_deferred(feed_forward, &room, &(struct arena){.base = places->deferred}, &deferred);
+    return deferred;
 }
 
 static struct feed_forward_arrays feed_forward_arrays_of(const struct feed_forward *feed_forward,
@@ -64,10 +91,12 @@ static struct layer_memory feed_forward_memory(const struct layer *layer, const 
     const struct feed_forward *feed_forward = layer->settings;
     struct feed_forward_arrays arrays;
     struct feed_forward_scratch places;
-    struct arena kept = {0}, scratch = {0};
+    struct feed_forward_deferred gradients;
+    struct arena kept = {0}, deferred = {0}, scratch = {0};
     feed_forward_plan(feed_forward, room, &kept, &arrays);
+    feed_forward_plan_deferred(feed_forward, room, &deferred, &gradients);
     feed_forward_plan_scratch(feed_forward, room, &scratch, &places);
-    return (struct layer_memory){0, kept.used, scratch.used};
+    return (struct layer_memory){.kept = kept.used, .deferred = deferred.used, .scratch = scratch.used};
 }
 
 static double feed_forward_flops(const struct layer *layer, size_t sequence)
@@ -93,35 +122,56 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
         linear_forward(pass, &feed_forward->up, arrays.norm.out, arrays.hidden, 0);
         device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
     }
+    if (!y)
+        return;
     void *branch = feed_forward_scratch_of(feed_forward, pass, places).branch;
     linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
     branch_join(pass, layer, x, branch, y);
 }
 
-static void feed_forward_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
-                                  const void *x, void *gradient)
+static void feed_forward_backward_input(const struct layer *layer, const struct pass *pass,
+                                        const struct layer_places *places, const void *x, void *gradient)
 {
     const struct feed_forward *feed_forward = layer->settings;
     const struct feed_forward_arrays arrays = feed_forward_arrays_of(feed_forward, pass, places);
+    const struct feed_forward_scratch scratch = feed_forward_scratch_of(feed_forward, pass, places);
+    const struct feed_forward_deferred deferred = feed_forward_deferred_of(feed_forward, pass, places);
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
-    const struct feed_forward_scratch scratch = feed_forward_scratch_of(feed_forward, pass, places);
-    const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
+    void *to_active = feed_forward->gated ? scratch.to_active : deferred.to_hidden;
 
-    linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, scratch.to_active);
+    branch_gradient(pass, layer, gradient, deferred.to_branch);
+    linear_backward_input(pass, &feed_forward->down, deferred.to_branch, 0, false, to_active);
     if (feed_forward->gated) {
-        device->swiglu_backward(device, rows, hidden, arrays.hidden, scratch.to_active, scratch.to_hidden);
-        linear_backward(pass, &feed_forward->gate, arrays.norm.out, scratch.to_hidden, 2 * hidden, false,
-                        scratch.to_norm);
-        linear_backward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, scratch.to_hidden, hidden),
-                        2 * hidden, true, scratch.to_norm);
+        device->swiglu_backward(device, rows, hidden, arrays.hidden, to_active, deferred.to_hidden);
+        linear_backward_input(pass, &feed_forward->gate, deferred.to_hidden, 2 * hidden, false, scratch.to_norm);
+        linear_backward_input(pass, &feed_forward->up, pass_activation_at(pass, deferred.to_hidden, hidden), 2 * hidden,
+                              true, scratch.to_norm);
     } else {
-        const size_t bias = feed_forward->up.bias;
-        device->gelu_backward(device, rows, hidden, arrays.hidden, scratch.to_active,
-                              bias == NO_PARAMETER ? NULL : pass_tensor(pass, pass->gradients, bias));
-        linear_backward_weight(pass, &feed_forward->up, arrays.norm.out, scratch.to_active, 0, false, scratch.to_norm);
+        device->gelu_backward(device, rows, hidden, arrays.hidden, deferred.to_hidden, deferred.up_bias);
+        linear_backward_input(pass, &feed_forward->up, deferred.to_hidden, 0, false, scratch.to_norm);
     }
-    norm_backward(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient);
+    norm_backward_input(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient, &deferred.norm);
+}
+
+static void feed_forward_backward_weights(const struct layer *layer, const struct pass *pass,
+                                          const struct layer_places *places)
+{
+    const struct feed_forward *feed_forward = layer->settings;
+    const struct feed_forward_arrays arrays = feed_forward_arrays_of(feed_forward, pass, places);
+    const struct feed_forward_deferred deferred = feed_forward_deferred_of(feed_forward, pass, places);
+    const size_t hidden = feed_forward->hidden;
+
+    linear_backward_weights(pass, &feed_forward->down, arrays.active, deferred.to_branch, 0);
+    if (feed_forward->gated) {
+        linear_backward_weights(pass, &feed_forward->gate, arrays.norm.out, deferred.to_hidden, 2 * hidden);
+        linear_backward_weights(pass, &feed_forward->up, arrays.norm.out,
+                                pass_activation_at(pass, deferred.to_hidden, hidden), 2 * hidden);
+    } else {
+        gradient_store(pass, feed_forward->up.bias, hidden, deferred.up_bias);
+        linear_backward_weight(pass, &feed_forward->up, arrays.norm.out, deferred.to_hidden, 0);
+    }
+    norm_backward_weights(pass, &feed_forward->norm, &deferred.norm);
 }
 
 static const struct layer_kind feed_forward_kind = {
@@ -129,7 +179,8 @@ static const struct layer_kind feed_forward_kind = {
     .memory = feed_forward_memory,
     .flops = feed_forward_flops,
     .forward = feed_forward_forward,
-    .backward = feed_forward_backward,
+    .backward_input = feed_forward_backward_input,
+    .backward_weights = feed_forward_backward_weights,
 };
 
 weft_status feed_forward_add(struct model_description *description, const struct feed_forward *feed_forward,

@@ -34,14 +34,29 @@ static struct head_arrays head_arrays_of(const struct head *head, const struct p
     return arrays;
 }
 
+/* From the input pass to the weights pass, besides the kept logits. */
+static struct norm_sums head_sums_of(const struct head *head, const struct pass *pass,
+                                     const struct layer_places *places)
+{
+    struct norm_sums sums;
+    const struct layer_room room = pass_room(pass);
+    norm_plan_sums(&head->norm, &room, &(struct arena){.base = places->deferred}, &sums);
+    return sums;
+}
+
 static struct layer_memory head_memory(const struct layer *layer, const struct layer_room *room)
 {
     const struct head *head = layer->settings;
     struct head_arrays arrays;
-    struct arena kept = {0};
+    struct norm_sums sums;
+    struct arena kept = {0}, deferred = {0};
     head_plan(head, room, &kept, &arrays);
-    return (struct layer_memory){
-        0, kept.used, room->training ? room->batch * room->sequence * head->norm.width * room->activation : 0};
+    if (!room->training)
+        return (struct layer_memory){.kept = kept.used};
+    norm_plan_sums(&head->norm, room, &deferred, &sums);
+    return (struct layer_memory){.kept = kept.used,
+                                 .deferred = deferred.used,
+                                 .scratch = room->batch * room->sequence * head->norm.width * room->activation};
 }
 
 static double head_flops(const struct layer *layer, size_t sequence)
@@ -74,13 +89,23 @@ static void head_forward(const struct layer *layer, const struct pass *pass, con
     }
 }
 
-static void head_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
-                          const void *x, void *gradient)
+static void head_backward_input(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                                const void *x, void *gradient)
 {
     const struct head *head = layer->settings;
     const struct head_arrays arrays = head_arrays_of(head, pass, places);
-    linear_backward(pass, &head->logits, arrays.norm.out, arrays.logits, arrays.logit_stride, false, places->scratch);
-    norm_backward(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient);
+    const struct norm_sums sums = head_sums_of(head, pass, places);
+    linear_backward_input(pass, &head->logits, arrays.logits, arrays.logit_stride, false, places->scratch);
+    norm_backward_input(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient, &sums);
+}
+
+static void head_backward_weights(const struct layer *layer, const struct pass *pass, const struct layer_places *places)
+{
+    const struct head *head = layer->settings;
+    const struct head_arrays arrays = head_arrays_of(head, pass, places);
+    const struct norm_sums sums = head_sums_of(head, pass, places);
+    linear_backward_weights(pass, &head->logits, arrays.norm.out, arrays.logits, arrays.logit_stride);
+    norm_backward_weights(pass, &head->norm, &sums);
 }
 
 static const struct layer_kind head_kind = {
@@ -88,7 +113,8 @@ static const struct layer_kind head_kind = {
     .memory = head_memory,
     .flops = head_flops,
     .forward = head_forward,
-    .backward = head_backward,
+    .backward_input = head_backward_input,
+    .backward_weights = head_backward_weights,
 };
 
 weft_status head_add(struct model_description *description, const struct head *head, double deviation,
@@ -104,7 +130,9 @@ weft_status head_add(struct model_description *description, const struct head *h
     status = norm_add(description, &own->norm, "", norm_gain, norm_bias, error);
     if (status == WEFT_OK)
         status = linear_add(description, &own->logits, deviation, "", matrix, NULL, error);
-    if (!matrix)
+    if (status == WEFT_OK && !matrix) {
         own->logits.weight = table;
+        description_tie(description, table);
+    }
     return status;
 }

@@ -15,7 +15,6 @@ struct embedding {
     size_t vocabulary;
     size_t context;
     size_t width;
-    bool tied;        /**< the head uses the table too, and has stored its gradient there */
     size_t table;     /**< indices of the parameters */
     size_t positions; /**< NO_PARAMETER: none */
 };
@@ -84,7 +83,7 @@ struct head {
     struct linear logits;
 };
 
-/** With `matrix` NULL the head's matrix is parameter `table`. */
+/** With `matrix` NULL the head's matrix is parameter `table`, the first of the embedding. */
 weft_status head_add(struct model_description *description, const struct head *head, double deviation,
                      const char *norm_gain, const char *norm_bias, const char *matrix, size_t table,
                      struct error *error);

@@ -77,7 +77,7 @@ static weft_status llama_describe(struct model_description *description, struct 
 {
     const struct model_shape *shape = &description->shape;
     const struct embedding embedding = {
-        .vocabulary = shape->vocabulary, .context = shape->context, .width = shape->width, .tied = !shape->untied};
+        .vocabulary = shape->vocabulary, .context = shape->context, .width = shape->width};
     const struct head head = {.norm = {.width = shape->width, .epsilon = shape->norm_epsilon},
                               .vocabulary = shape->vocabulary};
     size_t table = NO_PARAMETER;

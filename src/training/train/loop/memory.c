@@ -71,7 +71,8 @@ struct memory_estimate memory_estimate_of(const struct train_config *config,
     const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
     struct memory_estimate estimate = {
         .weights = array,
-        .gradients = array + (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
+        .gradients = description->gradient_elements * sizeof(float) +
+                     (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
         .optimizer = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
         .partial_sums = memory_levels_of(config, rank, ranks) * array,
         .bf16_copy = bf16_copy,

@@ -188,8 +188,10 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     if (status == WEFT_OK && config->profile &&
         (status = profile_measure(config->profile, training_device(trainer->training), error)) != WEFT_OK)
         return status;
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
+        training_follow_model(trainer->training, description);
         status = weft_training_start(trainer->training);
+    }
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));
     weft_training_arrays arrays;

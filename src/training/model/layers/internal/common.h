@@ -5,6 +5,9 @@
 
 #include "training/model/layer.h"
 
+/** Store `count` elements of the gradient of a parameter that the input pass computed; nothing for NO_PARAMETER. */
+void gradient_store(const struct pass *pass, size_t parameter, size_t count, const void *sums);
+
 /* ---- linear maps ---- */
 
 /**
@@ -26,16 +29,17 @@ weft_status linear_add(struct model_description *description, struct linear *lin
 /** x, y and their gradients are activations. The outputs of row i begin at y + i `stride`. */
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride);
 
-/**
- * Gradients of weight, bias and x: that of x is added to gradient_x with `accumulate`. The bias's needs rows
- * of gradient_y without gaps (stride == outputs).
- */
-void linear_backward(const struct pass *pass, const struct linear *linear, const void *x, const void *gradient_y,
-                     size_t stride, bool accumulate, void *gradient_x);
+/** The gradient of x, which is added to gradient_x with `accumulate`. */
+void linear_backward_input(const struct pass *pass, const struct linear *linear, const void *gradient_y, size_t stride,
+                           bool accumulate, void *gradient_x);
 
-/** The same without the gradient of the bias, which another kernel computes. */
+/** Gradients of weight and bias. The bias's needs rows of gradient_y without gaps (stride == outputs). */
+void linear_backward_weights(const struct pass *pass, const struct linear *linear, const void *x,
+                             const void *gradient_y, size_t stride);
+
+/** The weight's alone, where another kernel computes that of the bias. */
 void linear_backward_weight(const struct pass *pass, const struct linear *linear, const void *x, const void *gradient_y,
-                            size_t stride, bool accumulate, void *gradient_x);
+                            size_t stride);
 
 /* ---- norms ---- */
 
@@ -62,9 +66,19 @@ weft_status norm_add(struct model_description *description, struct norm *norm, c
 
 void norm_forward(const struct pass *pass, const struct norm *norm, const void *x, const struct norm_kept *kept);
 
-/** Gradients of gain and bias; that of x is added to gradient_x, or overwrites it. */
-void norm_backward(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
-                   const void *gradient_out, bool accumulate, void *gradient_x);
+/** The gradients of gain and bias, which the input pass computes and the weights pass stores. */
+struct norm_sums {
+    void *gain, *bias;
+};
+
+/** Take memory for `sums` from `arena`. */
+void norm_plan_sums(const struct norm *norm, const struct layer_room *room, struct arena *arena,
+                    struct norm_sums *sums);
+
+/** The gradient of x is added to gradient_x, or overwrites it. */
+void norm_backward_input(const struct pass *pass, const struct norm *norm, const struct norm_kept *kept, const void *x,
+                         const void *gradient_out, bool accumulate, void *gradient_x, const struct norm_sums *sums);
+void norm_backward_weights(const struct pass *pass, const struct norm *norm, const struct norm_sums *sums);
 
 /* ---- residual branches ---- */
 
@@ -74,8 +88,7 @@ struct dropout pass_dropout(const struct pass *pass, const struct layer *layer);
 /** y = x + dropout(branch); the branch is activations. */
 void branch_join(const struct pass *pass, const struct layer *layer, const void *x, const void *branch, void *y);
 
-/** The gradient of the branch, as activations, from that of y: in `scratch`, which has room for the rows, or `gradient`
- * itself. */
-const void *branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *scratch);
+/** The gradient of the branch, as activations, from that of y. */
+void branch_gradient(const struct pass *pass, const struct layer *layer, const void *gradient, void *to_branch);
 
 #endif

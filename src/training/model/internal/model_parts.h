@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** A model, for the files that make its passes: slots.c (memory), passes.c (layer by layer), model.c (all layers). */
+#ifndef WEFT_TRAINING_MODEL_INTERNAL_MODEL_PARTS_H
+#define WEFT_TRAINING_MODEL_INTERNAL_MODEL_PARTS_H
+
+#include "training/model/layer.h"
+
+/** A layer's memory in a slot. */
+struct slot_layer {
+    struct layer_places places;
+    void *x; /**< the rows that enter; NULL: the caller has them, or it is the network's first layer */
+};
+
+/** The memory of one micro-batch. */
+struct model_slot {
+    int32_t *tokens, *targets;
+    double *losses;            /**< of each row */
+    uint64_t seed, sample;     /**< of dropout */
+    struct slot_layer *layers; /**< of the whole network; those that the model does not run have no memory */
+};
+
+struct model {
+    const struct model_description *description;
+    struct device *device;
+    struct model_options options; /**< `layers` is the model's copy */
+    void *memory;                 /**< all of it, on the device */
+    struct model_slot *slots;
+    struct slot_layer *slot_layers; /**< of all slots */
+    double *host;                   /**< losses or a row of logits, in host memory */
+
+    /* For passes through all layers. */
+    void *gradient;        /**< of the rows between two layers, during a backward pass */
+    void *logits;          /**< of one row, activations; outside of training */
+    void *as_activations;  /**< all weights as activations; NULL where they are already */
+    const void *cast_from; /**< the array that they were last cast from; NULL: out of date */
+    bool prepared;         /**< a forward pass waits for its backward pass */
+
+    model_watcher watcher; /**< NULL: none */
+    void *watcher_context;
+};
+
+static inline size_t model_slot_count(const struct model *model)
+{
+    return model->options.slots ? model->options.slots : 1;
+}
+
+static inline bool model_runs_layer(const struct model *model, size_t layer)
+{
+    return !model->options.layers || model->options.layers[layer];
+}
+
+/** Whether a backward pass computes a layer's forward pass again. */
+bool model_layer_is_recomputed(const struct model *model, size_t layer);
+
+/** Layers before the first trained parameter need no backward pass. */
+bool model_layer_is_passed_over(const struct model *model, size_t layer);
+
+/** Allocate the lists of slots, and free them. */
+weft_status model_lists_open(struct model *model, struct error *error);
+void model_lists_close(struct model *model);
+
+/** Divide the memory at arena->base for a device of these types; with a base of NULL only arena->used is right. */
+void model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena);
+
+/** The pass of a call. `prepare`: dropout and label smoothing apply, and memory for the backward pass is filled. */
+struct pass model_pass(const struct model *model, const struct layer_call *call, bool prepare);
+
+/** Errors: DATA for a token outside the vocabulary; `what` names the list. */
+weft_status model_check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
+                               struct error *error);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where parameters lie in the flat array: groups, offsets, and which parameters a rank keeps. */
+#include "training/model/layer.h"
+
+#include <stdlib.h>
+
+/* ---- groups ---- */
+
+void description_tie(struct model_description *description, size_t table)
+{
+    description->tied = table;
+    description->tied_users = 2;
+    description->layers[description->layer_count - 1].uses_tied = true;
+    for (size_t i = 0; i < description->layer_count; i++)
+        if (description->layers[i].parameter == table && description->layers[i].parameter_count)
+            description->layers[i].uses_tied = true;
+}
+
+weft_status description_group_parameters(struct model_description *description, struct error *error)
+{
+    const size_t room = description->layer_count + 1;
+    description->groups = calloc(room, sizeof *description->groups);
+    if (!description->groups)
+        return error_memory(error, room * sizeof *description->groups, "a model's groups of parameters");
+    for (size_t i = 0; i < description->layer_count; i++) {
+        size_t first = description->layers[i].parameter, count = description->layers[i].parameter_count;
+        if (count && first == description->tied) {
+            description->groups[description->group_count++] =
+                (struct model_group){.parameter = first++, .parameter_count = 1};
+            count--;
+        }
+        if (count)
+            description->groups[description->group_count++] =
+                (struct model_group){.parameter = first, .parameter_count = count};
+    }
+    return WEFT_OK;
+}
+
+size_t model_layer_group(const struct model_description *description, size_t layer)
+{
+    const size_t first = description->layers[layer].parameter, end = first + description->layers[layer].parameter_count;
+    for (size_t i = 0; i < description->group_count; i++) {
+        const size_t parameter = description->groups[i].parameter;
+        if (parameter >= first && parameter < end && parameter != description->tied)
+            return i;
+    }
+    return NO_PARAMETER;
+}
+
+bool model_layer_uses_tied(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].uses_tied;
+}
+
+size_t model_tied_group(const struct model_description *description)
+{
+    for (size_t i = 0; i < description->group_count; i++)
+        if (description->groups[i].parameter == description->tied)
+            return i;
+    return NO_PARAMETER;
+}
+
+/* ---- offsets ---- */
+
+static size_t layout_round_up(size_t elements, size_t multiple)
+{
+    return (elements + multiple - 1) / multiple * multiple;
+}
+
+/* The counts of the whole network, which do not depend on the layers that are kept. */
+static void layout_count_weights(struct model_description *description)
+{
+    const size_t count = description->parameter_count;
+    description->weights = description->frozen_weights = 0;
+    description->first_trainable = count;
+    for (size_t i = 0; i < count; i++) {
+        struct model_parameter *parameter = &description->parameters[i];
+        parameter->count = 1;
+        for (size_t d = 0; d < parameter->dimensions; d++)
+            parameter->count *= parameter->shape[d];
+        description->weights += parameter->count;
+        if (parameter->frozen)
+            description->frozen_weights += parameter->count;
+        else if (description->first_trainable == count)
+            description->first_trainable = i;
+    }
+}
+
+void model_lay_out_parameters(struct model_description *description)
+{
+    struct model_group *next = description->groups, *group = NULL, *end = next + description->group_count;
+    size_t elements = 0, whole = 0; /* of the parameters so far: that are kept, of the whole network */
+    layout_count_weights(description);
+    if (!description->group_count) /* a program's list of parameters */
+        description->tied = NO_PARAMETER;
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        struct model_parameter *parameter = &description->parameters[i];
+        const size_t room = layout_round_up(parameter->count, MODEL_ALIGNMENT);
+        if (next != end && next->parameter == i) {
+            elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
+            whole = layout_round_up(whole, DEVICE_SQUARES_BLOCK);
+            group = next++;
+            group->offset = elements;
+            group->block = whole / DEVICE_SQUARES_BLOCK;
+        }
+        parameter->offset = elements;
+        elements += parameter->absent ? 0 : room;
+        whole += room;
+        if (group)
+            group->count = elements - group->offset;
+    }
+    description->blocks = layout_round_up(whole, DEVICE_SQUARES_BLOCK) / DEVICE_SQUARES_BLOCK;
+    description->elements = group ? layout_round_up(elements, DEVICE_SQUARES_BLOCK) : elements;
+    description->gradient_elements = description->elements;
+    if (description->tied_users == 2)
+        description->gradient_elements += description->groups[model_tied_group(description)].count;
+}
+
+void model_keep_layers(struct model_description *description, const bool *kept)
+{
+    description->tied_users = 0;
+    for (size_t i = 0; i < description->parameter_count; i++)
+        description->parameters[i].absent = true;
+    for (size_t i = 0; i < description->layer_count; i++) {
+        const struct layer *layer = &description->layers[i];
+        if (!kept[i])
+            continue;
+        for (size_t k = 0; k < layer->parameter_count; k++)
+            description->parameters[layer->parameter + k].absent = false;
+        if (layer->uses_tied) {
+            description->parameters[description->tied].absent = false;
+            description->tied_users++;
+        }
+    }
+    model_lay_out_parameters(description);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes of single layers. */
+#include "training/model/passes.h"
+
+#include "training/model/internal/model_parts.h"
+
+/* ---- what a pass gets ---- */
+
+static const void *layout_at(const void *array, size_t element, weft_type type)
+{
+    return array ? (const char *)array + element * weft_type_size(type) : NULL;
+}
+
+struct layer_arrays model_layer_arrays(const struct model_description *description, const struct device *device,
+                                       size_t layer, const void *values, const void *activations, void *gradients)
+{
+    struct layer_arrays arrays = {0};
+    const size_t own = model_layer_group(description, layer), tied = model_tied_group(description);
+    if (own != NO_PARAMETER) {
+        const size_t offset = description->groups[own].offset;
+        arrays.own = layout_at(values, offset, device->type);
+        arrays.own_activations = layout_at(activations, offset, device->activations);
+        arrays.gradients = (void *)layout_at(gradients, offset, device->type);
+    }
+    if (model_layer_uses_tied(description, layer)) {
+        const size_t offset = description->groups[tied].offset;
+        const bool second = layer + 1 == description->layer_count && description->tied_users == 2;
+        arrays.tied = layout_at(values, offset, device->type);
+        arrays.tied_activations = layout_at(activations, offset, device->activations);
+        arrays.tied_gradients = (void *)layout_at(gradients, second ? description->elements : offset, device->type);
+    }
+    return arrays;
+}
+
+struct pass model_pass(const struct model *model, const struct layer_call *call, bool prepare)
+{
+    const struct model_slot *slot = &model->slots[call->slot];
+    const size_t group = model_layer_group(model->description, call->layer);
+    return (struct pass){
+        .device = model->device,
+        .description = model->description,
+        .arrays = call->arrays,
+        .origin = group == NO_PARAMETER ? 0 : model->description->groups[group].offset,
+        .batch = model->options.batch,
+        .sequence = model->options.sequence,
+        .prepare = prepare,
+        .training = model->options.training,
+        .tokens = slot->tokens,
+        .targets = slot->targets,
+        .losses = slot->losses,
+        .smoothing = prepare ? model->options.label_smoothing : 0,
+        .dropout = prepare ? model->options.dropout : 0,
+        .seed = slot->seed,
+        .sample = slot->sample,
+        .room_batch = model->options.batch,
+        .room_sequence = model->options.sequence,
+    };
+}
+
+static const struct layer *call_layer(const struct model *model, const struct layer_call *call)
+{
+    return &model->description->layers[call->layer];
+}
+
+static const struct slot_layer *call_slot_layer(const struct model *model, const struct layer_call *call)
+{
+    return &model->slots[call->slot].layers[call->layer];
+}
+
+static const void *call_x(const struct model *model, const struct layer_call *call)
+{
+    return call->x ? call->x : call_slot_layer(model, call)->x;
+}
+
+static bool call_is_last(const struct model *model, const struct layer_call *call)
+{
+    return call->layer + 1 == model->description->layer_count;
+}
+
+/* ---- watchers ---- */
+
+static void model_show(const struct model *model, const struct model_turn *turn)
+{
+    if (model->watcher)
+        model->watcher(model->watcher_context, turn);
+}
+
+static void show_begin(const struct model *model, size_t layer, enum model_direction direction, bool weights)
+{
+    model_show(model, &(struct model_turn){.layer = layer, .direction = direction, .weights = weights, .begins = true});
+}
+
+static void show_output(const struct model *model, const struct layer_call *call, const struct pass *pass,
+                        const void *y)
+{
+    const bool last = call_is_last(model, call);
+    model_show(model, &(struct model_turn){.layer = call->layer,
+                                           .direction = MODEL_FORWARD,
+                                           .values = last ? pass->losses : y,
+                                           .count = pass_rows(pass) * (last ? 1 : call_layer(model, call)->width),
+                                           .type = last ? WEFT_F64 : model->device->type});
+}
+
+static void show_gradient(const struct model *model, const struct layer_call *call, const struct pass *pass,
+                          const void *gradient)
+{
+    const size_t i = call->layer;
+    model_show(model, &(struct model_turn){.layer = i,
+                                           .direction = MODEL_BACKWARD,
+                                           .values = i ? gradient : NULL,
+                                           .count = i ? pass_rows(pass) * model->description->layers[i - 1].width : 0,
+                                           .type = model->device->type});
+}
+
+/* ---- slots ---- */
+
+weft_status model_check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
+                               struct error *error)
+{
+    size_t vocabulary = model->description->shape.vocabulary;
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= vocabulary)
+            return error_set(
+                error, WEFT_ERROR_DATA,
+                "%s %zu of the batch is token %d, but the model's vocabulary has %zu tokens, from 0; check that "
+                "the data was made for this vocabulary",
+                what, i, (int)tokens[i], vocabulary);
+    return WEFT_OK;
+}
+
+weft_status model_slot_load(struct model *model, size_t number, const struct model_batch *batch, struct error *error)
+{
+    struct device *device = model->device;
+    struct model_slot *slot = &model->slots[number];
+    const size_t rows = model->options.batch * model->options.sequence;
+    weft_status status = WEFT_OK;
+    if (batch->tokens)
+        status = model_check_tokens(model, batch->tokens, rows, "input", error);
+    if (status == WEFT_OK && batch->targets)
+        status = model_check_tokens(model, batch->targets, rows, "target", error);
+    if (status != WEFT_OK)
+        return status;
+    if (batch->tokens)
+        device->write(device, slot->tokens, batch->tokens, rows * sizeof *batch->tokens);
+    if (batch->targets)
+        device->write(device, slot->targets, batch->targets, rows * sizeof *batch->targets);
+    slot->seed = batch->seed;
+    slot->sample = batch->sample;
+    return WEFT_OK;
+}
+
+weft_status model_slot_loss(struct model *model, size_t slot, double *loss, struct error *error)
+{
+    struct device *device = model->device;
+    const size_t rows = model->options.batch * model->options.sequence;
+    device->read(device, model->host, model->slots[slot].losses, rows * sizeof *model->host);
+    weft_status status = device->finish(device, error);
+    if (status != WEFT_OK)
+        return status;
+    double sum = 0;
+    for (size_t i = 0; i < rows; i++)
+        sum += model->host[i];
+    *loss = sum / (double)rows;
+    return WEFT_OK;
+}
+
+/* ---- passes ---- */
+
+void model_layer_forward(struct model *model, const struct layer_call *call, bool prepare)
+{
+    const struct layer *layer = call_layer(model, call);
+    const struct slot_layer *place = call_slot_layer(model, call);
+    const struct pass pass = model_pass(model, call, prepare);
+    void *y = call->y || call_is_last(model, call) ? call->y : place[1].x;
+    show_begin(model, call->layer, MODEL_FORWARD, false);
+    layer->kind->forward(layer, &pass, &place->places, call_x(model, call), y);
+    show_output(model, call, &pass, y);
+}
+
+/* Fill what the layer keeps again, if it is kept in memory that other layers use. */
+static void call_recompute(const struct model *model, const struct layer_call *call, const struct pass *pass)
+{
+    const struct layer *layer = call_layer(model, call);
+    if (model_layer_is_recomputed(model, call->layer))
+        layer->kind->forward(layer, pass, &call_slot_layer(model, call)->places, call_x(model, call), NULL);
+}
+
+void model_layer_backward_input(struct model *model, const struct layer_call *call, void *gradient)
+{
+    const struct layer *layer = call_layer(model, call);
+    const struct pass pass = model_pass(model, call, true);
+    if (model_layer_is_passed_over(model, call->layer))
+        return;
+    show_begin(model, call->layer, MODEL_BACKWARD, false);
+    call_recompute(model, call, &pass);
+    layer->kind->backward_input(layer, &pass, &call_slot_layer(model, call)->places, call_x(model, call), gradient);
+    show_gradient(model, call, &pass, gradient);
+}
+
+/* Set the gradients between and after the parameters of a group to 0. */
+static void clear_gaps(const struct model *model, size_t number, void *gradients)
+{
+    const struct model_description *description = model->description;
+    const struct model_group *group = &description->groups[number];
+    struct device *device = model->device;
+    for (size_t i = 0; i < group->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[group->parameter + i];
+        const size_t begin = parameter->offset - group->offset + parameter->count;
+        const size_t end = i + 1 < group->parameter_count ? parameter[1].offset - group->offset : group->count;
+        if (begin < end)
+            device->fill(device, end - begin, 0, (char *)gradients + begin * weft_type_size(device->type));
+    }
+}
+
+void model_layer_backward_weights(struct model *model, const struct layer_call *call)
+{
+    const struct model_description *description = model->description;
+    const struct layer *layer = call_layer(model, call);
+    const struct layer_arrays *arrays = call->arrays;
+    struct device *device = model->device;
+    const size_t own = model_layer_group(description, call->layer), tied = model_tied_group(description);
+    if (model_layer_is_passed_over(model, call->layer)) {
+        if (own != NO_PARAMETER)
+            device->fill(device, description->groups[own].count, 0, arrays->gradients);
+        if (layer->uses_tied)
+            device->fill(device, description->groups[tied].count, 0, arrays->tied_gradients);
+        return;
+    }
+    const struct pass pass = model_pass(model, call, true);
+    show_begin(model, call->layer, MODEL_BACKWARD, true);
+    if (model->options.split)
+        call_recompute(model, call, &pass);
+    layer->kind->backward_weights(layer, &pass, &call_slot_layer(model, call)->places);
+    if (own != NO_PARAMETER)
+        clear_gaps(model, own, arrays->gradients);
+    if (layer->uses_tied)
+        clear_gaps(model, tied, arrays->tied_gradients);
+    model_show(model, &(struct model_turn){.layer = call->layer, .direction = MODEL_BACKWARD, .weights = true});
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a model. Each slot has what is kept of one micro-batch:
+ *
+ *     tokens, targets, losses
+ *     of each layer of a run: the rows that enter, what it keeps, and with `split` what it defers
+ *
+ * Runs of layers lie at the same place, as a slot serves one at a time. Layers that keep nothing share memory among
+ * themselves and among slots, and so do scratch and, without `split`, what is deferred.
+ */
+#include "training/model/internal/model_parts.h"
+
+#include <stdlib.h>
+
+bool model_layer_is_recomputed(const struct model *model, size_t i)
+{
+    const struct layer *layer = &model->description->layers[i];
+    if (i + 1 == model->description->layer_count) /* its backward pass comes next */
+        return false;
+    return model->options.recompute == MODEL_RECOMPUTE_ALL ||
+           (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
+}
+
+bool model_layer_is_passed_over(const struct model *model, size_t i)
+{
+    const struct layer *layer = &model->description->layers[i];
+    return layer->parameter + layer->parameter_count <= model->description->first_trainable;
+}
+
+/* Whether a slot has memory for what the layer keeps: it has a backward pass, which does not recompute it. */
+static bool slot_keeps(const struct model *model, size_t i)
+{
+    return model->options.training && !model_layer_is_recomputed(model, i) && !model_layer_is_passed_over(model, i);
+}
+
+/* Whether a slot has memory for what the layer's input pass leaves to its weights pass. */
+static bool slot_defers(const struct model *model, size_t i)
+{
+    return model->options.training && model->options.split && !model_layer_is_passed_over(model, i);
+}
+
+static size_t model_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The rows that enter layer `i`, number `place` of a run. Outside of training two buffers are used in turn. */
+static void *slot_plan_rows(const struct model *model, const struct layer_room *room, const struct slot_layer *layers,
+                            size_t i, size_t place, struct arena *arena)
+{
+    const struct model_description *description = model->description;
+    const size_t row = room->batch * room->sequence * room->element;
+    if (place == 0)
+        return NULL;
+    if (model->options.training)
+        return arena_take(arena, row * description->layers[i - 1].width);
+    return place < 3 ? arena_take(arena, row * description->widest) : layers[i - 2].x;
+}
+
+/* *shared becomes the most that a layer needs of shared memory. */
+static void plan_slot(const struct model *model, const struct layer_room *room, struct model_slot *slot,
+                      struct layer_memory *shared, struct arena *arena)
+{
+    const struct model_description *description = model->description;
+    const size_t rows = room->batch * room->sequence;
+    slot->tokens = arena_take(arena, rows * sizeof *slot->tokens);
+    slot->targets = arena_take(arena, rows * sizeof *slot->targets);
+    slot->losses = arena_take(arena, rows * sizeof *slot->losses);
+    const size_t begin = arena->used;
+    size_t end = begin, place = 0; /* of the layer in its run */
+    for (size_t i = 0; i < description->layer_count; i++) {
+        struct slot_layer *layer = &slot->layers[i];
+        if (!model_runs_layer(model, i)) {
+            place = 0;
+            continue;
+        }
+        if (place == 0)
+            arena->used = begin;
+        const struct layer_memory memory = description->layers[i].kind->memory(&description->layers[i], room);
+        layer->x = slot_plan_rows(model, room, slot->layers, i, place++, arena);
+        if (slot_keeps(model, i))
+            layer->places.kept = arena_take(arena, memory.kept);
+        else
+            shared->kept = model_larger(shared->kept, memory.kept);
+        if (slot_defers(model, i))
+            layer->places.deferred = arena_take(arena, memory.deferred);
+        shared->scratch = model_larger(shared->scratch, memory.scratch + (slot_defers(model, i) ? 0 : memory.deferred));
+        end = model_larger(end, arena->used);
+    }
+    arena->used = end;
+}
+
+/* Layer `i` in all slots: memory of its own, and its share of what is shared. */
+static void plan_shared(const struct model *model, const struct layer_room *room, size_t i, void *kept, void *scratch,
+                        struct arena *arena)
+{
+    const struct layer *layer = &model->description->layers[i];
+    const struct layer_memory memory = layer->kind->memory(layer, room);
+    void *own = arena_take(arena, memory.own);
+    for (size_t s = 0; s < model_slot_count(model); s++) {
+        struct layer_places *places = &model->slots[s].layers[i].places;
+        places->own = own;
+        places->scratch = scratch;
+        if (!slot_keeps(model, i))
+            places->kept = kept;
+        if (!slot_defers(model, i))
+            places->deferred = scratch ? (char *)scratch + memory.scratch : NULL;
+    }
+}
+
+void model_plan_memory(struct model *model, weft_type type, weft_type activations, struct arena *arena)
+{
+    const struct model_description *description = model->description;
+    const struct model_options *options = &model->options;
+    const struct layer_room room = {.element = weft_type_size(type),
+                                    .activation = weft_type_size(activations),
+                                    .batch = options->batch,
+                                    .sequence = options->sequence,
+                                    .training = options->training};
+    struct layer_memory shared = {0};
+    for (size_t s = 0; s < model_slot_count(model); s++)
+        plan_slot(model, &room, &model->slots[s], &shared, arena);
+    void *kept = arena_take(arena, shared.kept), *scratch = arena_take(arena, shared.scratch);
+    for (size_t i = 0; i < description->layer_count; i++)
+        if (model_runs_layer(model, i))
+            plan_shared(model, &room, i, kept, scratch, arena);
+    if (!options->training)
+        model->logits = arena_take(arena, description->shape.vocabulary * room.activation);
+    if (options->slots)
+        return;
+    if (options->training)
+        model->gradient = arena_take(arena, room.batch * room.sequence * description->widest * room.element);
+    if (activations != type)
+        model->as_activations = arena_take(arena, description->elements * room.activation);
+}
+
+weft_status model_lists_open(struct model *model, struct error *error)
+{
+    const size_t layers = model->description->layer_count, slots = model_slot_count(model);
+    model->slots = calloc(slots, sizeof *model->slots);
+    model->slot_layers = calloc(slots, layers * sizeof *model->slot_layers);
+    if (!model->slots || !model->slot_layers)
+        return error_memory(error, slots * layers * sizeof *model->slot_layers, "a model's list of layers");
+    for (size_t s = 0; s < slots; s++)
+        model->slots[s].layers = model->slot_layers + s * layers;
+    return WEFT_OK;
+}
+
+void model_lists_close(struct model *model)
+{
+    free(model->slots);
+    free(model->slot_layers);
+}
+
+size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,
+                    const struct model_options *options)
+{
+    struct model model = {.description = description, .options = *options};
+    struct arena arena = {0};
+    if (model_lists_open(&model, NULL) == WEFT_OK)
+        model_plan_memory(&model, type, activations, &arena);
+    model_lists_close(&model);
+    return arena.used;
+}
