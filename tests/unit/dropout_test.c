@@ -210,7 +210,7 @@ static struct passes passes_of(const struct model_shape *shape, struct model_opt
     assert_int_equal(model_open(description, device, &options, &model, NULL), WEFT_OK);
     float *parameters = make_random(device, description->elements, 0.3, 1);
     struct passes result = {.gradients = calloc(description->elements, sizeof(float))};
-    float *gradients = make_array(device, description->elements);
+    float *gradients = make_array(device, description->gradient_elements);
     for (size_t first = 0; first < BATCH; first += options.batch) {
         const struct model_batch batch = {.tokens = tokens + first * SEQUENCE,
                                           .targets = tokens + first * SEQUENCE + 1,

@@ -74,21 +74,35 @@ static void tensors_are_called_and_shaped_as_in_the_public_files(void **state)
     model_description_free(gpt2);
 }
 
+/* A group begins at a block, and its tensors follow each other at multiples of 16 elements. */
 static void tensors_follow_each_other_at_aligned_places(void **state)
 {
     struct model_shape shape = {.kind = "gpt", .layers = 2, .heads = 1, .width = 5, .context = 3, .vocabulary = 7};
+    const size_t block = DEVICE_SQUARES_BLOCK;
     struct model_description *description;
     assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
-    size_t end = 0, weights = 0;
-    for (size_t i = 0; i < description->parameter_count; i++) {
-        const struct model_parameter *parameter = &description->parameters[i];
-        assert_int_equal(parameter->offset % 16, 0);
-        assert_true(parameter->offset >= end && parameter->offset < end + 16);
-        end = parameter->offset + parameter->count;
-        weights += parameter->count;
+    size_t end = 0, weights = 0, next = 0;
+    for (size_t i = 0; i < description->group_count; i++) {
+        const struct model_group *group = &description->groups[i];
+        assert_int_equal(group->parameter, next);
+        assert_int_equal(group->offset % block, 0);
+        assert_int_equal(group->offset, group->block * block);
+        assert_true(group->offset >= end && group->offset < end + block);
+        end = group->offset;
+        for (next = group->parameter; next < group->parameter + group->parameter_count; next++) {
+            const struct model_parameter *parameter = &description->parameters[next];
+            assert_int_equal(parameter->offset % 16, 0);
+            assert_true(parameter->offset >= end && parameter->offset < end + 16);
+            end = parameter->offset + parameter->count;
+            weights += parameter->count;
+        }
+        end = group->offset + group->count;
     }
-    assert_true(description->elements >= end && description->elements < end + 16);
+    assert_int_equal(next, description->parameter_count);
+    assert_true(description->elements >= end && description->elements < end + block);
+    assert_int_equal(description->elements, description->blocks * block);
     assert_int_equal(description->weights, weights);
+    assert_int_equal(description->gradient_elements, description->elements + description->groups[0].count);
     model_description_free(description);
 }
 

@@ -55,7 +55,7 @@ static void fixture_open(struct fixture *fixture, const struct model_shape *shap
                      WEFT_OK);
     const double deviation = shape == &gpt ? 0.3 : 0.7; /* so that no gradient is next to nothing */
     fixture->parameters = make_random(fixture->device, fixture->description->elements, deviation, 1);
-    fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
+    fixture->gradients = make_random(fixture->device, fixture->description->gradient_elements, 1, 2);
     for (size_t i = 0; i < BATCH * SEQUENCE; i++) {
         fixture->tokens[i] = (int32_t)random_below(3, i, VOCABULARY);
         fixture->targets[i] = (int32_t)random_below(4, i, VOCABULARY);

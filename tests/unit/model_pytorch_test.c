@@ -114,7 +114,7 @@ static void compare(const struct model_shape *shape, double expected_loss, const
                                 NULL),
                      WEFT_OK);
     void *parameters = make_array(device, description->elements),
-         *gradients = make_array(device, description->elements);
+         *gradients = make_array(device, description->gradient_elements);
     for (size_t i = 0; i < description->parameter_count; i++)
         for (size_t k = 0; k < description->parameters[i].count; k++)
             put(device, parameters, description->parameters[i].offset + k, 0.3 * random_normal(i, k));

@@ -81,7 +81,8 @@ static const struct model_shape shapes[] = {
 };
 #define LAYERS_MOST 8
 
-/* Reports of layers must be forward from the first to the last, then backward, never one within another. */
+/* Reports of layers must be forward from the first to the last, then backward in two passes each, never one within
+ * another. */
 struct watcher {
     size_t layers, told;
     bool within;
@@ -90,10 +91,11 @@ struct watcher {
 static void watch(void *context, const struct model_turn *turn)
 {
     struct watcher *watcher = context;
-    const size_t place = watcher->told / 2 % (2 * watcher->layers);
+    const size_t layers = watcher->layers, place = watcher->told / 2 % (3 * layers);
     assert_true(turn->begins != watcher->within);
-    assert_int_equal(turn->direction, place < watcher->layers ? MODEL_FORWARD : MODEL_BACKWARD);
-    assert_int_equal(turn->layer, place < watcher->layers ? place : 2 * watcher->layers - 1 - place);
+    assert_int_equal(turn->direction, place < layers ? MODEL_FORWARD : MODEL_BACKWARD);
+    assert_int_equal(turn->weights, place >= layers && (place - layers) % 2);
+    assert_int_equal(turn->layer, place < layers ? place : layers - 1 - (place - layers) / 2);
     watcher->within = turn->begins;
     watcher->told++;
 }
@@ -115,7 +117,7 @@ static float *train(struct device *device, const struct model_description *descr
                    &model, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     model_watch(model, watcher ? watch : NULL, watcher);
-    float *weights = make_array(device, elements), *gradients = make_array(device, elements);
+    float *weights = make_array(device, elements), *gradients = make_array(device, description->gradient_elements);
     float *first = make_array(device, elements), *second = make_array(device, elements);
     double sums[64];
     assert_true(elements <= 64 * DEVICE_SQUARES_BLOCK);
@@ -162,7 +164,7 @@ static void a_measured_model_has_the_same_bits(void **state)
             float *expected = train(plain, description, recompute, NULL);
             float *measured = train(profiled, description, recompute, &watcher);
             assert_memory_equal(measured, expected, description->elements * sizeof *expected);
-            assert_int_equal(watcher.told, 2 * 2 * 2 * watcher.layers);
+            assert_int_equal(watcher.told, 2 * 2 * 3 * watcher.layers);
             assert_false(watcher.within);
             assert_true(profiled_counts(profiled)[PROFILED_MATMUL].calls > 2 * watcher.layers);
             assert_true(profiled_counts(profiled)[PROFILED_CROSS_ENTROPY].calls == 2);

@@ -69,7 +69,7 @@ static void run_open(struct run *run, const struct model_shape *shape, const cha
     const size_t elements = run->description->elements;
     float **const arrays[] = {&run->parameters, &run->gradients, &run->sum, &run->first_moments, &run->second_moments};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        *arrays[i] = make_array(run->device, elements);
+        *arrays[i] = make_array(run->device, run->description->gradient_elements);
     run->squares = calloc(tree_blocks(elements), sizeof *run->squares);
     for (size_t i = 0; i < run->description->parameter_count; i++) {
         const struct model_parameter *parameter = &run->description->parameters[i];
