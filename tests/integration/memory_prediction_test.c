@@ -176,8 +176,8 @@ static int check(weft_context *context, int rank, void *argument)
     CHECK(memory_check(&config, description, world, need - 1, &error) == WEFT_ERROR_MEMORY);
     static const char *const expected[] = {"training needs ",
                                            " MiB of memory for the 2 ranks of this machine (",
-                                           " a rank: weights 97.7 MiB",
-                                           ", optimizer 195.4 MiB",
+                                           " a rank: weights 97.8 MiB",
+                                           ", optimizer 195.5 MiB",
                                            "--micro-batch 1 (",
                                            "--recompute all (",
                                            "--zero 1 (",

@@ -162,7 +162,8 @@ static void mixed_precision_learns_as_well(void **state)
     assert_true(kept == made);
     /* Who changes weights by other means says so. */
     float *parameters = training.parameters;
-    parameters[training.description->elements / 2] += 1;
+    const struct model_description *description = training.description;
+    parameters[description->parameters[description->parameter_count - 1].offset] += 1;
     model_weights_changed(training.model);
     model_weights_changed(reader);
     assert_int_equal(model_evaluate(training.model, training.parameters, &batch, &made, NULL), WEFT_OK);
