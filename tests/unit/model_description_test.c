@@ -2,6 +2,8 @@
 /* What networks are made of: published sizes, names and shapes of tensors, places in the flat array, initial values. */
 #include "training/model/model.h"
 
+#include "training/tensor/tree.h"
+
 #include "tensor_support.h"
 
 static struct model_description *describe(const char *name)
@@ -96,7 +98,7 @@ static void tensors_follow_each_other_at_aligned_places(void **state)
             end = parameter->offset + parameter->count;
             weights += parameter->count;
         }
-        end = group->offset + group->count;
+        assert_int_equal(group->count, tree_blocks(end - group->offset) * block);
     }
     assert_int_equal(next, description->parameter_count);
     assert_true(description->elements >= end && description->elements < end + block);

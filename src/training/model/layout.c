@@ -88,31 +88,31 @@ static void layout_count_weights(struct model_description *description)
 
 void model_lay_out_parameters(struct model_description *description)
 {
-    struct model_group *next = description->groups, *group = NULL, *end = next + description->group_count;
-    size_t elements = 0, whole = 0; /* of the parameters so far: that are kept, of the whole network */
+    struct model_group *group = description->groups; /* of the current parameter, unless there are none */
+    size_t elements = 0, whole = 0;                  /* of the parameters so far: that are kept, of the whole network */
     layout_count_weights(description);
-    if (!description->group_count) /* a program's list of parameters */
-        description->tied = NO_PARAMETER;
     for (size_t i = 0; i < description->parameter_count; i++) {
         struct model_parameter *parameter = &description->parameters[i];
         const size_t room = layout_round_up(parameter->count, MODEL_ALIGNMENT);
-        if (next != end && next->parameter == i) {
-            elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
-            whole = layout_round_up(whole, DEVICE_SQUARES_BLOCK);
-            group = next++;
+        if (group && i == group->parameter) {
             group->offset = elements;
             group->block = whole / DEVICE_SQUARES_BLOCK;
         }
         parameter->offset = elements;
         elements += parameter->absent ? 0 : room;
         whole += room;
-        if (group)
+        if (group && i + 1 == group->parameter + group->parameter_count) {
+            elements = layout_round_up(elements, DEVICE_SQUARES_BLOCK);
+            whole = layout_round_up(whole, DEVICE_SQUARES_BLOCK);
             group->count = elements - group->offset;
+            group++;
+        }
     }
+    description->elements = description->gradient_elements = elements;
     description->blocks = layout_round_up(whole, DEVICE_SQUARES_BLOCK) / DEVICE_SQUARES_BLOCK;
-    description->elements = group ? layout_round_up(elements, DEVICE_SQUARES_BLOCK) : elements;
-    description->gradient_elements = description->elements;
-    if (description->tied_users == 2)
+    if (!description->groups) /* a program's list of parameters */
+        description->tied = NO_PARAMETER;
+    else if (description->tied_users == 2)
         description->gradient_elements += description->groups[model_tied_group(description)].count;
 }
 

@@ -220,18 +220,6 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
 
 /* ---- backward ---- */
 
-/* Set the gradients between the end of a group and the next one to 0. */
-static void clear_after_group(const struct model *model, size_t number, void *gradients)
-{
-    const struct model_description *description = model->description;
-    const struct model_group *group = &description->groups[number];
-    struct device *device = model->device;
-    const size_t begin = group->offset + group->count;
-    const size_t end = number + 1 < description->group_count ? group[1].offset : description->elements;
-    if (begin < end)
-        device->fill(device, end - begin, 0, (char *)gradients + begin * weft_type_size(device->type));
-}
-
 /* Add the head's part of the gradient of the tied table to that of the embedding, whose layer is `i`. */
 static void add_tied(const struct model *model, size_t i, void *gradients)
 {
@@ -241,7 +229,6 @@ static void add_tied(const struct model *model, size_t i, void *gradients)
     if (!model_layer_is_passed_over(model, i))
         model->device->add(model->device, description->groups[group].count, table,
                            (char *)gradients + description->elements * size, table);
-    clear_after_group(model, group, gradients);
 }
 
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
@@ -259,8 +246,6 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
         const struct layer_call call = {.layer = i, .arrays = &arrays};
         model_layer_backward_input(model, &call, model->gradient);
         model_layer_backward_weights(model, &call);
-        if (arrays.gradients)
-            clear_after_group(model, model_layer_group(description, i), gradients);
         if (arrays.tied_gradients && i + 1 < description->layer_count)
             add_tied(model, i, gradients);
         for (size_t k = layer->parameter_count; ready && k-- > 0;)

@@ -94,14 +94,14 @@ struct model_parameter {
 
 /**
  * Parameters that are gathered, reduced and updated as one: those of a layer. A table that two layers share (a tied
- * embedding and head) is a group of its own. Groups follow each other in the order of the flat array. Each begins at a
- * multiple of DEVICE_SQUARES_BLOCK elements, so the sums of squares of its blocks are the same wherever it lies.
+ * embedding and head) is a group of its own. Groups follow each other in the order of the flat array. Each takes whole
+ * blocks of DEVICE_SQUARES_BLOCK elements, so the blocks' sums of squares are the same wherever a group lies.
  */
 struct model_group {
     size_t parameter; /**< its first parameter; the others follow it */
     size_t parameter_count;
     size_t offset; /**< of its first element in the flat array */
-    size_t count;  /**< elements, with the gaps between and after parameters: a multiple of 16; 0 if it is absent */
+    size_t count;  /**< elements, with the gaps after parameters: whole blocks; 0 if it is absent */
     size_t block;  /**< number of its first block of DEVICE_SQUARES_BLOCK elements in the whole network */
 };
 

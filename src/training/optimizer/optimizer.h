@@ -60,7 +60,7 @@ struct optimizer_arrays {
     void *first_moments;
     void *second_moments; /**< NULL where there are none */
     void *as_activations; /**< model_weights_as_activations(): receives the new weights as activations; may be NULL */
-    double *sums;         /**< scratch of tree_blocks() of the largest tensor and the gap after it, for lamb and lars */
+    double *sums; /**< scratch of tree_blocks() of the largest tensor with the gap after it, for lamb and lars */
 };
 
 /** One step on elements [first, first + count) of the flat array. Gaps stay 0. */
