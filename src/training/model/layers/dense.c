@@ -28,9 +28,9 @@ static void dense_plan(const struct dense *dense, const struct layer_room *room,
 
 /* The arrays of one call. */
 struct dense_scratch {
-    void *active;  /* after GELU; forward only */
-    void *to_norm; /* the same memory, backward */
-    void *sum;     /* of products, of the device's type */
+    void *sum;    /* of products, of the device's type */
+    void *active; /* after GELU; in the memory of `sum`, which is used before */
+    void *to_norm;
 };
 
 /* From the input pass to the weights pass. */
@@ -44,8 +44,8 @@ static void dense_plan_scratch(const struct dense *dense, const struct layer_roo
                                struct dense_scratch *scratch)
 {
     const size_t rows = room->batch * room->sequence, widest = dense_larger(dense->linear.outputs, dense->norm.width);
-    scratch->active = scratch->to_norm = arena_take(arena, rows * widest * room->activation);
-    scratch->sum = arena_take(arena, rows * widest * room->element);
+    scratch->sum = scratch->active = arena_take(arena, rows * widest * room->element);
+    scratch->to_norm = room->training ? arena_take(arena, rows * dense->norm.width * room->activation) : NULL;
 }
 
 static void dense_plan_deferred(const struct dense *dense, const struct layer_room *room, struct arena *arena,
