@@ -39,7 +39,8 @@ struct train_model_totals {
 static struct train_model_totals totals_of(const struct train_model_view *view)
 {
     const uint64_t array = view->description->elements * sizeof(float);
-    struct train_model_totals totals = {.weights = array, .gradients = array, .moments = 2 * array};
+    struct train_model_totals totals = {
+        .weights = array, .gradients = view->description->gradient_elements * sizeof(float), .moments = 2 * array};
     totals.activations = model_memory(view->description, WEFT_F32, view->activations, &view->options);
     totals.sum = totals.weights + totals.gradients + totals.moments + totals.activations;
     return totals;

@@ -19,7 +19,7 @@
 /** Offsets in the flat array are multiples of this many elements. */
 #define MODEL_ALIGNMENT 16
 
-/** What a layer needs to know of a pass, besides rows and memory. */
+/** A pass as layers see it, besides rows and memory. */
 struct pass {
     struct device *device;
     const struct model_description *description;

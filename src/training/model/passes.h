@@ -47,7 +47,7 @@ struct layer_arrays {
 struct layer_arrays model_layer_arrays(const struct model_description *description, const struct device *device,
                                        size_t layer, const void *values, const void *activations, void *gradients);
 
-/** A pass of a layer. The backward passes get the same x as the forward pass, with the same values. */
+/** A pass of a layer. The backward passes get the same x as the forward pass, with the same values, and no y. */
 struct layer_call {
     size_t layer;
     size_t slot;

@@ -57,7 +57,7 @@ static void *slot_plan_rows(const struct model *model, const struct layer_room *
     return place < 3 ? arena_take(arena, row * description->widest) : layers[i - 2].x;
 }
 
-/* *shared becomes the most that a layer needs of shared memory. */
+/* *shared is raised to what the layers need of shared memory. */
 static void plan_slot(const struct model *model, const struct layer_room *room, struct model_slot *slot,
                       struct layer_memory *shared, struct arena *arena)
 {
