@@ -161,6 +161,25 @@ weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_
 weft_status checkpoint_open(const char *directory, struct checkpoint **checkpoint, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
 
+/** Tells whether another rank sees the same checkpoint. Holds no pointers, so that it can be sent between ranks as bytes. */
+struct checkpoint_identity {
+    uint64_t inode;                 /**< of the manifest */
+    int64_t seconds, nanoseconds;   /**< of its last change */
+    uint8_t manifest[SHA256_BYTES]; /**< of its bytes */
+};
+
+/** The identity of an opened checkpoint. Errors: SYSTEM if its manifest can no longer be read. */
+weft_status checkpoint_identify(const struct checkpoint *checkpoint, struct checkpoint_identity *identity,
+                                struct error *error);
+
+/**
+ * Open the checkpoint in `directory` as checkpoint_open() does, but without reading every byte, if it has the identity
+ * of one that another rank has verified. Otherwise `*checkpoint` is NULL: this rank does not see that directory, or sees
+ * a copy of it. Errors: DATA, MEMORY.
+ */
+weft_status checkpoint_open_same(const char *directory, const struct checkpoint_identity *identity,
+                                 struct checkpoint **checkpoint, struct error *error);
+
 /**
  * The directory of the checkpoint: `directory` itself, or the newest one in it if it is a run directory. Nothing in it
  * is read. Errors: DATA if there is none.

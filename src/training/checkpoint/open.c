@@ -18,9 +18,9 @@
 
 /* ---- files ---- */
 
-/* Map a file and compare it with its record. */
-static weft_status verify_file(const char *path, const struct file_digest *expected, struct file_map *map,
-                               struct error *error)
+/* Map a file and compare it with its record: the size, and unless another rank has read it, every byte. */
+static weft_status verify_file(const char *path, const struct file_digest *expected, bool verified,
+                               struct file_map *map, struct error *error)
 {
     weft_status status = file_map(path, map, error);
     if (status != WEFT_OK)
@@ -29,6 +29,8 @@ static weft_status verify_file(const char *path, const struct file_digest *expec
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' has %" PRIu64 " bytes, but its manifest says %" PRIu64 "; it is %s", path, map->size,
                          expected->bytes, map->size < expected->bytes ? "truncated" : "not the file that was written");
+    if (verified)
+        return WEFT_OK;
     if (map->size > 0)
         madvise((void *)(uintptr_t)map->bytes, map->size, MADV_SEQUENTIAL);
     uint8_t digest[SHA256_BYTES];
@@ -43,7 +45,7 @@ static weft_status verify_file(const char *path, const struct file_digest *expec
     return WEFT_OK;
 }
 
-static weft_status checkpoint_open_files(struct checkpoint *checkpoint, struct error *error)
+static weft_status checkpoint_open_files(struct checkpoint *checkpoint, bool verified, struct error *error)
 {
     size_t count = checkpoint->manifest.count;
     checkpoint->files = calloc(count, sizeof *checkpoint->files);
@@ -55,7 +57,7 @@ static weft_status checkpoint_open_files(struct checkpoint *checkpoint, struct e
         char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2];
         weft_status status = file_join(path, checkpoint->directory, record->name, error);
         if (status == WEFT_OK)
-            status = verify_file(path, &record->digest, &file->map, error);
+            status = verify_file(path, &record->digest, verified, &file->map, error);
         if (status != WEFT_OK)
             return status;
         if (!manifest_file_has_tensors(record->name))
@@ -156,7 +158,7 @@ static weft_status checkpoint_take_manifest(struct checkpoint *checkpoint, struc
     return status;
 }
 
-static weft_status open_step(const char *directory, struct checkpoint **checkpoint, struct error *error)
+static weft_status open_step(const char *directory, bool verified, struct checkpoint **checkpoint, struct error *error)
 {
     struct checkpoint *opened = calloc(1, sizeof *opened);
     if (!opened)
@@ -164,7 +166,7 @@ static weft_status open_step(const char *directory, struct checkpoint **checkpoi
     snprintf(opened->directory, sizeof opened->directory, "%s", directory);
     weft_status status = checkpoint_take_manifest(opened, error);
     if (status == WEFT_OK)
-        status = checkpoint_open_files(opened, error);
+        status = checkpoint_open_files(opened, verified, error);
     if (status == WEFT_OK)
         status = join_pieces(opened, error);
     if (status != WEFT_OK) {
@@ -227,7 +229,7 @@ weft_status checkpoint_open(const char *directory, struct checkpoint **checkpoin
         if (status != WEFT_OK)
             return error_set(error, status, "%s", attempted.text);
         uint64_t before = identity(step_directory);
-        status = open_step(step_directory, checkpoint, &attempted);
+        status = open_step(step_directory, false, checkpoint, &attempted);
         if (status == WEFT_OK)
             return WEFT_OK;
         if (before != 0 && identity(step_directory) == before)
@@ -236,6 +238,43 @@ weft_status checkpoint_open(const char *directory, struct checkpoint **checkpoin
     if (older[0])
         return error_set(error, status, "%s; the next older checkpoint is '%s'", attempted.text, older);
     return error_set(error, status, "%s", attempted.text);
+}
+
+static weft_status identify_step(const char *step_directory, struct checkpoint_identity *result, struct error *error)
+{
+    char path[FILE_PATH_BYTES], *text = NULL;
+    struct stat about;
+    size_t size = 0;
+    weft_status status = file_join(path, step_directory, CHECKPOINT_MANIFEST, error);
+    if (status == WEFT_OK && stat(path, &about) != 0)
+        status = error_system(error, "cannot read '%s'", path);
+    if (status == WEFT_OK)
+        status = file_read(path, MANIFEST_MOST, &text, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    *result = (struct checkpoint_identity){
+        .inode = about.st_ino, .seconds = about.st_mtim.tv_sec, .nanoseconds = about.st_mtim.tv_nsec};
+    status = sha256_of(text, size, result->manifest, error);
+    free(text);
+    return status;
+}
+
+weft_status checkpoint_identify(const struct checkpoint *checkpoint, struct checkpoint_identity *result,
+                                struct error *error)
+{
+    return identify_step(checkpoint->directory, result, error);
+}
+
+weft_status checkpoint_open_same(const char *directory, const struct checkpoint_identity *wanted,
+                                 struct checkpoint **checkpoint, struct error *error)
+{
+    char step_directory[FILE_PATH_BYTES];
+    struct checkpoint_identity own;
+    *checkpoint = NULL;
+    if (checkpoint_find(directory, step_directory, NULL) != WEFT_OK ||
+        identify_step(step_directory, &own, NULL) != WEFT_OK || memcmp(&own, wanted, sizeof own) != 0)
+        return WEFT_OK;
+    return open_step(step_directory, true, checkpoint, error);
 }
 
 void checkpoint_close(struct checkpoint *checkpoint)

@@ -96,33 +96,3 @@ weft_status shards_all_gather_sums(const struct shards *shards, double *sums, st
                                          shards->block_firsts, WEFT_F64, shards->comm),
                          error);
 }
-
-weft_status shards_gather(const struct shards *shards, const float *part, float *whole, struct error *error)
-{
-    if (!shards->sharded)
-        return WEFT_OK;
-    return library_error(shards->context,
-                         weft_gatherv(part, whole, shards->counts, shards->firsts, WEFT_F32, 0, shards->comm), error);
-}
-
-weft_status shards_scatter(const struct shards *shards, const float *whole, float *part, struct error *error)
-{
-    if (!shards->sharded)
-        return library_error(shards->context, weft_broadcast(part, shards->elements, WEFT_F32, 0, shards->comm), error);
-    size_t *numbers = calloc(4 * shards->ranks, sizeof *numbers);
-    if (!numbers)
-        return error_memory(error, 4 * shards->ranks * sizeof *numbers, "a list of shards");
-    /* Rank 0 is the only sender. */
-    size_t *sent = numbers, *sent_from = sent + shards->ranks;
-    size_t *received = sent_from + shards->ranks, *received_at = received + shards->ranks;
-    for (uint32_t r = 0; shards->rank == 0 && r < shards->ranks; r++) {
-        sent[r] = shards->counts[r];
-        sent_from[r] = shards->firsts[r];
-    }
-    received[0] = shards->count;
-    weft_status status = library_error(
-        shards->context, weft_alltoallv(whole, sent, sent_from, part, received, received_at, WEFT_F32, shards->comm),
-        error);
-    free(numbers);
-    return status;
-}

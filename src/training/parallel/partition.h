@@ -83,10 +83,4 @@ weft_status shards_all_gather(const struct shards *shards, float *array, struct 
 /** Every rank's part of `sums` (device->sum_of_squares(), one per block of the whole array) to all ranks. Collective. */
 weft_status shards_all_gather_sums(const struct shards *shards, double *sums, struct error *error);
 
-/** Every rank's `part` (its range alone) into `whole` on rank 0. Collective. */
-weft_status shards_gather(const struct shards *shards, const float *part, float *whole, struct error *error);
-
-/** From `whole` on rank 0 to every rank's `part`. Without sharding, rank 0's `part` is broadcast. Collective. */
-weft_status shards_scatter(const struct shards *shards, const float *whole, float *part, struct error *error);
-
 #endif

@@ -85,6 +85,14 @@ void state_layout_close(struct state_layout *layout);
 /** Whether `rank` holds the cell. */
 bool state_cell_is_held(const struct state_cell *cell, uint32_t rank);
 
+/** The cell of element `element`. Those after it, up to the tensor's end, follow in the list. */
+const struct state_cell *state_layout_cell(const struct state_layout *layout, enum state_array array,
+                                           uint32_t parameter, size_t element);
+
+/** Whether `cell` is in the list, and has elements of this tensor. */
+bool state_layout_continues(const struct state_layout *layout, const struct state_cell *cell, enum state_array array,
+                            uint32_t parameter);
+
 /** Elements [first, first + count) of a tensor, if this rank holds them in one piece; otherwise NULL. */
 float *state_layout_find(const struct state_layout *layout, enum state_array array, uint32_t parameter, size_t first,
                          size_t count);

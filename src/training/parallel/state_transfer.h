@@ -25,14 +25,15 @@ weft_status state_layout_scatter_values(const struct state_layout *layout, const
 /* ---- checkpoints ---- */
 
 /**
- * Read values and moments from `checkpoint`, which is open on rank 0 (others pass NULL). Ranks that see the directory
- * read their pieces themselves; rank 0 sends the other ranks theirs, with memory for one tensor.
+ * Read values and moments from `checkpoint`, which rank 0 has opened (others pass NULL). Ranks that see the same
+ * directory as `directory` (checkpoint_open_same(); NULL: does not look) read their pieces themselves. Rank 0 sends the
+ * other ranks theirs, with memory for one tensor.
  *
  * Errors, the same on all ranks: DATA if a tensor is missing or has another shape, before any element has changed;
  * MEMORY. *speaks as for agreement_reach().
  */
-weft_status state_layout_read(const struct state_layout *layout, struct checkpoint *checkpoint, bool *speaks,
-                              struct error *error);
+weft_status state_layout_read(const struct state_layout *layout, const struct checkpoint *checkpoint,
+                              const char *directory, bool *speaks, struct error *error);
 
 /** Elements of an array's tensor that `rank` takes from the layout. */
 struct state_range {
@@ -42,14 +43,24 @@ struct state_range {
     uint32_t rank;
 };
 
+#define STATE_NAME_BYTES (MODEL_NAME_BYTES + 16)
+
 /** The ranges that one rank takes, as named tensors. */
 struct state_collection {
     struct named_tensor *tensors; /**< moments are called "NAME.exp_avg", "NAME.exp_avg_sq" or "NAME.momentum_buffer",
                                      PyTorch's names. Data lies in the rank's pieces where one of them has it all */
-    char (*names)[MODEL_NAME_BYTES + 16];
-    float *memory; /**< of tensors that other pieces or ranks hold; NULL: none */
+    char (*names)[STATE_NAME_BYTES];
     size_t count;
+    float *memory;    /**< of tensors that several pieces, or other ranks hold; NULL: none */
+    size_t collected; /**< elements there */
 };
+
+/** Whether tensor `i` lies in the rank's pieces. */
+static inline bool state_collection_in_place(const struct state_collection *collection, size_t i)
+{
+    const float *data = collection->tensors[i].data, *memory = collection->memory;
+    return !memory || data < memory || data >= memory + collection->collected;
+}
 
 /**
  * Describe the ranges of this rank among `ranges`, and allocate memory for those that are not in one piece. Local. Close

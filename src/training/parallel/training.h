@@ -5,6 +5,7 @@
 
 #include "training/optimizer/optimizer.h"
 #include "training/parallel/internal/gradient_sum.h"
+#include "training/parallel/state_pieces.h"
 
 #include <weft/train.h>
 
@@ -48,6 +49,11 @@ struct weft_training {
 
 /** Store the message for weft_message(), and return the status. */
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error);
+
+/** Where the ranks have values and moments, for checkpoints, after weft_training_start(). Collective; errors as of
+ * state_layout_open(). Close the layout before the training. */
+weft_status training_state_layout_open(const weft_training *training, struct state_layout **layout, bool *speaks,
+                                       struct error *error);
 
 /** The division of values and moments among the ranks. */
 const struct shards *training_shards(const weft_training *training);

@@ -1,23 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of a training: rank 0 gathers and writes, or reads and scatters. */
+/* Checkpoints of a training: rank 0 collects and writes; the ranks that see a checkpoint read it. */
 #include "training/parallel/training.h"
 
 #include "base/file/file.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/model/file/shape_json.h"
 #include "training/parallel/agreement.h"
-#include "training/parallel/state_tensors.h"
+#include "training/parallel/internal/library_error.h"
+#include "training/parallel/state_transfer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static weft_status open_gathered_state(const weft_training *training, struct gathered_state *state, struct error *error)
+/* ---- where the state is ---- */
+
+/* Append the part of a parameter whose moments this rank has. */
+static void add_moments(const weft_training *training, uint32_t parameter, struct state_pieces *pieces)
 {
-    return gathered_state_open(state, &training->shards,
-                               &(struct state_arrays){.description = &training->description,
-                                                      .parameters = training->values,
-                                                      .first_moments = training->first_moments,
-                                                      .second_moments = training->second_moments},
-                               error);
+    const struct shards *shards = &training->shards;
+    const struct model_parameter *described = &training->description.parameters[parameter];
+    const size_t offset = described->offset, shard_end = shards->first + shards->count;
+    const size_t begin = offset > shards->first ? offset : shards->first;
+    const size_t end = offset + described->count < shard_end ? offset + described->count : shard_end;
+    float *first = training->first_moments, *second = training->second_moments;
+    if (!first || begin >= end)
+        return;
+    pieces->pieces[pieces->count++] =
+        (struct state_piece){.parameter = parameter,
+                             .first = begin - offset,
+                             .count = end - begin,
+                             .first_moments = first + (begin - shards->first),
+                             .second_moments = second ? second + (begin - shards->first) : NULL};
+}
+
+static weft_status list_pieces(const weft_training *training, struct state_pieces *pieces, struct error *error)
+{
+    const struct model_description *description = &training->description;
+    const size_t room = 2 * description->parameter_count;
+    *pieces = (struct state_pieces){.description = description, .pieces = calloc(room, sizeof *pieces->pieces)};
+    if (!pieces->pieces)
+        return error_memory(error, room * sizeof *pieces->pieces, "a list of pieces");
+    for (uint32_t i = 0; i < description->parameter_count; i++) {
+        const struct model_parameter *described = &description->parameters[i];
+        pieces->pieces[pieces->count++] = (struct state_piece){
+            .parameter = i, .count = described->count, .values = training->values + described->offset};
+        add_moments(training, i, pieces);
+    }
+    return WEFT_OK;
+}
+
+weft_status training_state_layout_open(const weft_training *training, struct state_layout **layout, bool *speaks,
+                                       struct error *error)
+{
+    struct state_pieces pieces = {0};
+    weft_status status = list_pieces(training, &pieces, error);
+    status = agreement_reach(training->context, training->comm, status, error, speaks);
+    if (status == WEFT_OK)
+        status = state_layout_open(training->context, training->comm, &pieces, layout, speaks, error);
+    free(pieces.pieces);
+    return status;
+}
+
+/* The layout of a training that has been started on all ranks. `call` is for the message if it has not. */
+static weft_status open_layout(const weft_training *training, const char *call, struct state_layout **layout,
+                               struct error *error)
+{
+    bool speaks;
+    weft_status status =
+        training->started ? WEFT_OK : error_set(error, WEFT_ERROR_STATE, "%s before weft_training_start()", call);
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    return status == WEFT_OK ? training_state_layout_open(training, layout, &speaks, error) : status;
 }
 
 static const char *optimizer_name(const weft_training *training)
@@ -27,45 +79,73 @@ static const char *optimizer_name(const weft_training *training)
 
 /* ---- writing ---- */
 
-static weft_status write_checkpoint(weft_training *training, const struct state_arrays *arrays, const char *directory,
-                                    unsigned keep, struct error *error)
+/* Every tensor of a kind, whole, for rank 0: the values, or the moments. */
+static size_t list_ranges(const struct state_layout *layout, bool moments, struct state_range *ranges)
 {
-    struct tensor_list of_values, of_moments;
+    const struct model_description *description = layout->own.description;
+    size_t count = 0;
+    for (unsigned array = 0; array < layout->arrays; array++)
+        for (uint32_t i = 0; (array != STATE_VALUES) == moments && i < description->parameter_count; i++)
+            ranges[count++] = (struct state_range){
+                .array = (enum state_array)array, .parameter = i, .count = description->parameters[i].count};
+    return count;
+}
+
+/* Rank 0. */
+static weft_status write_checkpoint(weft_training *training, const struct state_collection *values,
+                                    const struct state_collection *moments, const char *directory, unsigned keep,
+                                    struct error *error)
+{
     cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
     cJSON_AddStringToObject(model, "kind", SHAPE_KIND_PROGRAM);
     cJSON_AddStringToObject(settings, "optimizer", optimizer_name(training));
-    weft_status status = tensor_lists_open(&of_values, &of_moments, arrays, error);
-    if (status == WEFT_OK)
-        status = checkpoint_save(directory,
-                                 &(struct checkpoint_state){.step = training->steps,
-                                                            .position = training->steps * training->sum.layout.total,
-                                                            .model = model,
-                                                            .training = settings},
-                                 of_values.tensors, of_values.count, of_moments.tensors, of_moments.count, keep, error);
-    tensor_list_close(&of_values);
-    tensor_list_close(&of_moments);
+    weft_status status =
+        checkpoint_save(directory,
+                        &(struct checkpoint_state){.step = training->steps,
+                                                   .position = training->steps * training->sum.layout.total,
+                                                   .model = model,
+                                                   .training = settings},
+                        values->tensors, values->count, moments->tensors, moments->count, keep, error);
     cJSON_Delete(model);
     cJSON_Delete(settings);
+    return status;
+}
+
+static weft_status collect_and_write(weft_training *training, const struct state_layout *layout, const char *directory,
+                                     unsigned keep, struct error *error)
+{
+    const size_t room = STATE_ARRAYS * training->description.parameter_count;
+    struct state_range *ranges = calloc(room, sizeof *ranges);
+    struct state_collection collections[2] = {0};
+    size_t counts[2] = {0};
+    bool speaks;
+    weft_status status = ranges ? WEFT_OK : error_memory(error, room * sizeof *ranges, "a list of tensors");
+    for (int i = 0; status == WEFT_OK && i < 2; i++) {
+        counts[i] = list_ranges(layout, i == 1, ranges + counts[0]);
+        status = state_collection_open(&collections[i], layout, ranges + i * counts[0], counts[i], error);
+    }
+    status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    for (int i = 0; status == WEFT_OK && i < 2; i++)
+        status = state_collection_fill(&collections[i], layout, ranges + i * counts[0], counts[i], error);
+    if (status == WEFT_OK) {
+        if (layout->rank == 0)
+            status = write_checkpoint(training, &collections[0], &collections[1], directory, keep, error);
+        status = agreement_reach(training->context, training->comm, status, error, &speaks);
+    }
+    for (int i = 0; i < 2; i++)
+        state_collection_close(&collections[i]);
+    free(ranges);
     return status;
 }
 
 weft_status weft_training_save(weft_training *training, const char *directory, unsigned keep)
 {
     struct error error = {0};
-    struct gathered_state gathered = {0};
-    bool speaks;
-    weft_status status = training->started
-                             ? open_gathered_state(training, &gathered, &error)
-                             : error_set(&error, WEFT_ERROR_STATE, "weft_training_save() before weft_training_start()");
-    status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    struct state_layout *layout = NULL;
+    weft_status status = open_layout(training, "weft_training_save()", &layout, &error);
     if (status == WEFT_OK)
-        status = gathered_state_gather(&gathered, &training->shards, &error);
-    if (status == WEFT_OK) {
-        if (training->shards.rank == 0)
-            status = write_checkpoint(training, &gathered.arrays, directory, keep, &error);
-        status = agreement_reach(training->context, training->comm, status, &error, &speaks);
-    }
-    gathered_state_close(&gathered);
+        status = collect_and_write(training, layout, directory, keep, &error);
+    state_layout_close(layout);
     return training_note_error(training, status, &error);
 }
 
@@ -82,71 +162,52 @@ static weft_status check_optimizer(const weft_training *training, const struct c
                      checkpoint_directory(checkpoint), name ? name : "of another program", wanted);
 }
 
-/* Rank 0 alone. */
-static weft_status read_newest_checkpoint(weft_training *training, const struct state_arrays *arrays,
-                                          const char *directory, uint64_t *steps, struct error *error)
-{
-    struct tensor_list of_values = {0}, of_moments = {0};
-    struct checkpoint *checkpoint;
-    weft_status status = checkpoint_open(directory, &checkpoint, error);
-    if (status != WEFT_OK)
-        return status;
-    status = check_optimizer(training, checkpoint, error);
-    if (status == WEFT_OK)
-        status = tensor_lists_open(&of_values, &of_moments, arrays, error);
-    if (status == WEFT_OK)
-        status = checkpoint_read(checkpoint, of_values.tensors, of_values.count, error);
-    if (status == WEFT_OK)
-        status = checkpoint_read(checkpoint, of_moments.tensors, of_moments.count, error);
-    if (status == WEFT_OK)
-        *steps = checkpoint_get_state(checkpoint)->step;
-    tensor_list_close(&of_values);
-    tensor_list_close(&of_moments);
-    checkpoint_close(checkpoint);
-    return status;
-}
-
-/* The state that rank 0 read, sent to all ranks as bytes. */
-struct finding {
-    uint64_t found, steps;
-};
-
-static weft_status look_for_checkpoint(weft_training *training, const struct state_arrays *arrays,
-                                       const char *directory, struct finding *finding, struct error *error)
+/* Rank 0: the newest checkpoint, or NULL. */
+static weft_status find_checkpoint(const weft_training *training, const char *directory, struct checkpoint **checkpoint,
+                                   struct error *error)
 {
     size_t count = 0;
     if (!file_exists(directory))
         return WEFT_OK;
     weft_status status = checkpoint_list(directory, NULL, 0, &count, error);
-    if (status == WEFT_OK && count) {
-        finding->found = 1;
-        status = read_newest_checkpoint(training, arrays, directory, &finding->steps, error);
-    }
-    return status;
+    if (status == WEFT_OK && count)
+        status = checkpoint_open(directory, checkpoint, error);
+    return status == WEFT_OK && *checkpoint ? check_optimizer(training, *checkpoint, error) : status;
 }
+
+/* What rank 0 has found, sent to all ranks as bytes. */
+struct finding {
+    uint64_t found, steps;
+};
 
 weft_status weft_training_load(weft_training *training, const char *directory, bool *found)
 {
     struct error error = {0};
-    struct gathered_state gathered = {0};
     struct finding finding = {0};
+    struct state_layout *layout = NULL;
+    struct checkpoint *checkpoint = NULL;
     bool speaks;
-    weft_status status = training->started
-                             ? open_gathered_state(training, &gathered, &error)
-                             : error_set(&error, WEFT_ERROR_STATE, "weft_training_load() before weft_training_start()");
-    if (status == WEFT_OK && weft_comm_rank(training->comm) == 0)
-        status = look_for_checkpoint(training, &gathered.arrays, directory, &finding, &error);
-    status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    weft_status status = open_layout(training, "weft_training_load()", &layout, &error);
+    if (status == WEFT_OK) {
+        if (layout->rank == 0)
+            status = find_checkpoint(training, directory, &checkpoint, &error);
+        if (status == WEFT_OK && checkpoint)
+            finding = (struct finding){.found = 1, .steps = checkpoint_get_state(checkpoint)->step};
+        status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    }
     if (status == WEFT_OK)
-        status = weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm);
+        status = library_error(training->context, weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm),
+                               &error);
+    if (status == WEFT_OK && finding.found)
+        status = state_layout_read(layout, checkpoint, directory, &speaks, &error);
     if (status == WEFT_OK && finding.found) {
-        status = gathered_state_scatter(&gathered, &training->shards, &error);
         training->steps = finding.steps;
-        if (status == WEFT_OK)
-            status = weft_training_share(training);
+        if (training->bf16_values)
+            status = weft_training_keep_bf16(training, training->bf16_values);
     }
     if (status == WEFT_OK)
         *found = finding.found;
-    gathered_state_close(&gathered);
+    checkpoint_close(checkpoint);
+    state_layout_close(layout);
     return status == WEFT_OK || !error.status ? status : training_note_error(training, status, &error);
 }

@@ -34,15 +34,12 @@ static uint64_t shard_of(uint64_t elements, uint32_t ranks)
     return shard < elements ? shard : elements;
 }
 
-/* Transient memory of rank 0: the whole optimizer state, or the model that samples. */
+/* Transient memory of rank 0: the model that samples. */
 static uint64_t first_rank_of(const struct train_config *config, const struct model_description *description,
-                              weft_type activations, uint64_t moments, bool sharded)
+                              weft_type activations)
 {
-    const bool gathers = sharded && config->resume;
     const struct model_options reader = {.batch = 1, .sequence = config->shape.context};
-    const uint64_t whole = gathers ? moments : 0,
-                   samples = config->sample ? model_memory(description, WEFT_F32, activations, &reader) : 0;
-    return whole > samples ? whole : samples;
+    return config->sample ? model_memory(description, WEFT_F32, activations, &reader) : 0;
 }
 
 /* Room to copy what this rank writes of a checkpoint: see training/train/state/internal/checkpoint_parts.h. */
@@ -82,7 +79,7 @@ struct memory_estimate memory_estimate_of(const struct train_config *config,
     if (config->checkpoint_dir)
         estimate.checkpoint = checkpoint_memory(config, array, arrays * array, rank, ranks);
     if (rank == 0)
-        estimate.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
+        estimate.first_rank = first_rank_of(config, description, activations);
     return estimate;
 }
 

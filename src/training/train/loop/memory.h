@@ -16,8 +16,7 @@
  *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
  *                     optimizer state divided by R, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
- *     rank 0          the larger of two transient needs of rank 0: the whole optimizer state when a checkpoint
- *                     is read with --zero 1 (8 E, or 4 E), and the model that samples
+ *     rank 0          the model that samples, transient
  *
  * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is read from its
  * files when it is needed; the system's page cache is not counted.

@@ -41,13 +41,12 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
                                        trainer->targets, error);
     trainer->read_time += clock_now() - begin;
     if (status == WEFT_OK)
-        status = model_forward(trainer->model, trainer->state.arrays.parameters, &batch, &loss, error);
+        status = model_forward(trainer->model, trainer->parameters, &batch, &loss, error);
     if (status != WEFT_OK)
         return status;
     weft_training_note(trainer->training, NOTE_LOSS, loss);
     weft_training_note(trainer->training, NOTE_STOP, trainer->stop && *trainer->stop);
-    return model_backward(trainer->model, trainer->state.arrays.parameters, trainer->gradients, gradient_is_ready,
-                          trainer, error);
+    return model_backward(trainer->model, trainer->parameters, trainer->gradients, gradient_is_ready, trainer, error);
 }
 
 /* A step that was not taken because its numbers are not finite. All ranks are here. */
@@ -60,7 +59,7 @@ static weft_status explain_divergence(struct trainer *trainer, const weft_traini
         .model = trainer->model,
         .dataset = trainer->dataset,
         .layout = training_layout(trainer->training),
-        .parameters = trainer->state.arrays.parameters,
+        .parameters = trainer->parameters,
         .gradients = trainer->gradients,
         .tokens = trainer->tokens,
         .targets = trainer->targets,
@@ -148,7 +147,7 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
         .stop = trainer->stop,
     };
     double loss;
-    weft_status status = evaluation_run(&evaluation, trainer->state.arrays.parameters, &loss, &course->stopping, error);
+    weft_status status = evaluation_run(&evaluation, trainer->parameters, &loss, &course->stopping, error);
     if (status != WEFT_OK || course->stopping)
         return status;
     course->evaluated = step;
@@ -185,8 +184,8 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
     };
     struct generation *generation;
     struct generation_result result;
-    weft_status status = generation_open(trainer->description, trainer->device, trainer->state.arrays.parameters,
-                                         &trainer->text, &options, &generation, error);
+    weft_status status = generation_open(trainer->description, trainer->device, trainer->parameters, &trainer->text,
+                                         &options, &generation, error);
     if (status != WEFT_OK)
         return status;
     fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);

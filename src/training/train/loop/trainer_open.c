@@ -196,46 +196,20 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
         return error_set(error, status, "%s", weft_message(trainer->context));
     weft_training_arrays arrays;
     weft_training_get_arrays(trainer->training, &arrays);
+    trainer->parameters = arrays.values;
     trainer->gradients = arrays.gradients;
-    trainer->state = (struct training_state){.arrays = {.description = description,
-                                                        .parameters = arrays.values,
-                                                        .first_moments = arrays.first_moments,
-                                                        .second_moments = arrays.second_moments},
+    trainer->state = (struct training_state){.description = description,
                                              .kernels = kernel_set_names[trainer->kernels.set],
                                              .text = &trainer->text,
                                              .data = &trainer->identity};
     return WEFT_OK;
 }
 
-/* Read the state to resume from, on rank 0. */
-static weft_status trainer_read_state(struct trainer *trainer, struct training_state *state, struct error *error)
-{
-    const struct train_config *config = &trainer->config;
-    weft_status status = training_state_load(state, config, config->resume, trainer->changes, error);
-    if (status == WEFT_OK && state->step > (uint64_t)config->steps)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64,
-                         config->resume, state->step, config->steps);
-    return status;
-}
-
-/* Rank 0 reads the checkpoint and distributes it. */
 static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    const struct shards *shards = training_shards(trainer->training);
-    struct training_state *state = &trainer->state;
-    struct gathered_state gathered;
-    weft_status status = gathered_state_open(&gathered, shards, &state->arrays, error);
-    state->arrays = gathered.arrays; /* rank 0 reads all moments */
-    if (status == WEFT_OK && trainer->rank == 0)
-        status = trainer_read_state(trainer, state, error);
-    state->arrays = gathered.shard;
-    status = trainer_agree(trainer, status, speaks, error);
-    if (status == WEFT_OK)
-        status = training_state_broadcast(state, shards, error);
-    if (status == WEFT_OK)
-        status = gathered_state_scatter(&gathered, shards, error);
-    gathered_state_close(&gathered);
+    weft_status status =
+        training_state_load(&trainer->state, &trainer->config, trainer->config.resume, trainer->changes, speaks, error);
+    trainer->agreed = status != WEFT_OK;
     training_set_steps(trainer->training, trainer->state.step);
     return status;
 }
@@ -244,7 +218,7 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
 static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    float *parameters = trainer->state.arrays.parameters;
+    float *parameters = trainer->parameters;
     weft_status status = WEFT_OK;
     if (trainer->rank == 0 && config->pretrained)
         status = pretrained_read(config->pretrained, trainer->description, parameters, error);
@@ -258,8 +232,11 @@ static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct er
 
 static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    weft_status status =
-        trainer->config.resume ? trainer_open_resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
+    weft_status status = training_state_layout_open(trainer->training, &trainer->layout, speaks, error);
+    trainer->state.layout = trainer->layout;
+    if (status == WEFT_OK)
+        status =
+            trainer->config.resume ? trainer_open_resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
     if (status != WEFT_OK)
         return status;
     status = weft_training_keep_bf16(trainer->training, model_weights_as_activations(trainer->model));
@@ -273,7 +250,6 @@ static weft_status trainer_open_writer(struct trainer *trainer, bool *speaks, st
         .comm = trainer->comm,
         .config = &trainer->config,
         .state = &trainer->state,
-        .shards = training_shards(trainer->training),
         .report = &trainer->report,
     };
     return checkpoint_writer_open(&setup, &trainer->writer, speaks, error);
@@ -460,6 +436,7 @@ void trainer_close(struct trainer *trainer)
     if (!trainer)
         return;
     checkpoint_writer_close(trainer->writer);
+    state_layout_close(trainer->layout);
     weft_training_close(trainer->training);
     report_close(&trainer->report);
     free(trainer->tokens);

@@ -4,45 +4,172 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- balance ---- */
+const char *const part_kind_names[PART_KINDS] = {"model", "optimizer"};
 
-static uint64_t tensor_bytes(const struct named_tensor *tensor)
+static enum part_kind part_kind_of(enum state_array array)
 {
-    return named_tensor_held(tensor) * weft_type_size(tensor->type);
+    return array == STATE_VALUES ? PART_MODEL : PART_OPTIMIZER;
 }
 
-/* Largest first; ties are in the order of the list. */
-static int larger_first(const void *left, const void *right)
-{
-    const struct named_tensor *a = *(const struct named_tensor *const *)left,
-                              *b = *(const struct named_tensor *const *)right;
-    uint64_t a_bytes = tensor_bytes(a), b_bytes = tensor_bytes(b);
-    if (a_bytes != b_bytes)
-        return a_bytes > b_bytes ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
+/* ---- tensors ---- */
 
-weft_status checkpoint_parts_balance(const struct named_tensor *tensors, size_t count, unsigned writers,
-                                     uint64_t *loads, unsigned *writer_of, struct error *error)
+/* A tensor of one array, to be assigned. */
+struct part_tensor {
+    const struct state_cell *cells; /* consecutive, and whole tensors together */
+    size_t cell_count, elements;
+    uint32_t candidates; /* ranks that may write it whole */
+    bool cut;            /* moments that no rank may write whole */
+};
+
+/* The allowed rank with the smallest load: one that holds all of the tensor, else one that holds some, else any. `held`
+ * is scratch, one number for each rank. */
+static uint32_t least_loaded(const struct state_layout *layout, const struct part_tensor *tensor, const bool *allowed,
+                             const uint64_t *loads, size_t *held)
 {
-    const struct named_tensor **order = malloc((count + 1) * sizeof *order);
-    if (!order)
-        return error_memory(error, (count + 1) * sizeof *order, "a list of tensors");
-    for (size_t i = 0; i < count; i++)
-        order[i] = &tensors[i];
-    if (count)
-        qsort((void *)order, count, sizeof *order, larger_first);
-    for (size_t i = 0; i < count; i++) {
-        unsigned least = 0;
-        for (unsigned writer = 1; writer < writers; writer++)
-            if (loads[writer] < loads[least])
-                least = writer;
-        loads[least] += tensor_bytes(order[i]);
-        writer_of[order[i] - tensors] = least;
+    uint32_t all = UINT32_MAX, some = UINT32_MAX, any = UINT32_MAX;
+    memset(held, 0, layout->ranks * sizeof *held);
+    for (size_t i = 0; i < tensor->cell_count; i++)
+        for (uint32_t holder = 0; holder < tensor->cells[i].holder_count; holder++)
+            held[tensor->cells[i].holders[holder]]++;
+    for (uint32_t rank = 0; rank < layout->ranks; rank++) {
+        if (!allowed[rank])
+            continue;
+        if (held[rank] == tensor->cell_count && (all == UINT32_MAX || loads[rank] < loads[all]))
+            all = rank;
+        if (held[rank] && (some == UINT32_MAX || loads[rank] < loads[some]))
+            some = rank;
+        if (any == UINT32_MAX || loads[rank] < loads[any])
+            any = rank;
     }
-    free((void *)order);
+    return all != UINT32_MAX ? all : some != UINT32_MAX ? some : any;
+}
+
+/* The lowest holder of the cell in `ranks`, or UINT32_MAX. */
+static uint32_t lowest_holder(const struct state_cell *cell, const bool *ranks)
+{
+    for (uint32_t i = 0; i < cell->holder_count; i++)
+        if (ranks[cell->holders[i]])
+            return cell->holders[i];
+    return UINT32_MAX;
+}
+
+static bool is_held_whole(const struct part_tensor *tensor, uint32_t rank)
+{
+    size_t i = 0;
+    while (i < tensor->cell_count && state_cell_is_held(&tensor->cells[i], rank))
+        i++;
+    return i == tensor->cell_count;
+}
+
+static struct part_tensor describe_tensor(const struct state_layout *layout, const struct state_cell *cell,
+                                          const bool *allowed)
+{
+    struct part_tensor tensor = {.cells = cell};
+    bool covered = true;
+    for (; state_layout_continues(layout, cell, tensor.cells->array, tensor.cells->parameter); cell++) {
+        covered = covered && lowest_holder(cell, allowed) != UINT32_MAX;
+        tensor.cell_count++;
+        tensor.elements += cell->count;
+    }
+    for (uint32_t i = 0; i < tensor.cells->holder_count; i++) {
+        const uint32_t rank = tensor.cells->holders[i];
+        tensor.candidates += allowed[rank] && is_held_whole(&tensor, rank);
+    }
+    tensor.cut = tensor.cells->array != STATE_VALUES && !tensor.candidates && covered;
+    return tensor;
+}
+
+/* Tensors that leave no choice, cut moments among them; then weights; then moments. Largest first; ties are in the
+ * order of the layout. */
+static int in_order_of_assignment(const void *left, const void *right)
+{
+    const struct part_tensor *a = left, *b = right;
+    const bool a_free = !a->cut && a->candidates != 1, b_free = !b->cut && b->candidates != 1;
+    if (a_free != b_free)
+        return a_free ? 1 : -1;
+    const enum part_kind a_kind = part_kind_of(a->cells->array), b_kind = part_kind_of(b->cells->array);
+    if (a_kind != b_kind)
+        return a_kind < b_kind ? -1 : 1;
+    if (a->elements != b->elements)
+        return a->elements > b->elements ? -1 : 1;
+    return a->cells < b->cells ? -1 : a->cells > b->cells;
+}
+
+/* ---- assignment ---- */
+
+static void ranges_add(struct state_ranges *ranges, const struct state_cell *cell, size_t count, uint32_t rank,
+                       uint64_t *loads)
+{
+    struct state_range *last = ranges->count ? &ranges->ranges[ranges->count - 1] : NULL;
+    loads[rank] += count * sizeof(float);
+    if (last && last->array == cell->array && last->parameter == cell->parameter && last->rank == rank &&
+        last->first + last->count == cell->first)
+        last->count += count;
+    else
+        ranges->ranges[ranges->count++] = (struct state_range){
+            .array = cell->array, .parameter = cell->parameter, .first = cell->first, .count = count, .rank = rank};
+}
+
+static uint32_t least_loaded_holder(const struct state_cell *cell, const bool *allowed, const uint64_t *loads)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < cell->holder_count; i++) {
+        const uint32_t rank = cell->holders[i];
+        if (allowed[rank] && (least == UINT32_MAX || loads[rank] < loads[least]))
+            least = rank;
+    }
+    return least;
+}
+
+/* Each cell to a rank that holds it. Returns false, and assigns nothing, if some rank would have two ranges: a file has
+ * a name only once. */
+static bool assign_cut(const struct part_tensor *tensor, const bool *allowed, uint64_t *loads,
+                       struct state_ranges *ranges)
+{
+    const size_t begin = ranges->count;
+    uint32_t rank = UINT32_MAX;
+    bool once = true;
+    for (size_t i = 0; i < tensor->cell_count; i++) {
+        const struct state_cell *cell = &tensor->cells[i];
+        if (rank == UINT32_MAX || !state_cell_is_held(cell, rank)) /* else the last one's range grows */
+            rank = least_loaded_holder(cell, allowed, loads);
+        ranges_add(ranges, cell, cell->count, rank, loads);
+    }
+    for (size_t i = begin; once && i < ranges->count; i++)
+        for (size_t j = i + 1; once && j < ranges->count; j++)
+            once = ranges->ranges[i].rank != ranges->ranges[j].rank;
+    for (size_t i = begin; !once && i < ranges->count; i++)
+        loads[ranges->ranges[i].rank] -= ranges->ranges[i].count * sizeof(float);
+    if (!once)
+        ranges->count = begin;
+    return once;
+}
+
+weft_status checkpoint_parts_assign(const struct state_layout *layout, const bool *allowed, uint64_t *loads,
+                                    struct state_ranges *ranges, struct error *error)
+{
+    struct part_tensor *tensors = calloc(layout->cell_count + 1, sizeof *tensors);
+    size_t *held = calloc(layout->ranks, sizeof *held), count = 0;
+    if (!tensors || !held) {
+        free(tensors);
+        free(held);
+        return error_memory(error, layout->cell_count * sizeof *tensors, "a list of tensors");
+    }
+    for (size_t i = 0; i < layout->cell_count; i += tensors[count++].cell_count)
+        tensors[count] = describe_tensor(layout, &layout->cells[i], allowed);
+    if (count)
+        qsort(tensors, count, sizeof *tensors, in_order_of_assignment);
+    ranges->count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!tensors[i].cut || !assign_cut(&tensors[i], allowed, loads, ranges))
+            ranges_add(ranges, tensors[i].cells, tensors[i].elements,
+                       least_loaded(layout, &tensors[i], allowed, loads, held), loads);
+    free(held);
+    free(tensors);
     return WEFT_OK;
 }
+
+/* ---- writers ---- */
 
 unsigned checkpoint_parts_writers(uint64_t bytes, uint64_t least, unsigned most)
 {
@@ -50,153 +177,103 @@ unsigned checkpoint_parts_writers(uint64_t bytes, uint64_t least, unsigned most)
     return files < 1 ? 1 : files < most ? (unsigned)files : most;
 }
 
-/* ---- parts ---- */
-
-const char *const part_kind_names[PART_KINDS] = {"model", "optimizer"};
-
-static uint64_t checkpoint_parts_bytes_of(const struct training_state *state)
+/* The first ranks that see the directory; then those that others' elements take. */
+static void choose_writers(const struct state_layout *layout, const bool *sees, uint64_t bytes, uint64_t least,
+                           bool *allowed)
 {
-    return (uint64_t)state->arrays.description->weights * sizeof(float) * (state->arrays.second_moments ? 3 : 2);
+    unsigned seeing = 0;
+    bool reached = true;
+    for (uint32_t rank = 0; rank < layout->ranks; rank++)
+        seeing += sees[rank];
+    for (size_t i = 0; i < layout->cell_count; i++)
+        reached = reached && lowest_holder(&layout->cells[i], sees) != UINT32_MAX;
+    const unsigned writers = reached ? checkpoint_parts_writers(bytes, least, seeing) : 1;
+    unsigned chosen = 0;
+    for (uint32_t rank = 0; chosen < writers; rank++)
+        if (sees[rank]) {
+            allowed[rank] = true;
+            chosen++;
+        }
+    for (size_t i = 0; writers > 1 && i < layout->cell_count; i++)
+        if (lowest_holder(&layout->cells[i], allowed) == UINT32_MAX)
+            allowed[lowest_holder(&layout->cells[i], sees)] = true;
 }
 
-static uint32_t checkpoint_parts_count_of(const bool *sees, uint32_t ranks)
-{
-    uint32_t count = 0;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        count += sees[rank];
-    return count;
-}
+/* ---- files ---- */
 
-bool checkpoint_parts_gather(const struct training_state *state, const struct shards *shards, const bool *sees,
-                             uint64_t least)
+/* Divide the ranges by kind. */
+static weft_status split_ranges(struct checkpoint_parts *parts, const struct state_ranges *all, struct error *error)
 {
-    return shards->sharded && (checkpoint_parts_count_of(sees, shards->ranks) < shards->ranks ||
-                               checkpoint_parts_writers(checkpoint_parts_bytes_of(state), least, shards->ranks) == 1);
-}
-
-/* Intermediate results. */
-struct checkpoint_parts_work {
-    unsigned writers;
-    uint32_t *ranks;                 /* the rank that each writer is */
-    uint64_t *loads;                 /* bytes that each writes */
-    unsigned *writer_of[PART_KINDS]; /* by tensor */
-    unsigned *numbers;               /* by writer: of its file of one kind */
-    bool cut;                        /* each writes its own shard of the moments */
-};
-
-static void work_close(struct checkpoint_parts_work *work)
-{
-    free(work->ranks);
-    free(work->loads);
-    free(work->numbers);
-    for (int kind = 0; kind < PART_KINDS; kind++)
-        free(work->writer_of[kind]);
-}
-
-static weft_status work_open(struct checkpoint_parts_work *work, const struct checkpoint_parts *parts,
-                             const struct shards *shards, const bool *sees, uint64_t least, struct error *error)
-{
-    *work = (struct checkpoint_parts_work){
-        .ranks = calloc(shards->ranks, sizeof *work->ranks),
-        .loads = calloc(shards->ranks, sizeof *work->loads),
-        .numbers = calloc(shards->ranks, sizeof *work->numbers),
-    };
-    bool good = work->ranks && work->loads && work->numbers;
     for (int kind = 0; kind < PART_KINDS; kind++) {
-        work->writer_of[kind] = calloc(parts->mine[kind].count + 1, sizeof *work->writer_of[kind]);
-        good = good && work->writer_of[kind];
+        struct state_ranges *ranges = &parts->ranges[kind];
+        ranges->ranges = calloc(all->count + 1, sizeof *ranges->ranges);
+        if (!ranges->ranges)
+            return error_memory(error, all->count * sizeof *ranges->ranges, "the parts of a checkpoint");
+        for (size_t i = 0; i < all->count; i++)
+            if (part_kind_of(all->ranges[i].array) == (enum part_kind)kind)
+                ranges->ranges[ranges->count++] = all->ranges[i];
     }
-    if (!good)
-        return error_memory(error, shards->ranks * sizeof *work->loads, "the parts of a checkpoint");
-    const uint32_t seeing = checkpoint_parts_count_of(sees, shards->ranks);
-    unsigned writers = checkpoint_parts_writers(parts->bytes, least, seeing);
-    work->cut = shards->sharded && writers > 1 && seeing == shards->ranks;
-    work->writers = work->cut ? shards->ranks : shards->sharded ? 1 : writers;
-    for (uint32_t rank = 0, writer = 0; writer < work->writers; rank++)
-        if (sees[rank])
-            work->ranks[writer++] = rank;
     return WEFT_OK;
 }
 
-/* Number the files of one kind over the writers that have anything in it; where shards are cut, by `counts`. */
-static void number_files(struct checkpoint_parts *parts, const struct checkpoint_parts_work *work, enum part_kind kind,
-                         const size_t *counts, uint32_t rank)
+/* Number the files of each kind over the ranks that have anything in it, and list the places of the model's tensors. */
+static weft_status number_files(struct checkpoint_parts *parts, const struct state_layout *layout, struct error *error)
 {
-    const unsigned none = work->writers;
-    for (unsigned writer = 0; writer < work->writers; writer++)
-        work->numbers[writer] = counts && counts[work->ranks[writer]] ? 0 : none;
-    for (size_t i = 0; !counts && i < parts->mine[kind].count; i++)
-        work->numbers[work->writer_of[kind][i]] = 0;
-    for (unsigned writer = 0; writer < work->writers; writer++) {
-        if (work->numbers[writer] == none)
-            continue;
-        work->numbers[writer] = parts->parts[kind]++;
-        if (work->ranks[writer] != rank)
-            continue;
-        parts->writes[kind] = true;
-        parts->number[kind] = work->numbers[writer];
+    const struct state_ranges *model = &parts->ranges[PART_MODEL];
+    unsigned *numbers = calloc(layout->ranks, sizeof *numbers);
+    parts->places = calloc(model->count + 1, sizeof *parts->places);
+    if (!numbers || !parts->places) {
+        free(numbers);
+        return error_memory(error, model->count * sizeof *parts->places, "the index of a checkpoint");
     }
-}
-
-static unsigned writer_of_rank(const struct checkpoint_parts_work *work, uint32_t rank)
-{
-    unsigned writer = 0;
-    while (writer < work->writers && work->ranks[writer] != rank)
-        writer++;
-    return writer; /* work->writers: none */
-}
-
-static weft_status place_model(struct checkpoint_parts *parts, const struct training_state *state,
-                               const struct checkpoint_parts_work *work, struct error *error)
-{
-    const size_t count = parts->mine[PART_MODEL].count;
-    parts->places = calloc(count + 1, sizeof *parts->places);
-    if (!parts->places)
-        return error_memory(error, count * sizeof *parts->places, "the index of a checkpoint");
-    for (size_t i = 0; i < count; i++)
-        parts->places[i] = (struct checkpoint_place){.tensor = state->arrays.description->parameters[i].name,
-                                                     .part = work->numbers[work->writer_of[PART_MODEL][i]]};
-    parts->place_count = count;
+    for (int kind = PART_KINDS; kind-- > 0;) { /* the model's last: `numbers` stay */
+        memset(numbers, 0, layout->ranks * sizeof *numbers);
+        for (size_t i = 0; i < parts->ranges[kind].count; i++)
+            numbers[parts->ranges[kind].ranges[i].rank] = 1;
+        parts->writes[kind] = numbers[layout->rank];
+        for (uint32_t rank = 0; rank < layout->ranks; rank++)
+            if (numbers[rank])
+                numbers[rank] = parts->parts[kind]++;
+        parts->number[kind] = numbers[layout->rank];
+    }
+    for (size_t i = 0; i < model->count; i++)
+        parts->places[i] =
+            (struct checkpoint_place){.tensor = layout->own.description->parameters[model->ranges[i].parameter].name,
+                                      .part = numbers[model->ranges[i].rank]};
+    parts->place_count = model->count;
+    free(numbers);
     return WEFT_OK;
 }
 
-weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct training_state *state,
-                                  const struct shards *shards, const bool *sees, uint64_t least, struct error *error)
+weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct state_layout *layout, const bool *sees,
+                                  uint64_t least, struct error *error)
 {
-    *parts = (struct checkpoint_parts){.bytes = checkpoint_parts_bytes_of(state),
-                                       .model_bytes = (uint64_t)state->arrays.description->weights * sizeof(float)};
-    struct tensor_list *model = &parts->mine[PART_MODEL], *optimizer = &parts->mine[PART_OPTIMIZER];
-    struct checkpoint_parts_work work = {0};
-    weft_status status = tensor_lists_open(model, optimizer, &state->arrays, error);
-    if (status == WEFT_OK)
-        status = work_open(&work, parts, shards, sees, least, error);
-    for (unsigned writer = 0; status == WEFT_OK && work.cut && writer < work.writers; writer++)
-        work.loads[writer] = shards->counts[writer] * sizeof(float) * (state->arrays.second_moments ? 2 : 1);
-    if (status == WEFT_OK)
-        status = checkpoint_parts_balance(model->tensors, model->count, work.writers, work.loads,
-                                          work.writer_of[PART_MODEL], error);
-    if (status == WEFT_OK && !work.cut)
-        status = checkpoint_parts_balance(optimizer->tensors, optimizer->count, work.writers, work.loads,
-                                          work.writer_of[PART_OPTIMIZER], error);
+    *parts = (struct checkpoint_parts){.model_bytes = (uint64_t)layout->own.description->weights * sizeof(float)};
+    parts->bytes = parts->model_bytes * layout->arrays;
+    struct state_ranges all = {.ranges = calloc(layout->cell_count + 1, sizeof *all.ranges)};
+    bool *allowed = calloc(layout->ranks, sizeof *allowed);
+    uint64_t *loads = calloc(layout->ranks, sizeof *loads);
+    weft_status status = all.ranges && allowed && loads ? WEFT_OK
+                                                        : error_memory(error, layout->cell_count * sizeof *all.ranges,
+                                                                       "the parts of a checkpoint");
     if (status == WEFT_OK) {
-        const unsigned mine = writer_of_rank(&work, shards->rank);
-        number_files(parts, &work, PART_OPTIMIZER, work.cut ? shards->counts : NULL, shards->rank);
-        number_files(parts, &work, PART_MODEL, NULL, shards->rank);
-        status = place_model(parts, state, &work, error);
-        tensor_list_select(model, work.writer_of[PART_MODEL], mine);
-        if (work.cut)
-            tensor_list_cut(optimizer, &state->arrays, shards->first, shards->count);
-        else
-            tensor_list_select(optimizer, work.writer_of[PART_OPTIMIZER], mine);
+        choose_writers(layout, sees, parts->bytes, least, allowed);
+        status = checkpoint_parts_assign(layout, allowed, loads, &all, error);
     }
-    work_close(&work);
+    if (status == WEFT_OK)
+        status = split_ranges(parts, &all, error);
+    if (status == WEFT_OK)
+        status = number_files(parts, layout, error);
+    free(loads);
+    free(allowed);
+    free(all.ranges);
     return status;
 }
 
 void checkpoint_parts_close(struct checkpoint_parts *parts)
 {
     for (int kind = 0; kind < PART_KINDS; kind++)
-        tensor_list_close(&parts->mine[kind]);
+        free(parts->ranges[kind].ranges);
     free(parts->places);
     *parts = (struct checkpoint_parts){0};
 }

@@ -27,15 +27,15 @@ struct checkpoint_writer {
     bool *sees;                        /* by rank: whether it can write into the directory */
     struct checkpoint_record *records; /* by rank and kind, then without gaps; then the index's, the tokenizer's */
     size_t record_count;               /* of the newest checkpoint, once it is complete */
+    struct checkpoint_parts parts;
     struct array_snapshot *snapshot;
 
     /* Of the current checkpoint. */
     enum stage stage;
     bool last;
-    struct training_state state;    /* as it is written, on rank 0 with gathered moments where shards are gathered */
-    struct gathered_state gathered; /* the memory for that */
-    struct checkpoint_parts parts;
-    struct checkpoint_state described; /* rank 0's */
+    uint64_t step;
+    struct state_collection mine[PART_KINDS]; /* what this rank writes */
+    struct checkpoint_state described;        /* rank 0's */
     uint64_t began;
     double pause; /* seconds */
 
@@ -43,7 +43,7 @@ struct checkpoint_writer {
     pthread_t thread;
     bool joinable;
     atomic_bool finished, stop_warming;
-    struct checkpoint_record mine[PART_KINDS];
+    struct checkpoint_record written[PART_KINDS];
     weft_status status;
     struct error error;
 };
@@ -57,9 +57,9 @@ static void write_parts(struct checkpoint_writer *writer)
     for (int kind = 0; kind < PART_KINDS && writer->status == WEFT_OK; kind++)
         if (parts->writes[kind])
             writer->status =
-                checkpoint_write_part(writer->setup.config->checkpoint_dir, writer->state.step, part_kind_names[kind],
-                                      parts->number[kind], parts->parts[kind], parts->mine[kind].tensors,
-                                      parts->mine[kind].count, &source, &writer->mine[kind], &writer->error);
+                checkpoint_write_part(writer->setup.config->checkpoint_dir, writer->step, part_kind_names[kind],
+                                      parts->number[kind], parts->parts[kind], writer->mine[kind].tensors,
+                                      writer->mine[kind].count, &source, &writer->written[kind], &writer->error);
     array_snapshot_reader_ended(writer->snapshot);
 }
 
@@ -87,7 +87,7 @@ static size_t gather_records(struct checkpoint_writer *writer)
 static weft_status checkpoint_writer_write_tokenizer(struct checkpoint_writer *writer, size_t *count)
 {
     static const char *const names[TOKENIZER_FILES] = {CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES};
-    const struct text *text = writer->state.text;
+    const struct text *text = writer->setup.state->text;
     struct tokenizer_file files[TOKENIZER_FILES];
     if (!text || !text->tokenizer)
         return WEFT_OK;
@@ -157,8 +157,8 @@ static void join_thread(struct checkpoint_writer *writer)
 
 static void free_checkpoint(struct checkpoint_writer *writer)
 {
-    checkpoint_parts_close(&writer->parts);
-    gathered_state_close(&writer->gathered);
+    for (int kind = 0; kind < PART_KINDS; kind++)
+        state_collection_close(&writer->mine[kind]);
     cJSON_Delete((cJSON *)(uintptr_t)writer->described.model);
     cJSON_Delete((cJSON *)(uintptr_t)writer->described.training);
     writer->described = (struct checkpoint_state){0};
@@ -171,7 +171,7 @@ static void report_ended(struct checkpoint_writer *writer, weft_status status, c
     if (writer->rank != 0)
         return;
     struct report_checkpoint result = {
-        .step = writer->state.step,
+        .step = writer->step,
         .bytes = writer->parts.bytes,
         .files = writer->parts.parts[PART_MODEL] + writer->parts.parts[PART_OPTIMIZER],
         .seconds = (double)(clock_now() - writer->began) * 1e-9,
@@ -190,7 +190,7 @@ static weft_status checkpoint_writer_settle(struct checkpoint_writer *writer, we
     const struct train_config *config = writer->setup.config;
     const bool connected = status != WEFT_ERROR_PEER && status != WEFT_ERROR_ABORTED && status != WEFT_ERROR_TIMEOUT;
     if (status != WEFT_OK && writer->rank == 0)
-        checkpoint_abandon(config->checkpoint_dir, writer->state.step);
+        checkpoint_abandon(config->checkpoint_dir, writer->step);
     const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
     if (status == WEFT_OK || forgiven)
         report_ended(writer, status, error);
@@ -218,7 +218,7 @@ static weft_status checkpoint_writer_advance(struct checkpoint_writer *writer, b
     weft_status status = checkpoint_writer_agree(writer, writer->status, speaks, error);
     if (status != WEFT_OK || writer->stage == STAGE_COMMIT)
         return checkpoint_writer_settle(writer, status, forgive, speaks, error);
-    status = weft_allgather(writer->mine, writer->records, sizeof writer->mine, WEFT_U8, writer->setup.comm);
+    status = weft_allgather(writer->written, writer->records, sizeof writer->written, WEFT_U8, writer->setup.comm);
     if (status != WEFT_OK) {
         error_set(error, status, "%s", weft_message(writer->setup.context));
         return checkpoint_writer_settle(writer, status, false, speaks, error);
@@ -270,44 +270,43 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
 /* Add what this rank writes and the next update would change to the snapshot. */
 static void add_to_snapshot(struct checkpoint_writer *writer)
 {
+    array_snapshot_begin(writer->snapshot);
     for (int kind = 0; kind < PART_KINDS; kind++) {
-        const struct tensor_list *list = &writer->parts.mine[kind];
-        if (kind == PART_OPTIMIZER && writer->gathered.memory)
-            continue; /* gathered copies of moments do not change */
-        for (size_t i = 0; i < list->count; i++)
-            array_snapshot_add(writer->snapshot, list->tensors[i].data,
-                               named_tensor_held(&list->tensors[i]) * sizeof(float));
+        const struct state_collection *mine = &writer->mine[kind];
+        for (size_t i = 0; i < mine->count; i++)
+            if (state_collection_in_place(mine, i)) /* collected copies do not change */
+                array_snapshot_add(writer->snapshot, mine->tensors[i].data, mine->tensors[i].count * sizeof(float));
     }
 }
 
-/* Local preparation, once the state is in the arrays from which it is written. */
+/* Local preparation. */
 static weft_status checkpoint_writer_prepare(struct checkpoint_writer *writer, struct error *error)
 {
-    const struct train_config *config = writer->setup.config;
-    const struct shards *shards = writer->setup.shards;
-    weft_status status =
-        checkpoint_parts_open(&writer->parts, &writer->state, shards, writer->sees, config->checkpoint_part, error);
-    array_snapshot_begin(writer->snapshot);
+    const struct checkpoint_writer_setup *setup = &writer->setup;
+    weft_status status = WEFT_OK;
+    for (int kind = 0; kind < PART_KINDS && status == WEFT_OK; kind++) {
+        const struct state_ranges *ranges = &writer->parts.ranges[kind];
+        status = state_collection_open(&writer->mine[kind], setup->state->layout, ranges->ranges, ranges->count, error);
+    }
     if (status == WEFT_OK)
         add_to_snapshot(writer);
     if (status == WEFT_OK && writer->rank == 0) {
-        training_state_describe(&writer->state, config, &writer->described);
-        status = checkpoint_begin(config->checkpoint_dir, writer->described.step, error);
+        training_state_describe(setup->state, setup->config, &writer->described);
+        status = checkpoint_begin(setup->config->checkpoint_dir, writer->step, error);
     }
     return status;
 }
 
-/* All ranks: set the state that is written: the run's own, or gathered shards. */
-static weft_status take_state(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+/* All ranks: move what is written by other ranks than those that hold it. */
+static weft_status collect_state(struct checkpoint_writer *writer, struct error *error)
 {
-    const struct checkpoint_writer_setup *setup = &writer->setup;
-    writer->state = *setup->state;
-    if (!checkpoint_parts_gather(setup->state, setup->shards, writer->sees, setup->config->checkpoint_part))
-        return WEFT_OK;
-    weft_status status = gathered_state_open(&writer->gathered, setup->shards, &setup->state->arrays, error);
-    writer->state.arrays = writer->gathered.arrays;
-    status = checkpoint_writer_agree(writer, status, speaks, error);
-    return status == WEFT_OK ? gathered_state_gather(&writer->gathered, setup->shards, error) : status;
+    weft_status status = WEFT_OK;
+    for (int kind = 0; kind < PART_KINDS && status == WEFT_OK; kind++) {
+        const struct state_ranges *ranges = &writer->parts.ranges[kind];
+        status = state_collection_fill(&writer->mine[kind], writer->setup.state->layout, ranges->ranges, ranges->count,
+                                       error);
+    }
+    return status;
 }
 
 weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
@@ -322,11 +321,12 @@ weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last,
     writer->last = last;
     writer->status = WEFT_OK;
     error_clear(&writer->error);
-    memset(writer->mine, 0, sizeof writer->mine);
+    memset(writer->written, 0, sizeof writer->written);
     writer->stage = STAGE_PARTS;
-    status = take_state(writer, speaks, error);
+    writer->step = writer->setup.state->step;
+    status = checkpoint_writer_agree(writer, checkpoint_writer_prepare(writer, error), speaks, error);
     if (status == WEFT_OK)
-        status = checkpoint_writer_agree(writer, checkpoint_writer_prepare(writer, error), speaks, error);
+        status = collect_state(writer, error);
     if (status != WEFT_OK)
         return checkpoint_writer_settle(writer, status, !last, speaks, error);
     checkpoint_writer_start_thread(writer);
@@ -376,20 +376,25 @@ static weft_status probe_directory(struct checkpoint_writer *writer, struct erro
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(setup->context));
 }
 
-/* Memory for copies of this rank's part. */
-static weft_status open_snapshot(struct checkpoint_writer *writer, struct error *error)
+/* Assign the state to ranks, and allocate memory for copies of this rank's part. */
+static weft_status open_parts(struct checkpoint_writer *writer, struct error *error)
 {
-    const struct checkpoint_writer_setup *setup = &writer->setup;
-    const uint64_t least = setup->config->checkpoint_part;
-    const bool gathers = checkpoint_parts_gather(setup->state, setup->shards, writer->sees, least);
-    struct checkpoint_parts parts;
-    weft_status status = checkpoint_parts_open(&parts, setup->state, setup->shards, writer->sees, least, error);
+    const struct state_layout *layout = writer->setup.state->layout;
+    weft_status status =
+        checkpoint_parts_open(&writer->parts, layout, writer->sees, writer->setup.config->checkpoint_part, error);
     size_t count = 0;
     uint64_t bytes = 0;
-    for (int kind = 0; status == WEFT_OK && kind < PART_KINDS; kind++)
-        for (size_t i = 0; i < parts.mine[kind].count && !(kind == PART_OPTIMIZER && gathers); i++, count++)
-            bytes += named_tensor_held(&parts.mine[kind].tensors[i]) * sizeof(float);
-    checkpoint_parts_close(&parts);
+    for (int kind = 0; status == WEFT_OK && kind < PART_KINDS; kind++) {
+        const struct state_ranges *ranges = &writer->parts.ranges[kind];
+        for (size_t i = 0; i < ranges->count; i++) {
+            const struct state_range *range = &ranges->ranges[i];
+            if (range->rank != layout->rank ||
+                !state_layout_find(layout, range->array, range->parameter, range->first, range->count))
+                continue; /* collected copies do not change */
+            count++;
+            bytes += range->count * sizeof(float);
+        }
+    }
     return status == WEFT_OK ? array_snapshot_open(count, bytes, &writer->snapshot, error) : status;
 }
 
@@ -412,7 +417,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
     if (status == WEFT_OK)
         status = probe_directory(writer, error);
     if (status == WEFT_OK)
-        status = checkpoint_writer_agree(writer, open_snapshot(writer, error), speaks, error);
+        status = checkpoint_writer_agree(writer, open_parts(writer, error), speaks, error);
     if (status != WEFT_OK) {
         checkpoint_writer_close(writer);
         return status;
@@ -434,10 +439,11 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
     if (writer->stage != STAGE_NONE) {
         /* A checkpoint that rank 0's thread has just committed has its final name, and is not removed. */
         if (writer->rank == 0)
-            checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->state.step);
+            checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->step);
         free_checkpoint(writer);
     }
     array_snapshot_close(writer->snapshot);
+    checkpoint_parts_close(&writer->parts);
     free(writer->sees);
     free(writer->records);
     free(writer);

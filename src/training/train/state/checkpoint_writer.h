@@ -16,8 +16,8 @@
  *
  * Memory, from opening to closing: a copy of this rank's part of a checkpoint (12 bytes a parameter with AdamW, divided
  * by the ranks that write), touched in the background at the start. While no checkpoint is being written the system may
- * reclaim it. If shards of moments are gathered (checkpoint_parts.h), rank 0 has memory for all of them from begin to
- * the end of writing.
+ * reclaim it. A rank that writes elements of other ranks (checkpoint_parts.h) has memory for them from begin to the end
+ * of writing instead.
  *
  * A failure in the background is returned by the next collective call, on all ranks with the same message; older
  * checkpoints are not affected. With `checkpoint_go_on` it is reported, and training continues without that checkpoint.
@@ -35,7 +35,6 @@ struct checkpoint_writer_setup {
     weft_comm *comm;
     const struct train_config *config; /**< checkpoint_dir, _keep, _part, _failure */
     const struct training_state *state;
-    const struct shards *shards;
     struct report *report; /**< rank 0 reports checkpoints there */
 };
 

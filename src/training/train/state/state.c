@@ -3,26 +3,11 @@
 
 #include "training/checkpoint/checkpoint.h"
 #include "training/model/file/shape_json.h"
+#include "training/parallel/agreement.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static weft_status broadcast_bytes(const struct shards *shards, void *bytes, size_t size, struct error *error)
-{
-    weft_status status = weft_broadcast(bytes, size, WEFT_U8, 0, shards->comm);
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(shards->context));
-}
-
-weft_status training_state_broadcast(struct training_state *state, const struct shards *shards, struct error *error)
-{
-    weft_status status = broadcast_bytes(shards, &state->step, sizeof state->step, error);
-    if (status == WEFT_OK)
-        status = broadcast_bytes(shards, &state->early_stopping, sizeof state->early_stopping, error);
-    if (status == WEFT_OK)
-        status = broadcast_bytes(shards, state->arrays.parameters, shards->elements * sizeof(float), error);
-    return status;
-}
 
 void training_state_describe(const struct training_state *state, const struct train_config *config,
                              struct checkpoint_state *written)
@@ -37,7 +22,7 @@ void training_state_describe(const struct training_state *state, const struct tr
         .step = state->step,
         .position = state->step * (uint64_t)config->batch,
         .seed = (uint64_t)config->seed,
-        .model = shape_to_json(&state->arrays.description->shape),
+        .model = shape_to_json(&state->description->shape),
         .training = training,
         .best = state->step && state->early_stopping.best_step == state->step,
     };
@@ -83,37 +68,61 @@ static void warn_of_kernels(const struct checkpoint *checkpoint, const struct tr
     fflush(config->warnings);
 }
 
-weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
-                                char changes[SETTINGS_TEXT_BYTES], struct error *error)
+static weft_status broadcast_bytes(const struct state_layout *layout, void *bytes, size_t size, struct error *error)
 {
-    struct checkpoint *checkpoint;
-    weft_status status = checkpoint_open(directory, &checkpoint, error);
+    weft_status status = weft_broadcast(bytes, size, WEFT_U8, 0, layout->comm);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(layout->context));
+}
+
+/* Rank 0: open the checkpoint, and take everything but tensors. */
+static weft_status open_checkpoint(struct training_state *state, const struct train_config *config,
+                                   const char *directory, char changes[SETTINGS_TEXT_BYTES],
+                                   struct checkpoint **checkpoint, struct error *error)
+{
+    weft_status status = checkpoint_open(directory, checkpoint, error);
     if (status != WEFT_OK)
         return status;
-    struct tensor_list weights = {0}, moments = {0};
-    cJSON *model = shape_to_json(&state->arrays.description->shape);
-    status = checkpoint_match_model(checkpoint, model, error);
+    const struct checkpoint_state *read = checkpoint_get_state(*checkpoint);
+    cJSON *model = shape_to_json(&state->description->shape);
+    status = checkpoint_match_model(*checkpoint, model, error);
     if (status == WEFT_OK)
-        status = match_run(checkpoint, config, error);
+        status = match_run(*checkpoint, config, error);
     if (status == WEFT_OK)
-        status = settings_match(checkpoint_get_state(checkpoint)->training, config, state->data,
-                                checkpoint_directory(checkpoint), changes, error);
+        status = settings_match(read->training, config, state->data, checkpoint_directory(*checkpoint), changes, error);
+    if (status == WEFT_OK && read->step > (uint64_t)config->steps)
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64, directory,
+                           read->step, config->steps);
     if (status == WEFT_OK)
-        status = tensor_lists_open(&weights, &moments, &state->arrays, error);
-    if (status == WEFT_OK)
-        status = checkpoint_read(checkpoint, weights.tensors, weights.count, error);
-    if (status == WEFT_OK)
-        status = checkpoint_read(checkpoint, moments.tensors, moments.count, error);
-    if (status == WEFT_OK)
-        status = early_stopping_get(checkpoint_get_state(checkpoint)->training, checkpoint_directory(checkpoint),
-                                    &state->early_stopping, error);
-    if (status == WEFT_OK)
-        state->step = checkpoint_get_state(checkpoint)->step;
-    if (status == WEFT_OK)
-        warn_of_kernels(checkpoint, state, config);
-    tensor_list_close(&weights);
-    tensor_list_close(&moments);
+        status = early_stopping_get(read->training, checkpoint_directory(*checkpoint), &state->early_stopping, error);
     cJSON_Delete(model);
+    return status;
+}
+
+weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
+                                char changes[SETTINGS_TEXT_BYTES], bool *speaks, struct error *error)
+{
+    const struct state_layout *layout = state->layout;
+    struct checkpoint *checkpoint = NULL;
+    struct training_state read = *state;
+    weft_status status = WEFT_OK;
+    if (layout->rank == 0)
+        status = open_checkpoint(&read, config, directory, changes, &checkpoint, error);
+    status = agreement_reach(layout->context, layout->comm, status, error, speaks);
+    if (status == WEFT_OK)
+        status = state_layout_read(layout, checkpoint, directory, speaks, error);
+    if (status == WEFT_OK && checkpoint) {
+        warn_of_kernels(checkpoint, state, config);
+        read.step = checkpoint_get_state(checkpoint)->step;
+    }
     checkpoint_close(checkpoint);
+    if (status == WEFT_OK)
+        status = broadcast_bytes(layout, &read.step, sizeof read.step, error);
+    if (status == WEFT_OK)
+        status = broadcast_bytes(layout, &read.early_stopping, sizeof read.early_stopping, error);
+    if (status == WEFT_OK) {
+        state->step = read.step;
+        state->early_stopping = read.early_stopping;
+    }
     return status;
 }

@@ -8,23 +8,21 @@
 
 #include "training/checkpoint/checkpoint.h"
 #include "training/model/model.h"
-#include "training/parallel/state_tensors.h"
+#include "training/parallel/state_transfer.h"
 #include "training/train/state/config.h"
 #include "training/train/state/internal/early_stopping.h"
 #include "training/train/state/internal/settings.h"
 #include "training/train/text/text.h"
 
 struct training_state {
-    struct state_arrays arrays;          /**< the training's: all weights, and the moments of this rank's shard */
-    uint64_t step;                       /**< steps taken */
-    const struct text *text;             /**< of the tokens; borrowed */
-    const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: unknown */
-    const struct dataset_identity *data; /**< of the training data; borrowed; NULL: not known */
+    const struct model_description *description; /**< borrowed */
+    const struct state_layout *layout;           /**< weights and moments; borrowed */
+    uint64_t step;                               /**< steps taken */
+    const struct text *text;                     /**< of the tokens; borrowed */
+    const char *kernels;                         /**< name of the kernel set that computes the steps; NULL: unknown */
+    const struct dataset_identity *data;         /**< of the training data; borrowed; NULL: not known */
     struct early_stopping early_stopping;
 };
-
-/** Send rank 0's step, early stopping and weights to all ranks. Collective. */
-weft_status training_state_broadcast(struct training_state *state, const struct shards *shards, struct error *error);
 
 /**
  * The contents of a checkpoint of `state` besides its tensors. Both trees of `written` are the caller's to delete. Without
@@ -34,12 +32,14 @@ void training_state_describe(const struct training_state *state, const struct tr
                              struct checkpoint_state *written);
 
 /**
- * Read the newest whole checkpoint below `directory` (or `directory` itself, if it is one). One rank calls this.
- * WEFT_ERROR_DATA when it is damaged, of another model or optimizer, or of a run with other settings; `state` is then
- * unchanged. A checkpoint of other kernels than state->kernels is accepted, with a warning on config->warnings that the
- * bits will differ. `changes` as of settings_match().
+ * Read the newest whole checkpoint below `directory` (or `directory` itself, if it is one). Collective.
+ *
+ * WEFT_ERROR_DATA on all ranks when it is damaged, of another model or optimizer, of a run with other settings, or has
+ * more steps than the run (ARGUMENT); `state` is then unchanged. A checkpoint of other kernels than state->kernels is
+ * accepted, with a warning on config->warnings that the bits will differ. Rank 0's `changes` as of settings_match().
+ * *speaks as for agreement_reach().
  */
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *directory,
-                                char changes[SETTINGS_TEXT_BYTES], struct error *error);
+                                char changes[SETTINGS_TEXT_BYTES], bool *speaks, struct error *error);
 
 #endif

@@ -30,8 +30,9 @@ struct trainer {
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
     struct model *model;
-    weft_training *training; /* weights, gradients, moments, and steps of them */
-    float *gradients;        /* the training's */
+    weft_training *training;       /* weights, gradients, moments, and steps of them */
+    float *parameters, *gradients; /* the training's */
+    struct state_layout *layout;   /* which rank holds which weights and moments */
     struct training_state state;
     struct checkpoint_writer *writer; /* NULL: no checkpoints */
     struct report report;
