@@ -6,7 +6,6 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/data/dataset.h"
 #include "training/train/loop/trainer.h"
-#include "training/train/state/state.h"
 
 #include "../unit/temporary.h"
 #include "../world.h"
@@ -66,21 +65,25 @@ static weft_status train(weft_context *context, const struct train_config *confi
     return status;
 }
 
-static weft_status save(const struct training_state *state, const struct train_config *config, const char *directory,
-                        struct error *error)
+/* Read all tensors: weights to their places in `values`, the others, to `others`. */
+static weft_status read_tensors(const struct checkpoint *checkpoint, const struct model_description *description,
+                                float *values, float *others, struct named_tensor *weights,
+                                struct named_tensor *moments, struct error *error)
 {
-    struct tensor_list weights, moments;
-    struct checkpoint_state written;
-    training_state_describe(state, config, &written);
-    weft_status status = tensor_lists_open(&weights, &moments, &state->arrays, error);
-    if (status == WEFT_OK)
-        status = checkpoint_save(directory, &written, weights.tensors, weights.count, moments.tensors, moments.count, 0,
-                                 error);
-    tensor_list_close(&weights);
-    tensor_list_close(&moments);
-    cJSON_Delete((cJSON *)written.model);
-    cJSON_Delete((cJSON *)written.training);
-    return status;
+    size_t count, weight_count = 0, moment_count = 0;
+    const struct named_tensor *all = checkpoint_tensors(checkpoint, &count);
+    for (size_t i = 0; i < count; i++) {
+        const struct model_parameter *parameter = model_parameter_find(description, all[i].name);
+        struct named_tensor *tensor = parameter ? &weights[weight_count++] : &moments[moment_count++];
+        *tensor = all[i];
+        tensor->data = parameter ? values + parameter->offset : others;
+        if (!parameter)
+            others += named_tensor_elements(tensor);
+    }
+    assert_int_equal(weight_count, description->parameter_count);
+    assert_int_equal(moment_count, 2 * description->parameter_count);
+    weft_status status = checkpoint_read(checkpoint, weights, weight_count, error);
+    return status == WEFT_OK ? checkpoint_read(checkpoint, moments, moment_count, error) : status;
 }
 
 /* Adds a spoilt checkpoint after the newest one. */
@@ -88,24 +91,29 @@ static weft_status spoil(const struct test *test, const struct train_config *con
 {
     struct error error = {0};
     struct model_description *description;
+    struct checkpoint *checkpoint = NULL;
     weft_status status = model_describe(&config->shape, &description, &error);
     if (status != WEFT_OK)
         return status;
-    float *arrays = calloc(3 * description->elements, sizeof *arrays);
-    struct training_state state = {.arrays = {.description = description,
-                                              .parameters = arrays,
-                                              .first_moments = arrays + description->elements,
-                                              .second_moments = arrays + 2 * description->elements}};
-    char changes[SETTINGS_TEXT_BYTES];
-    status = training_state_load(&state, config, test->directory, changes, &error);
+    const size_t parameters = description->parameter_count;
+    float *values = calloc(3 * description->elements, sizeof *values);
+    struct named_tensor *weights = calloc(3 * parameters, sizeof *weights), *moments = weights + parameters;
+    status = checkpoint_open(test->directory, &checkpoint, &error);
+    if (status == WEFT_OK)
+        status =
+            read_tensors(checkpoint, description, values, values + description->elements, weights, moments, &error);
     if (status == WEFT_OK) {
-        test->spoil(description, state.arrays.parameters);
+        struct checkpoint_state state = *checkpoint_get_state(checkpoint);
+        test->spoil(description, values);
         state.step++;
-        status = save(&state, config, test->directory, &error);
+        state.position += BATCH;
+        status = checkpoint_save(test->directory, &state, weights, parameters, moments, 2 * parameters, 0, &error);
     }
     if (status != WEFT_OK)
         fprintf(stderr, "%s\n", error.text);
-    free(arrays);
+    checkpoint_close(checkpoint);
+    free(weights);
+    free(values);
     model_description_free(description);
     return status;
 }
