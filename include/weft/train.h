@@ -282,8 +282,9 @@ WEFT_API weft_status weft_training_save(weft_training *training, const char *dir
 /**
  * Resume from the newest checkpoint below `directory`, written on any number of ranks.
  *
- * Collective; call it after weft_training_start(), instead of weft_training_share(). Rank 0 reads values, optimizer state
- * and step. If there is no checkpoint, `*found` is false and nothing changes.
+ * Collective; call it after weft_training_start(), instead of weft_training_share(). Rank 0 finds and verifies it. Ranks
+ * that see the same directory read values and optimizer state themselves; rank 0 sends them to the others. If there is no
+ * checkpoint, `*found` is false and nothing changes.
  *
  * Errors: WEFT_ERROR_STATE before weft_training_start(); WEFT_ERROR_DATA if the checkpoint is damaged, or has other
  * parameters or another optimizer; WEFT_ERROR_SYSTEM if it cannot be read; WEFT_ERROR_MEMORY. All ranks get an error if

@@ -22,7 +22,7 @@ static float *piece_array(const struct state_piece *piece, enum state_array arra
 }
 
 /* Write the records of this rank's pieces; returns how many there are. `records` may be NULL. */
-static size_t list_own(const struct state_layout *layout, struct state_record *records)
+static size_t list_own_records(const struct state_layout *layout, struct state_record *records)
 {
     size_t count = 0;
     for (size_t i = 0; i < layout->own.count; i++) {
@@ -42,7 +42,7 @@ static size_t list_own(const struct state_layout *layout, struct state_record *r
     return count;
 }
 
-static int by_tensor_and_rank(const void *left, const void *right)
+static int records_by_tensor(const void *left, const void *right)
 {
     const struct state_record *a = left, *b = right;
     if (a->array != b->array)
@@ -58,7 +58,7 @@ static int by_tensor_and_rank(const void *left, const void *right)
 static weft_status exchange_records(const struct state_layout *layout, struct state_record **records, size_t *count,
                                     bool *speaks, struct error *error)
 {
-    const size_t own = list_own(layout, NULL), size = sizeof **records;
+    const size_t own = list_own_records(layout, NULL), size = sizeof **records;
     struct state_record *mine = calloc(own + 1, size), *all = NULL;
     size_t *sizes = calloc(2 * (size_t)layout->ranks, sizeof *sizes), *places = sizes + layout->ranks, bytes = 0;
     uint64_t own_bytes = own * size;
@@ -77,12 +77,12 @@ static weft_status exchange_records(const struct state_layout *layout, struct st
     status = agreement_reach(layout->context, layout->comm, status, error, speaks);
     if (status != WEFT_OK)
         goto done;
-    list_own(layout, mine);
+    list_own_records(layout, mine);
     status = library_error(layout->context, weft_allgatherv(mine, all, sizes, places, WEFT_U8, layout->comm), error);
     if (status != WEFT_OK)
         goto done;
     *count = bytes / size;
-    qsort(all, *count, size, by_tensor_and_rank);
+    qsort(all, *count, size, records_by_tensor);
     *records = all;
     all = NULL;
 
@@ -95,10 +95,18 @@ done:
 
 /* ---- cells ---- */
 
-static int by_size(const void *left, const void *right)
+static int bounds_ascending(const void *left, const void *right)
 {
     const size_t a = *(const size_t *)left, b = *(const size_t *)right;
     return a < b ? -1 : a > b;
+}
+
+static weft_status report_missing(const struct state_layout *layout, enum state_array array, uint32_t parameter,
+                                  size_t element, struct error *error)
+{
+    static const char *const names[STATE_ARRAYS] = {"value", "first moment", "second moment"};
+    return error_set(error, WEFT_ERROR_ARGUMENT, "no rank holds the %s of element %zu of '%s'", names[array], element,
+                     layout->own.description->parameters[parameter].name);
 }
 
 /* Cut a tensor wherever one of its `count` records begins or ends. `bounds` has room for twice as many. */
@@ -117,7 +125,7 @@ static weft_status cut_tensor(struct state_layout *layout, enum state_array arra
         bounds[2 * i] = record->first;
         bounds[2 * i + 1] = record->first + record->count;
     }
-    qsort(bounds, 2 * count, sizeof *bounds, by_size);
+    qsort(bounds, 2 * count, sizeof *bounds, bounds_ascending);
     size_t end = 0;
     for (size_t i = 0; i < 2 * count; i++) {
         if (bounds[i] == end)
@@ -126,9 +134,7 @@ static weft_status cut_tensor(struct state_layout *layout, enum state_array arra
             (struct state_cell){.array = array, .parameter = parameter, .first = end, .count = bounds[i] - end};
         end = bounds[i];
     }
-    if (end != tensor->count)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "no rank holds element %zu of '%s'", end, tensor->name);
-    return WEFT_OK;
+    return end == tensor->count ? WEFT_OK : report_missing(layout, array, parameter, end, error);
 }
 
 static weft_status cut_tensors(struct state_layout *layout, const struct state_record *records, size_t count,
@@ -183,8 +189,7 @@ static weft_status list_holders(struct state_layout *layout, const struct state_
     for (size_t i = 0; i < layout->cell_count; i++) {
         struct state_cell *cell = &layout->cells[i];
         if (!cell->holder_count)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "no rank holds element %zu of '%s'", cell->first,
-                             layout->own.description->parameters[cell->parameter].name);
+            return report_missing(layout, cell->array, cell->parameter, cell->first, error);
         cell->holders = layout->holders + place;
         place += cell->holder_count;
         cell->holder_count = 0;
@@ -195,7 +200,13 @@ static weft_status list_holders(struct state_layout *layout, const struct state_
 
 /* ---- the layout ---- */
 
-static struct state_layout *make_layout(weft_context *context, weft_comm *comm, const struct state_pieces *own)
+static int pieces_by_parameter(const void *left, const void *right)
+{
+    const struct state_piece *a = left, *b = right;
+    return a->parameter < b->parameter ? -1 : a->parameter > b->parameter;
+}
+
+static struct state_layout *layout_allocate(weft_context *context, weft_comm *comm, const struct state_pieces *own)
 {
     struct state_layout *layout = calloc(1, sizeof *layout);
     struct state_piece *pieces = calloc(own->count + 1, sizeof *pieces);
@@ -204,8 +215,10 @@ static struct state_layout *make_layout(weft_context *context, weft_comm *comm, 
         free(layout);
         return NULL;
     }
-    if (own->count)
+    if (own->count) {
         memcpy(pieces, own->pieces, own->count * sizeof *pieces);
+        qsort(pieces, own->count, sizeof *pieces, pieces_by_parameter);
+    }
     *layout = (struct state_layout){
         .context = context,
         .comm = comm,
@@ -221,7 +234,7 @@ weft_status state_layout_open(weft_context *context, weft_comm *comm, const stru
 {
     struct state_record *records = NULL;
     size_t count = 0;
-    struct state_layout *layout = make_layout(context, comm, own);
+    struct state_layout *layout = layout_allocate(context, comm, own);
     weft_status status = layout ? WEFT_OK : error_memory(error, own->count * sizeof *own->pieces, "a list of pieces");
     status = agreement_reach(context, comm, status, error, speaks);
     if (status == WEFT_OK)
@@ -251,7 +264,7 @@ void state_layout_close(struct state_layout *layout)
     free(layout);
 }
 
-static int by_rank(const void *key, const void *element)
+static int compare_rank(const void *key, const void *element)
 {
     const uint32_t rank = *(const uint32_t *)key, holder = *(const uint32_t *)element;
     return rank < holder ? -1 : rank > holder;
@@ -259,10 +272,10 @@ static int by_rank(const void *key, const void *element)
 
 bool state_cell_is_held(const struct state_cell *cell, uint32_t rank)
 {
-    return bsearch(&rank, cell->holders, cell->holder_count, sizeof rank, by_rank) != NULL;
+    return bsearch(&rank, cell->holders, cell->holder_count, sizeof rank, compare_rank) != NULL;
 }
 
-static int in_cell(const void *key, const void *element)
+static int compare_cell(const void *key, const void *element)
 {
     const struct state_cell *wanted = key, *cell = element;
     if (wanted->array != cell->array)
@@ -276,7 +289,7 @@ const struct state_cell *state_layout_cell(const struct state_layout *layout, en
                                            uint32_t parameter, size_t element)
 {
     const struct state_cell wanted = {.array = array, .parameter = parameter, .first = element};
-    return bsearch(&wanted, layout->cells, layout->cell_count, sizeof wanted, in_cell);
+    return bsearch(&wanted, layout->cells, layout->cell_count, sizeof wanted, compare_cell);
 }
 
 bool state_layout_continues(const struct state_layout *layout, const struct state_cell *cell, enum state_array array,
@@ -288,11 +301,18 @@ bool state_layout_continues(const struct state_layout *layout, const struct stat
 float *state_layout_find(const struct state_layout *layout, enum state_array array, uint32_t parameter, size_t first,
                          size_t count)
 {
-    for (size_t i = 0; i < layout->own.count; i++) {
-        const struct state_piece *piece = &layout->own.pieces[i];
+    size_t low = 0, high = layout->own.count;
+    while (low < high) { /* the parameter's first piece */
+        const size_t middle = low + (high - low) / 2;
+        if (layout->own.pieces[middle].parameter < parameter)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < layout->own.count && layout->own.pieces[low].parameter == parameter; low++) {
+        const struct state_piece *piece = &layout->own.pieces[low];
         float *data = piece_array(piece, array);
-        if (data && piece->parameter == parameter && piece->first <= first &&
-            first + count <= piece->first + piece->count)
+        if (data && piece->first <= first && first + count <= piece->first + piece->count)
             return data + (first - piece->first);
     }
     return NULL;

@@ -248,8 +248,12 @@ static weft_status number_files(struct checkpoint_parts *parts, const struct sta
 weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct state_layout *layout, const bool *sees,
                                   uint64_t least, struct error *error)
 {
-    *parts = (struct checkpoint_parts){.model_bytes = (uint64_t)layout->own.description->weights * sizeof(float)};
-    parts->bytes = parts->model_bytes * layout->arrays;
+    *parts = (struct checkpoint_parts){0};
+    for (size_t i = 0; i < layout->cell_count; i++) {
+        const uint64_t bytes = layout->cells[i].count * sizeof(float);
+        parts->bytes += bytes;
+        parts->model_bytes += layout->cells[i].array == STATE_VALUES ? bytes : 0;
+    }
     struct state_ranges all = {.ranges = calloc(layout->cell_count + 1, sizeof *all.ranges)};
     bool *allowed = calloc(layout->ranks, sizeof *allowed);
     uint64_t *loads = calloc(layout->ranks, sizeof *loads);

@@ -75,9 +75,8 @@ static weft_status broadcast_bytes(const struct state_layout *layout, void *byte
 }
 
 /* Rank 0: open the checkpoint, and take everything but tensors. */
-static weft_status open_checkpoint(struct training_state *state, const struct train_config *config,
-                                   const char *directory, char changes[SETTINGS_TEXT_BYTES],
-                                   struct checkpoint **checkpoint, struct error *error)
+static weft_status open_resumed(struct training_state *state, const struct train_config *config, const char *directory,
+                                char changes[SETTINGS_TEXT_BYTES], struct checkpoint **checkpoint, struct error *error)
 {
     weft_status status = checkpoint_open(directory, checkpoint, error);
     if (status != WEFT_OK)
@@ -107,7 +106,7 @@ weft_status training_state_load(struct training_state *state, const struct train
     struct training_state read = *state;
     weft_status status = WEFT_OK;
     if (layout->rank == 0)
-        status = open_checkpoint(&read, config, directory, changes, &checkpoint, error);
+        status = open_resumed(&read, config, directory, changes, &checkpoint, error);
     status = agreement_reach(layout->context, layout->comm, status, error, speaks);
     if (status == WEFT_OK)
         status = state_layout_read(layout, checkpoint, directory, speaks, error);
