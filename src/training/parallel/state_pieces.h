@@ -64,7 +64,7 @@ struct state_layout {
     weft_comm *comm;
     uint32_t rank, ranks;
     struct state_pieces own;
-    unsigned arrays;          /**< that exist: STATE_VALUES alone, or with moments */
+    unsigned arrays;          /**< how many exist: 1 without moments, 2 or 3 with them */
     struct state_cell *cells; /**< every element of all arrays once; by array, parameter and first element */
     size_t cell_count;
     uint32_t *holders; /**< the cells' */
