@@ -60,7 +60,7 @@ static inline uint32_t micro_batches_number(const struct micro_batches *layout, 
  * are those of a rank that holds everything.
  *
  * Ranges are whole blocks of DEVICE_SQUARES_BLOCK elements of nearly equal size; the first ranks have one block more.
- * Without sharding every rank's range is the whole array, and the collectives below do nothing unless they say so.
+ * Without sharding every rank's range is the whole array, and the collectives below do nothing.
  */
 struct shards {
     weft_context *context;
