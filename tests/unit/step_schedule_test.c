@@ -52,14 +52,19 @@ static void show_all(const struct written *written)
     buffer_free(&text);
 }
 
+static bool may_interleave(unsigned order)
+{
+    return order == STEP_INTERLEAVED || order == STEP_EVALUATION;
+}
+
 /* All shapes that make sense, up to MOST_RANKS pipeline ranks. */
 static void for_all_shapes(uint32_t most_ranks, uint32_t most_micro_batches, uint32_t most_units,
                            void (*work)(struct written *written))
 {
     static const uint32_t micro_batches[] = {1, 2, 3, 4, 6, 8, 11, 16};
     for (uint32_t ranks = 1; ranks <= most_ranks; ranks++)
-        for (unsigned order = STEP_GPIPE; order <= STEP_ZERO_BUBBLE_H1; order++)
-            for (uint32_t local = 1; local <= (order == STEP_INTERLEAVED && ranks > 1 ? 3 : 1); local++)
+        for (unsigned order = STEP_GPIPE; order <= STEP_EVALUATION; order++)
+            for (uint32_t local = 1; local <= (may_interleave(order) && ranks > 1 ? 3 : 1); local++)
                 for (size_t m = 0; m < ARRAY_SIZE(micro_batches) && micro_batches[m] <= most_micro_batches; m++)
                     for (uint32_t zero = 0; zero <= 3; zero++)
                         for (uint32_t variant = 0; variant < 2 * most_units; variant++) {
@@ -70,7 +75,8 @@ static void for_all_shapes(uint32_t most_ranks, uint32_t most_micro_batches, uin
                                                              .data = zero ? 2 : 1 + variant % 2,
                                                              .zero = zero,
                                                              .prefetch = 1 + variant % 2,
-                                                             .tied = variant % 2};
+                                                             .tied = variant % 2,
+                                                             .recomputes = variant % 2};
                             if (order == STEP_INTERLEAVED && micro_batches[m] % ranks)
                                 continue;
                             struct written written;

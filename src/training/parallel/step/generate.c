@@ -7,6 +7,8 @@
 
 /* ---- pipeline schedules ---- */
 
+const char *const step_pipeline_names[] = {"gpipe", "1f1b", "interleaved", "zb-h1", NULL};
+
 static const struct pipeline_kind {
     const char *name;
     void (*order)(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
@@ -15,6 +17,7 @@ static const struct pipeline_kind {
     [STEP_1F1B] = {"1f1b", step_order_1f1b},
     [STEP_INTERLEAVED] = {"interleaved", step_order_interleaved},
     [STEP_ZERO_BUBBLE_H1] = {"zb-h1", step_order_zero_bubble},
+    [STEP_EVALUATION] = {"evaluation", step_order_evaluation},
 };
 
 const char *step_pipeline_name(enum step_pipeline order)
@@ -24,7 +27,7 @@ const char *step_pipeline_name(enum step_pipeline order)
 
 weft_status step_pipeline_find(const char *name, enum step_pipeline *order, struct error *error)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(pipeline_kinds); i++)
+    for (size_t i = 0; i < STEP_EVALUATION; i++)
         if (!strcmp(name, pipeline_kinds[i].name)) {
             *order = (enum step_pipeline)i;
             return WEFT_OK;
@@ -69,7 +72,8 @@ weft_status step_check_shape(const struct step_shape *shape, struct error *error
     if (shape->stages < shape->pipeline || shape->stages % shape->pipeline)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%u stages do not divide among %u pipeline ranks", shape->stages,
                          shape->pipeline);
-    if (shape->stages > shape->pipeline && (shape->order != STEP_INTERLEAVED || shape->pipeline == 1))
+    if (shape->stages > shape->pipeline &&
+        ((shape->order != STEP_INTERLEAVED && shape->order != STEP_EVALUATION) || shape->pipeline == 1))
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%s has one stage on each of %u ranks, not %u stages; several on a rank need 'interleaved'",
                          name, shape->pipeline, shape->stages);
@@ -193,8 +197,7 @@ static void writer_depend(struct step_writer *writer, uint32_t number)
     struct step_operation *last = &schedule->operations[schedule->count - 1];
     schedule->dependencies[schedule->dependency_count++] = number;
     last->dependency_count++;
-    if (!step_operation_is_asynchronous(last->kind))
-        writer->known_complete[number] = true;
+    writer->known_complete[number] = true;
 }
 
 static uint32_t append_message(struct step_writer *writer, enum step_operation_kind kind, const struct step_pass *pass,
@@ -322,6 +325,13 @@ static uint32_t append_compute(struct step_writer *writer, enum step_operation_k
                                                          .buffer = buffer});
 }
 
+/* The micro-batch's last pass on a stage is done. */
+static void leave_stage(struct step_writer *writer, const struct stage_visit *visit)
+{
+    number_pool_give_back(&writer->slots, visit->slot);
+    number_pool_give_back(&writer->inputs, visit->input);
+}
+
 static void write_forward(struct step_writer *writer, const struct step_pass *pass)
 {
     struct stage_visit *visit = visit_of(writer, pass->stage, pass->micro_batch);
@@ -340,10 +350,12 @@ static void write_forward(struct step_writer *writer, const struct step_pass *pa
             writer_depend(writer, writer->outputs_sent[output]);
         release_behind(writer, pass->stage, unit);
     }
-    if (!sends)
-        return;
-    writer->outputs_sent[output] = append_message(writer, OPERATION_SEND_OUTPUT, pass, output);
-    writer->outputs++;
+    if (sends) {
+        writer->outputs_sent[output] = append_message(writer, OPERATION_SEND_OUTPUT, pass, output);
+        writer->outputs++;
+    }
+    if (writer->shape->order == STEP_EVALUATION)
+        leave_stage(writer, visit);
 }
 
 /* The gradients of a unit's weights, and what becomes of them. */
@@ -353,6 +365,8 @@ static void write_weights(struct step_writer *writer, const struct step_pass *pa
     const bool each = shape->zero >= 2 && shape->data > 1, last = pass->micro_batch + 1 == shape->micro_batches;
     const uint32_t buffer = each ? writer->reductions++ % STEP_MOVING_BUFFERS : STEP_NONE;
     append_compute(writer, OPERATION_BACKWARD_WEIGHTS, pass, unit, buffer);
+    if (shape->recomputes && gathers(shape))
+        writer_depend(writer, writer->gather_of[unit]);
     if (each)
         writer_depend(writer, writer->gradients_reduced[buffer]);
     if (shape->data == 1 || (!each && !last))
@@ -384,12 +398,15 @@ static void write_backward(struct step_writer *writer, const struct step_pass *p
             write_weights(writer, pass, unit);
         release_behind(writer, pass->stage, unit);
     }
-    for (uint32_t unit = end; !inputs && unit-- > first;)
+    for (uint32_t unit = end; !inputs && unit-- > first;) {
+        if (writer->shape->recomputes)
+            gather_ahead(writer);
         write_weights(writer, pass, unit);
-    if (!weights)
-        return;
-    number_pool_give_back(&writer->slots, visit->slot);
-    number_pool_give_back(&writer->inputs, visit->input);
+        if (writer->shape->recomputes)
+            release_behind(writer, pass->stage, unit);
+    }
+    if (weights)
+        leave_stage(writer, visit);
 }
 
 static bool is_followed_by_weights(const struct step_writer *writer, size_t number)
@@ -436,7 +453,8 @@ static void write_tie(struct step_writer *writer, uint32_t unit)
         depend_on_all(writer, units - 1);
 }
 
-static void write_end(struct step_writer *writer)
+/* From the gradients of this rank to new weights. */
+static void write_optimizer(struct step_writer *writer)
 {
     const struct step_shape *shape = writer->shape;
     const uint32_t rank = writer->schedule->pipeline_rank, units = shape->first_unit[shape->stages];
@@ -453,6 +471,12 @@ static void write_end(struct step_writer *writer)
         if (shape->data > 1 && (shape->zero == 1 || shape->zero == 2))
             append_unit(writer, OPERATION_SHARE, stage, unit, STEP_NONE, STEP_NONE);
     }
+}
+
+static void write_end(struct step_writer *writer)
+{
+    if (writer->shape->order != STEP_EVALUATION)
+        write_optimizer(writer);
     append_unit(writer, OPERATION_FINISH, STEP_NONE, STEP_NONE, STEP_NONE, STEP_NONE);
     depend_on_all(writer, STEP_NONE);
 }
@@ -492,7 +516,9 @@ static void list_uses(struct step_writer *writer)
     for (size_t i = 0; i < writer->order.count; i++) {
         const struct step_pass *pass = &writer->order.passes[i];
         const uint32_t first = writer->shape->first_unit[pass->stage], end = writer->shape->first_unit[pass->stage + 1];
-        for (uint32_t k = 0; pass->kind != OPERATION_BACKWARD_WEIGHTS && k < end - first; k++)
+        const bool reads = pass->kind != OPERATION_BACKWARD_WEIGHTS ||
+                           (writer->shape->recomputes && !(i && is_followed_by_weights(writer, i - 1)));
+        for (uint32_t k = 0; reads && k < end - first; k++)
             writer->uses[writer->use_count++] = pass->kind == OPERATION_FORWARD ? first + k : end - 1 - k;
     }
 }

@@ -98,12 +98,8 @@ static weft_status move_message(struct step_player *player, uint32_t queue_numbe
                          "micro-batch %u for stage %u",
                          sender, forward ? "output" : "gradient", sent->stage, sent->micro_batch, receiver,
                          received->micro_batch, received->stage);
-    const double ready = larger(dependencies_end(player, sender, send), dependencies_end(player, receiver, receive));
-    if (isnan(dependencies_end(player, sender, send)) || isnan(dependencies_end(player, receiver, receive)))
-        return WEFT_OK;
-    const double started = larger(player->times->begin[sender][send], player->times->begin[receiver][receive]),
-                 begin = larger(larger(ready, started), queue->free_at),
-                 end = begin + player->duration(player->context, sent);
+    const double reached = larger(player->times->begin[sender][send], player->times->begin[receiver][receive]),
+                 begin = larger(reached, queue->free_at), end = begin + player->duration(player->context, sent);
     player_set(player, sender, send, begin, end);
     player_set(player, receiver, receive, begin, end);
     queue->free_at = end;
@@ -135,10 +131,7 @@ static void end_collectives(struct step_player *player, uint32_t rank, bool *mov
         const struct step_operation *operation = player_operation(player, rank, i);
         if (!step_operation_is_asynchronous(operation->kind) || queue_of(player, rank, operation->kind))
             continue;
-        const double ready = dependencies_end(player, rank, i);
-        if (isnan(ready))
-            return;
-        const double begin = larger(larger(ready, player->times->begin[rank][i]), player->collectives_free_at[rank]);
+        const double begin = larger(player->times->begin[rank][i], player->collectives_free_at[rank]);
         player_set(player, rank, i, begin, begin + player->duration(player->context, operation));
         player->collectives_free_at[rank] = player->times->end[rank][i];
         *moved = true;
@@ -166,13 +159,14 @@ static void advance(struct step_player *player, uint32_t rank, bool *moved)
 {
     for (size_t *at = &player->at[rank]; *at < player->schedules[rank].count; (*at)++, *moved = true) {
         const struct step_operation *operation = player_operation(player, rank, *at);
-        if (step_operation_is_asynchronous(operation->kind)) {
-            begin_asynchronous(player, rank, (uint32_t)*at);
-            continue;
-        }
         const double ready = dependencies_end(player, rank, *at);
         if (isnan(ready) || operation->kind == OPERATION_NORM)
             return;
+        if (step_operation_is_asynchronous(operation->kind)) {
+            player->now[rank] = larger(ready, player->now[rank]);
+            begin_asynchronous(player, rank, (uint32_t)*at);
+            continue;
+        }
         const double begin = larger(ready, player->now[rank]);
         player->now[rank] = begin + player->duration(player->context, operation);
         player_set(player, rank, *at, begin, player->now[rank]);

@@ -15,7 +15,7 @@
  *   goes on at once. Those on one channel start in the same order on all its ranks.
  *
  * So an operation may rely on all synchronous ones before it. What it needs of asynchronous ones it names as its
- * dependencies: it waits until they are complete.
+ * dependencies: the list waits there until they are complete, and an operation after it may rely on them, too.
  *
  * Memory is named by small numbers, which the generator deals out:
  *
@@ -79,29 +79,36 @@ struct step_operation {
 
 /** How an order of compute is laid out over a pipeline. */
 enum step_pipeline {
-    STEP_GPIPE,         /**< all forward passes, then all backward passes (Huang et al. 2019) */
-    STEP_1F1B,          /**< at most as many micro-batches under way as stages follow (Narayanan et al. 2019, 2021) */
-    STEP_INTERLEAVED,   /**< several stages on each rank, in turns (Narayanan et al. 2021) */
-    STEP_ZERO_BUBBLE_H1 /**< weights' gradients fill the bubble, memory as 1F1B (Qi et al. 2023) */
+    STEP_GPIPE,          /**< all forward passes, then all backward passes (Huang et al. 2019) */
+    STEP_1F1B,           /**< at most as many micro-batches under way as stages follow (Narayanan et al. 2019, 2021) */
+    STEP_INTERLEAVED,    /**< several stages on each rank, in turns (Narayanan et al. 2021) */
+    STEP_ZERO_BUBBLE_H1, /**< weights' gradients fill the bubble, memory as 1F1B (Qi et al. 2023) */
+    STEP_EVALUATION      /**< forward passes alone, for the losses: no gradients, no optimizer */
 };
 
-/** "gpipe", "1f1b", "interleaved" or "zb-h1". */
+/** Names of the orders of training steps, in the enumeration's order; ends with NULL. */
+extern const char *const step_pipeline_names[];
+
+/** "gpipe", "1f1b", "interleaved", "zb-h1" or "evaluation". */
 const char *step_pipeline_name(enum step_pipeline order);
 
-/** The order called `name`. Errors: ARGUMENT, with the names that there are. */
+/** The order of training steps called `name`. Errors: ARGUMENT, with the names that there are. */
 weft_status step_pipeline_find(const char *name, enum step_pipeline *order, struct error *error);
 
 /** What a step has to do. */
 struct step_shape {
     enum step_pipeline order;
     uint32_t pipeline;          /**< ranks of the pipeline axis */
-    uint32_t stages;            /**< a multiple of `pipeline`; more than that only where interleaved */
+    uint32_t stages;            /**< a multiple of `pipeline`; more than that only where interleaved, or
+                                     in an evaluation */
     const uint32_t *first_unit; /**< of each stage, and after them the number of units: stages + 1, rising */
     uint32_t micro_batches;     /**< of the rank of the data axis that has the largest share */
     uint32_t data;              /**< ranks of the data axis */
     uint32_t zero;              /**< 0 to 3 */
     uint32_t prefetch;          /**< ZeRO-3: units that are gathered ahead of use, from 1 */
     bool tied;                  /**< the first and the last unit share a tensor */
+    bool recomputes;            /**< a pass for weights that does not follow its pass for inputs reads weights: it
+                                   repeats the forward pass */
 };
 
 /** Two of each are enough to compute on one while another moves. */

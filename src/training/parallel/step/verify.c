@@ -78,16 +78,6 @@ static bool is_known_complete(const struct step_checker *checker, uint32_t numbe
     return number == STEP_NONE || checker->complete[number];
 }
 
-/* The same for an operation that is asynchronous itself: only what it names. */
-static bool waits_for(const struct step_checker *checker, uint32_t number)
-{
-    const struct step_operation *operation = checker_operation(checker);
-    for (uint32_t i = 0; i < operation->dependency_count; i++)
-        if (checker->schedule->dependencies[operation->dependency + i] == number)
-            return true;
-    return is_known_complete(checker, number);
-}
-
 static uint32_t passage_number(const struct step_checker *checker, const struct step_operation *operation)
 {
     return operation->stage / checker->shape->pipeline * checker->shape->micro_batches + operation->micro_batch;
@@ -106,6 +96,11 @@ static uint32_t stage_units(const struct step_checker *checker, uint32_t stage)
 static bool checker_is_last_stage(const struct step_checker *checker, uint32_t stage)
 {
     return stage + 1 == checker->shape->stages;
+}
+
+static bool checker_evaluates(const struct step_checker *checker)
+{
+    return checker->shape->order == STEP_EVALUATION;
 }
 
 /* ---- forms ---- */
@@ -135,6 +130,22 @@ static unsigned numbers_of(enum step_operation_kind kind)
 }
 
 /* The numbers of an operation are those that its kind has, and in range. */
+/* Operations that an evaluation does not have. */
+static bool is_of_training(enum step_operation_kind kind)
+{
+    switch (kind) {
+    case OPERATION_FORWARD:
+    case OPERATION_SEND_OUTPUT:
+    case OPERATION_RECEIVE_INPUT:
+    case OPERATION_GATHER:
+    case OPERATION_RELEASE:
+    case OPERATION_FINISH:
+        return false;
+    default:
+        return true;
+    }
+}
+
 static weft_status step_check_form(struct step_checker *checker)
 {
     const struct step_operation *operation = checker_operation(checker);
@@ -163,6 +174,8 @@ static weft_status step_check_form(struct step_checker *checker)
         return checker_refuse(checker, "its unit is not one of the stage's");
     if (has & HAS_MICRO_BATCH && kind != OPERATION_REDUCE && operation->micro_batch >= shape->micro_batches)
         return checker_refuse(checker, "there is no such micro-batch");
+    if (checker_evaluates(checker) && is_of_training(kind))
+        return checker_refuse(checker, "an evaluation has no such operation");
     if (has && checker->normed != (kind == OPERATION_UPDATE || kind == OPERATION_SHARE))
         return checker_refuse(checker, checker->normed ? "it comes after the norm" : "it comes before the norm");
     return WEFT_OK;
@@ -193,6 +206,14 @@ static weft_status step_check_places(const struct step_checker *checker)
     return WEFT_OK;
 }
 
+/* After a micro-batch's last pass on a stage. */
+static void leave_passage(struct step_checker *checker, const struct passage *passage)
+{
+    checker->slot_owner[passage->slot] = STEP_NONE;
+    if (passage->input != STEP_NONE)
+        checker->input_owner[passage->input] = STEP_NONE;
+}
+
 static weft_status step_check_forward(struct step_checker *checker)
 {
     const struct step_operation *operation = checker_operation(checker);
@@ -216,6 +237,8 @@ static weft_status step_check_forward(struct step_checker *checker)
     if (status != WEFT_OK)
         return status;
     passage->forward++;
+    if (passage->forward == stage_units(checker, operation->stage) && checker_evaluates(checker))
+        leave_passage(checker, passage);
     if (passage->forward < stage_units(checker, operation->stage) || checker_is_last_stage(checker, operation->stage))
         return operation->buffer == STEP_NONE ? WEFT_OK : checker_refuse(checker, "it has no output to send");
     if (operation->buffer >= STEP_MOVING_BUFFERS)
@@ -277,6 +300,8 @@ static weft_status step_check_backward_weights(struct step_checker *checker)
         return status;
     if (operation->unit + 1 != end - passage->weights)
         return checker_refuse(checker, "unit %u is next in this pass", end - passage->weights - 1);
+    if (checker->shape->recomputes && step_check_weights_are_there(checker) != WEFT_OK)
+        return WEFT_ERROR_SCHEDULE;
     if (passage->backward <= passage->weights)
         return checker_refuse(checker, "the gradient of the unit's output is not there");
     if (unit->weights != operation->micro_batch)
@@ -292,11 +317,8 @@ static weft_status step_check_backward_weights(struct step_checker *checker)
     }
     unit->weights++;
     passage->weights++;
-    if (passage->weights == stage_units(checker, operation->stage)) {
-        checker->slot_owner[passage->slot] = STEP_NONE;
-        if (passage->input != STEP_NONE)
-            checker->input_owner[passage->input] = STEP_NONE;
-    }
+    if (passage->weights == stage_units(checker, operation->stage))
+        leave_passage(checker, passage);
     return WEFT_OK;
 }
 
@@ -342,7 +364,7 @@ static weft_status step_check_receive_gradient(struct step_checker *checker)
     if (passage->received_gradient)
         return checker_refuse(checker, "it is received already");
     if (operation->buffer >= STEP_MOVING_BUFFERS || checker->gradient_owner[operation->buffer] != STEP_NONE ||
-        !waits_for(checker, checker->gradient_user[operation->buffer]))
+        !is_known_complete(checker, checker->gradient_user[operation->buffer]))
         return checker_refuse(checker, "the gradient's memory is in use, or there is none");
     checker->gradient_owner[operation->buffer] = passage_number(checker, operation);
     checker->gradient_user[operation->buffer] = (uint32_t)checker->at;
@@ -426,7 +448,7 @@ static weft_status step_check_reductions_ended(const struct step_checker *checke
     for (uint32_t i = 0; i < checker->at; i++) {
         const struct step_operation *operation = &checker->schedule->operations[i];
         if (operation->kind == OPERATION_REDUCE && (unit == STEP_NONE || operation->unit == unit) &&
-            !waits_for(checker, i))
+            !is_known_complete(checker, i))
             return checker_refuse(checker, "it does not wait for the reduction in operation %u", i);
     }
     return WEFT_OK;
@@ -500,10 +522,11 @@ static weft_status step_check_share(struct step_checker *checker)
 static weft_status step_check_finish(struct step_checker *checker)
 {
     const struct step_shape *shape = checker->shape;
-    if (!checker->normed)
+    if (!checker->normed && !checker_evaluates(checker))
         return checker_refuse(checker, "the optimizer has not run");
     for (uint32_t unit = 0; unit < shape->first_unit[shape->stages]; unit++)
         if (step_stage_is_local(shape, checker->schedule->pipeline_rank, step_unit_stage(shape, unit)) &&
+            !checker_evaluates(checker) &&
             (!checker->units[unit].updated || checker->units[unit].shared != shares(shape)))
             return checker_refuse(checker, "unit %u is not updated or not shared", unit);
     for (uint32_t i = 0; i < checker->at; i++)
@@ -512,7 +535,10 @@ static weft_status step_check_finish(struct step_checker *checker)
     for (uint32_t s = checker->schedule->pipeline_rank; s < shape->stages; s += shape->pipeline)
         for (uint32_t m = 0; m < shape->micro_batches; m++) {
             const struct passage *passage = &checker->passages[s / shape->pipeline * shape->micro_batches + m];
-            if (passage->sent == checker_is_last_stage(checker, s) || passage->sent_gradient != (s > 0))
+            if (checker_evaluates(checker) && passage->forward < stage_units(checker, s))
+                return checker_refuse(checker, "micro-batch %u has not passed stage %u", m, s);
+            if (passage->sent == checker_is_last_stage(checker, s) ||
+                passage->sent_gradient != (s > 0 && !checker_evaluates(checker)))
                 return checker_refuse(checker, "what stage %u has for its neighbors of micro-batch %u was not sent", s,
                                       m);
         }
@@ -547,10 +573,9 @@ static weft_status step_check_operation(struct step_checker *checker)
     const weft_status status = step_check_form(checker);
     if (status != WEFT_OK)
         return status;
-    const bool synchronous = !step_operation_is_asynchronous(operation->kind);
-    for (uint32_t i = 0; synchronous && i < operation->dependency_count; i++)
+    for (uint32_t i = 0; i < operation->dependency_count; i++)
         checker->complete[checker->schedule->dependencies[operation->dependency + i]] = true;
-    checker->complete[checker->at] = synchronous;
+    checker->complete[checker->at] = !step_operation_is_asynchronous(operation->kind);
     return checks[operation->kind](checker);
 }
 

@@ -39,6 +39,7 @@ void step_order_gpipe(const struct step_shape *shape, uint32_t pipeline_rank, st
 void step_order_1f1b(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
 void step_order_interleaved(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
 void step_order_zero_bubble(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
+void step_order_evaluation(const struct step_shape *shape, uint32_t pipeline_rank, struct step_order *order);
 
 /** Forward passes that a rank begins with, before its first backward pass. */
 uint32_t step_warm_up(const struct step_shape *shape, uint32_t pipeline_rank);
