@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/parallel/sharding/canonical_runs.h"
+
+struct micro_batch_share micro_batch_run(uint32_t total, uint32_t rank, uint32_t ranks)
+{
+    const uint32_t each = total / ranks, more = total % ranks;
+    return (struct micro_batch_share){
+        .first = rank * each + (rank < more ? rank : more), .stride = 1, .count = each + (rank < more)};
+}
+
+struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32_t ranks)
+{
+    return (struct micro_batch_share){
+        .first = rank, .stride = ranks, .count = total > rank ? (total - rank + ranks - 1) / ranks : 0};
+}
+
+static bool are_siblings(struct canonical_root left, struct canonical_root right)
+{
+    return left.level == right.level && (left.start >> left.level) % 2 == 0;
+}
+
+bool canonical_stack_continues(const struct canonical_stack *stack, struct canonical_root root)
+{
+    return stack->depth > 0 && are_siblings(stack->roots[stack->depth - 1], root);
+}
+
+bool canonical_stack_can_merge(const struct canonical_stack *stack)
+{
+    return stack->depth > 1 && are_siblings(stack->roots[stack->depth - 2], stack->roots[stack->depth - 1]);
+}
+
+void canonical_stack_merge(struct canonical_stack *stack)
+{
+    stack->depth--;
+    stack->roots[stack->depth - 1].level++;
+}
+
+static uint32_t push_run(uint32_t first, uint32_t count, struct canonical_stack *stack)
+{
+    uint32_t most = 0;
+    stack->depth = 0;
+    for (uint32_t m = first; m < first + count; m++) {
+        const struct canonical_root leaf = {.start = m};
+        /* A leaf that has its sibling on top is added to it and needs no array of its own. */
+        const uint32_t depth = stack->depth + !canonical_stack_continues(stack, leaf);
+        most = depth > most ? depth : most;
+        canonical_stack_push(stack, leaf);
+        while (canonical_stack_can_merge(stack))
+            canonical_stack_merge(stack);
+    }
+    return most;
+}
+
+void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_stack *stack)
+{
+    push_run(first, count, stack);
+}
+
+uint32_t canonical_stack_room(uint32_t first, uint32_t count)
+{
+    struct canonical_stack stack;
+    return push_run(first, count, &stack);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The canonical sum of a global batch from parts: which rank computes which micro-batches, and in which order partial sums
+ * are added, so that the total has the same bits for any number of ranks up to the number of micro-batches.
+ *
+ * The total is T(0, n): the left-full binary tree over micro-batch numbers, split at the largest power of two below n. Its
+ * subtrees are *roots*: sums of 2^level micro-batches that begin at a multiple of 2^level. A list of neighboring roots
+ * is kept as short as possible: the last two become one if they are siblings. After the last one of the whole batch, what is
+ * left is added from right to left, which is how the tree treats an n that is no power of two.
+ *
+ * Pure functions, thread-safe.
+ */
+#ifndef WEFT_TRAINING_PARALLEL_SHARDING_CANONICAL_RUNS_H
+#define WEFT_TRAINING_PARALLEL_SHARDING_CANONICAL_RUNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Micro-batches first, first + stride, ... of a rank of the data axis, `count` of them. */
+struct micro_batch_share {
+    uint32_t first, stride, count;
+};
+
+/**
+ * The share of rank `rank` of `ranks`, of `total` micro-batches. Shares differ by at most one.
+ *
+ * In a run they are neighbors, and a rank sums its run by itself. In turns, each round of one micro-batch a rank is
+ * reduced at once: for gradients that are not kept (ZeRO-2 and 3).
+ */
+struct micro_batch_share micro_batch_run(uint32_t total, uint32_t rank, uint32_t ranks);
+struct micro_batch_share micro_batch_turns(uint32_t total, uint32_t rank, uint32_t ranks);
+
+#define CANONICAL_ROOTS_MOST 64
+
+struct canonical_root {
+    uint32_t level; /**< it is the sum of 2^level micro-batches */
+    uint32_t start; /**< the first of them */
+};
+
+/** Neighboring roots, the last one on top. The caller has an array for each. */
+struct canonical_stack {
+    uint32_t depth;
+    struct canonical_root roots[CANONICAL_ROOTS_MOST];
+};
+
+static inline void canonical_stack_push(struct canonical_stack *stack, struct canonical_root root)
+{
+    stack->roots[stack->depth++] = root;
+}
+
+/** Whether the two roots on top are siblings: the caller adds the upper array to the lower one, which then holds their
+ * sum, after canonical_stack_merge(). */
+bool canonical_stack_can_merge(const struct canonical_stack *stack);
+void canonical_stack_merge(struct canonical_stack *stack);
+
+/** Whether `root`, which follows those of the stack, and the one on top are siblings. */
+bool canonical_stack_continues(const struct canonical_stack *stack, struct canonical_root root);
+
+/** The roots of micro-batches first to first + count - 1, which are neighbors, after all merges. */
+void canonical_stack_of_run(uint32_t first, uint32_t count, struct canonical_stack *stack);
+
+/** The most roots that the stack has while `count` micro-batches from `first` on are pushed and merged one by one. */
+uint32_t canonical_stack_room(uint32_t first, uint32_t count);
+
+#endif

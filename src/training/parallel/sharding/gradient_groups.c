@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening, memory, and the sums over the micro-batches of a rank. */
+#include "training/parallel/internal/library_error.h"
+#include "training/parallel/sharding/internal/gradient_parts.h"
+
+#include <stdlib.h>
+
+/* ---- sizes ---- */
+
+static bool by_slices(uint32_t zero)
+{
+    return zero >= 2;
+}
+
+struct micro_batch_share gradient_groups_share(const struct gradient_groups_config *config, uint32_t rank,
+                                               uint32_t ranks)
+{
+    return by_slices(config->zero) ? micro_batch_turns(config->micro_batches, rank, ranks)
+                                   : micro_batch_run(config->micro_batches, rank, ranks);
+}
+
+uint32_t gradient_roots_of(const struct gradient_groups *groups, uint32_t rank, struct canonical_stack *roots)
+{
+    const struct micro_batch_share share = micro_batch_run(groups->config.micro_batches, rank, groups->ranks);
+    canonical_stack_of_run(share.first, share.count, roots);
+    return roots->depth;
+}
+
+/* Everything that follows from the configuration without allocating: also for gradient_groups_memory(). */
+struct gradient_sizes {
+    struct micro_batch_share share;
+    bool whole;
+    uint32_t own_roots, all_roots, partials;
+    size_t largest, largest_slice; /* elements of a group, and of any rank's slice of one */
+    size_t slices;                 /* elements of all slices of this rank */
+    size_t flat, moving, bf16, partial, send, receive, received, shared; /* elements */
+};
+
+static size_t larger_count(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct gradient_sizes sizes_of(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks)
+{
+    struct gradient_sizes sizes = {.share = gradient_groups_share(config, rank, ranks), .whole = config->zero == 0};
+    const bool slices = by_slices(config->zero), rounds = config->type == WEFT_BF16;
+    for (uint32_t r = 0; r < ranks; r++) {
+        const struct micro_batch_share run = micro_batch_run(config->micro_batches, r, ranks);
+        struct canonical_stack roots;
+        canonical_stack_of_run(run.first, run.count, &roots);
+        sizes.whole &= roots.depth == 1 && run.count == micro_batch_run(config->micro_batches, 0, ranks).count;
+        sizes.all_roots += slices ? 1 : roots.depth;
+        if (r == rank)
+            sizes.own_roots = slices ? 1 : roots.depth;
+    }
+    for (uint32_t g = 0; g < config->group_count; g++) {
+        const size_t count = config->ranges[g].count;
+        sizes.largest = larger_count(sizes.largest, count);
+        sizes.slices += config->zero ? group_slice_of(&config->ranges[g], rank, ranks).count : count;
+        for (uint32_t r = 0; r < ranks; r++)
+            sizes.largest_slice = larger_count(sizes.largest_slice, group_slice_of(&config->ranges[g], r, ranks).count);
+    }
+    /* The rank's last micro-batch stays in its place; under ZeRO-2 and 3 every one is pushed. */
+    sizes.partials = slices ? canonical_stack_room(0, config->micro_batches)
+                            : canonical_stack_room(sizes.share.first, sizes.share.count - 1);
+    sizes.flat = slices ? 0 : config->elements;
+    sizes.moving = slices ? config->buffers * config->buffer_elements : 0;
+    sizes.partial = slices ? sizes.slices : config->elements;
+    if (ranks == 1)
+        return sizes;
+    if (sizes.whole) {
+        sizes.bf16 = rounds ? config->elements : 0;
+        return sizes;
+    }
+    sizes.send = rounds || sizes.own_roots > 1 ? sizes.own_roots * sizes.largest : 0;
+    sizes.receive = sizes.all_roots * sizes.largest_slice;
+    sizes.received = rounds ? sizes.receive : 0;
+    sizes.shared = rounds && !config->zero ? sizes.largest : 0;
+    return sizes;
+}
+
+size_t gradient_groups_memory(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks)
+{
+    const struct gradient_sizes sizes = sizes_of(config, rank, ranks);
+    const size_t element = weft_type_size(config->type);
+    return (sizes.flat + sizes.moving + sizes.partials * sizes.partial + GRADIENT_EXCHANGES * sizes.received) *
+               sizeof(float) +
+           (sizes.bf16 + sizes.shared) * sizeof(uint16_t) + GRADIENT_EXCHANGES * (sizes.send + sizes.receive) * element;
+}
+
+/* ---- opening ---- */
+
+/* NULL for no elements, or after a failure, which *status keeps. */
+static void *take_array(struct gradient_groups *groups, size_t elements, size_t element, weft_status *status,
+                        struct error *error)
+{
+    if (!elements || *status != WEFT_OK)
+        return NULL;
+    void *array = weft_alloc(groups->config.context, elements * element);
+    if (!array)
+        *status = library_error(groups->config.context, WEFT_ERROR_MEMORY, error);
+    return array;
+}
+
+static weft_status open_partials(struct gradient_groups *groups, const struct gradient_sizes *sizes,
+                                 struct error *error)
+{
+    struct device *device = groups->config.device;
+    groups->partials = calloc((size_t)sizes->partials + 1, sizeof *groups->partials);
+    if (!groups->partials)
+        return error_memory(error, sizes->partials * sizeof *groups->partials, "partial sums of gradients");
+    groups->partial_elements = sizes->partial;
+    for (uint32_t i = 0; i < sizes->partials; i++) {
+        groups->partials[i] =
+            device->allocate(device, sizes->partial * sizeof(float), "partial sums of gradients", error);
+        if (!groups->partials[i])
+            return WEFT_ERROR_MEMORY;
+        groups->partial_count++;
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_exchanges(struct gradient_groups *groups, const struct gradient_sizes *sizes,
+                                  struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
+        struct gradient_exchange *exchange = &groups->exchanges[i];
+        exchange->counts = calloc(4 * (size_t)groups->ranks, sizeof *exchange->counts);
+        if (!exchange->counts)
+            return error_memory(error, 4 * groups->ranks * sizeof *exchange->counts, "a reduction of gradients");
+        exchange->send = take_array(groups, sizes->send, groups->element, &status, error);
+        exchange->receive = take_array(groups, sizes->receive, groups->element, &status, error);
+        exchange->received = take_array(groups, sizes->received, sizeof(float), &status, error);
+    }
+    return status;
+}
+
+static weft_status open_lists_of_groups(struct gradient_groups *groups, struct error *error)
+{
+    const struct gradient_groups_config *config = &groups->config;
+    const size_t count = config->group_count;
+    groups->groups = calloc(count + 1, sizeof *groups->groups);
+    groups->all_slices = calloc(count * groups->ranks + 1, sizeof *groups->all_slices);
+    groups->buckets = calloc(count + 1, sizeof *groups->buckets);
+    groups->bucket_of = calloc(count + 1, sizeof *groups->bucket_of);
+    groups->totals_at = calloc(2 * (size_t)groups->ranks, sizeof *groups->totals_at);
+    if (!groups->groups || !groups->all_slices || !groups->buckets || !groups->bucket_of || !groups->totals_at)
+        return error_memory(error, count * sizeof *groups->groups, "groups of gradients");
+    size_t offset = 0;
+    for (uint32_t g = 0; g < count; g++) {
+        struct gradient_group *group = &groups->groups[g];
+        *group = (struct gradient_group){.range = config->ranges[g],
+                                         .slices = groups->all_slices + (size_t)g * groups->ranks,
+                                         .slice_offset = offset};
+        for (uint32_t r = 0; r < groups->ranks; r++)
+            group->slices[r] = group_slice_of(&group->range, r, groups->ranks);
+        group->slice = config->zero ? group->slices[groups->rank] : (struct group_slice){.count = group->range.count};
+        offset += group->slice.count;
+    }
+    return WEFT_OK;
+}
+
+static weft_status gradient_groups_allocate(struct gradient_groups *groups, const struct gradient_sizes *sizes,
+                                            struct error *error)
+{
+    weft_status status = open_lists_of_groups(groups, error);
+    groups->flat = take_array(groups, sizes->flat, sizeof(float), &status, error);
+    groups->moving = take_array(groups, sizes->moving, sizeof(float), &status, error);
+    groups->bf16 = take_array(groups, sizes->bf16, sizeof(uint16_t), &status, error);
+    groups->shared = take_array(groups, sizes->shared, sizeof(uint16_t), &status, error);
+    if (status == WEFT_OK)
+        status = open_partials(groups, sizes, error);
+    return status == WEFT_OK ? open_exchanges(groups, sizes, error) : status;
+}
+
+weft_status gradient_groups_open(const struct gradient_groups_config *config, struct gradient_groups **result,
+                                 struct error *error)
+{
+    struct gradient_groups *groups = calloc(1, sizeof *groups);
+    weft_comm *comm = NULL;
+    weft_status status = library_error(config->context, weft_comm_duplicate(config->comm, &comm), error);
+    /* Launchers may place ranks unevenly (srun -N 2 -n 4: 3 and 1): the sum must be the same there. */
+    if (status == WEFT_OK)
+        status = library_error(config->context, weft_comm_set_reproducible(comm, true), error);
+    if (status == WEFT_OK && !groups)
+        status = error_memory(error, sizeof *groups, "groups of gradients");
+    if (status != WEFT_OK) {
+        if (comm)
+            weft_comm_free(comm);
+        free(groups);
+        return status;
+    }
+    *groups = (struct gradient_groups){.config = *config,
+                                       .comm = comm,
+                                       .rank = (uint32_t)weft_comm_rank(comm),
+                                       .ranks = (uint32_t)weft_comm_size(comm),
+                                       .rounds = config->type == WEFT_BF16,
+                                       .element = weft_type_size(config->type)};
+    const struct gradient_sizes sizes = sizes_of(config, groups->rank, groups->ranks);
+    groups->share = sizes.share;
+    groups->whole = sizes.whole;
+    groups->own_roots = sizes.own_roots;
+    groups->all_roots = sizes.all_roots;
+    status = gradient_groups_allocate(groups, &sizes, error);
+    groups->config.ranges = NULL; /* the caller's */
+    if (status == WEFT_OK)
+        *result = groups;
+    else
+        gradient_groups_close(groups);
+    return status;
+}
+
+static void give_back_array(const struct gradient_groups *groups, void *array)
+{
+    if (array)
+        weft_free(groups->config.context, array);
+}
+
+void gradient_groups_close(struct gradient_groups *groups)
+{
+    if (!groups)
+        return;
+    struct device *device = groups->config.device;
+    void *const arrays[] = {groups->flat, groups->moving, groups->bf16, groups->shared};
+    for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
+        give_back_array(groups, arrays[i]);
+    for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
+        give_back_array(groups, groups->exchanges[i].send);
+        give_back_array(groups, groups->exchanges[i].receive);
+        give_back_array(groups, groups->exchanges[i].received);
+        free(groups->exchanges[i].counts);
+    }
+    for (uint32_t i = 0; i < groups->partial_count; i++)
+        device->release(device, groups->partials[i]);
+    free((void *)groups->partials);
+    free(groups->groups);
+    free(groups->all_slices);
+    free(groups->buckets);
+    free(groups->bucket_of);
+    free(groups->totals_at);
+    weft_comm_free(groups->comm);
+    free(groups);
+}
+
+/* ---- sums ---- */
+
+void gradient_sums_round(struct gradient_groups *groups, float *array, size_t count)
+{
+    enum { PART = 4096 };
+    struct device *device = groups->config.device;
+    uint16_t rounded[PART];
+    for (size_t done = 0; groups->rounds && done < count; done += PART) {
+        const size_t part = count - done < PART ? count - done : PART;
+        device->to_activations(device, part, array + done, rounded);
+        device->from_activations(device, part, rounded, array + done);
+    }
+}
+
+void gradient_sums_add(struct gradient_groups *groups, float *target, const float *other, size_t count)
+{
+    groups->config.device->add(groups->config.device, count, target, other, target);
+    gradient_sums_round(groups, target, count);
+}
+
+float *gradient_partial(struct gradient_groups *groups, const struct gradient_group *group, uint32_t number)
+{
+    return groups->partials[number] + (by_slices(groups->config.zero) ? group->slice_offset : group->range.offset);
+}
+
+void gradient_partials_push(struct gradient_groups *groups, struct gradient_group *group, const float *array,
+                            size_t count, uint32_t micro_batch)
+{
+    struct canonical_stack *stack = &group->stack;
+    const struct canonical_root leaf = {.start = micro_batch};
+    if (canonical_stack_continues(stack, leaf)) {
+        gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 1), array, count);
+        canonical_stack_push(stack, leaf);
+        canonical_stack_merge(stack);
+    } else {
+        groups->config.device->copy(groups->config.device, gradient_partial(groups, group, stack->depth), array,
+                                    count * sizeof(float));
+        canonical_stack_push(stack, leaf);
+    }
+    for (; canonical_stack_can_merge(stack); canonical_stack_merge(stack))
+        gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 2),
+                          gradient_partial(groups, group, stack->depth - 1), count);
+}
+
+void gradient_partials_fold(struct gradient_groups *groups, struct gradient_group *group, size_t count)
+{
+    for (struct canonical_stack *stack = &group->stack; stack->depth > 1; stack->depth--)
+        gradient_sums_add(groups, gradient_partial(groups, group, stack->depth - 2),
+                          gradient_partial(groups, group, stack->depth - 1), count);
+}
+
+float *gradient_groups_place(struct gradient_groups *groups, uint32_t group, uint32_t buffer, size_t offset)
+{
+    if (!by_slices(groups->config.zero))
+        return groups->flat + groups->groups[group].range.offset;
+    return buffer == UINT32_MAX ? NULL : groups->moving + buffer * groups->config.buffer_elements + offset;
+}
+
+/* place = upper partial sum + place: the partial sum is to the left. */
+static void add_partial_to_place(struct gradient_groups *groups, struct gradient_group *group, float *place)
+{
+    struct device *device = groups->config.device;
+    device->add(device, group->range.count, gradient_partial(groups, group, group->stack.depth - 1), place, place);
+    gradient_sums_round(groups, place, group->range.count);
+    group->stack.depth--;
+}
+
+void gradient_groups_add(struct gradient_groups *groups, uint32_t number)
+{
+    struct gradient_group *group = &groups->groups[number];
+    float *place = gradient_groups_place(groups, number, 0, 0);
+    const uint32_t micro_batch = groups->share.first + group->added;
+    if (group->added == 0)
+        group->stack.depth = 0;
+    gradient_sums_round(groups, place, group->range.count);
+    if (++group->added < groups->share.count) {
+        gradient_partials_push(groups, group, place, group->range.count, micro_batch);
+        return;
+    }
+    group->added = 0;
+    group->last = (struct canonical_root){.start = micro_batch};
+    while (canonical_stack_continues(&group->stack, group->last)) {
+        group->last.start = group->stack.roots[group->stack.depth - 1].start;
+        group->last.level++;
+        add_partial_to_place(groups, group, place);
+    }
+    while (groups->ranks == 1 && group->stack.depth)
+        add_partial_to_place(groups, group, place);
+}
+
+float *gradient_groups_total(struct gradient_groups *groups, uint32_t number, struct group_slice *slice)
+{
+    struct gradient_group *group = &groups->groups[number];
+    *slice = group->slice;
+    return by_slices(groups->config.zero) ? gradient_partial(groups, group, 0)
+                                          : groups->flat + group->range.offset + group->slice.first;
+}
+
+void gradient_groups_add_total(struct gradient_groups *groups, uint32_t number, const float *other)
+{
+    struct group_slice slice;
+    float *total = gradient_groups_total(groups, number, &slice);
+    gradient_sums_add(groups, total, other, slice.count);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients over the data axis: all-reduces of neighboring groups, or slices sent to their owners. */
+#include "training/parallel/internal/library_error.h"
+#include "training/parallel/sharding/internal/gradient_parts.h"
+
+#include <string.h>
+
+static weft_context *gradient_context(const struct gradient_groups *groups)
+{
+    return groups->config.context;
+}
+
+/* ---- all-reduces ---- */
+
+static weft_status start_bucket(struct gradient_groups *groups, struct error *error)
+{
+    struct gradient_bucket_range *bucket = &groups->buckets[groups->bucket_count - 1];
+    const size_t count = bucket->end - bucket->first;
+    struct device *device = groups->config.device;
+    void *array = groups->flat + bucket->first;
+    groups->is_filling = false;
+    if (groups->rounds) {
+        array = groups->bf16 + bucket->first;
+        device->to_activations(device, count, groups->flat + bucket->first, array);
+    }
+    return library_error(
+        gradient_context(groups),
+        weft_allreduce_start(array, array, count, groups->config.type, WEFT_SUM, groups->comm, &bucket->request),
+        error);
+}
+
+static bool is_neighbor(const struct gradient_bucket_range *bucket, const struct group_range *range)
+{
+    return range->offset + range->count == bucket->first || range->offset == bucket->end;
+}
+
+static weft_status add_to_bucket(struct gradient_groups *groups, uint32_t number, struct error *error)
+{
+    const struct group_range *range = &groups->groups[number].range;
+    if (groups->unfinished++ == 0)
+        groups->bucket_count = 0;
+    struct gradient_bucket_range *bucket = &groups->buckets[groups->bucket_count - (groups->bucket_count > 0)];
+    weft_status status = WEFT_OK;
+    if (groups->is_filling && !is_neighbor(bucket, range))
+        status = start_bucket(groups, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!groups->is_filling) {
+        bucket = &groups->buckets[groups->bucket_count++];
+        *bucket = (struct gradient_bucket_range){.first = range->offset, .end = range->offset};
+        groups->is_filling = true;
+    }
+    if (range->offset < bucket->first)
+        bucket->first = range->offset;
+    if (range->offset + range->count > bucket->end)
+        bucket->end = range->offset + range->count;
+    groups->bucket_of[number] = groups->bucket_count - 1;
+    return (bucket->end - bucket->first) * groups->element >= groups->config.bucket_bytes ? start_bucket(groups, error)
+                                                                                          : WEFT_OK;
+}
+
+static weft_status finish_bucket(struct gradient_groups *groups, uint32_t number, struct error *error)
+{
+    const struct group_range *range = &groups->groups[number].range;
+    struct gradient_bucket_range *bucket = &groups->buckets[groups->bucket_of[number]];
+    struct device *device = groups->config.device;
+    weft_status status = WEFT_OK;
+    groups->unfinished--;
+    if (groups->is_filling && groups->bucket_of[number] + 1 == groups->bucket_count)
+        status = start_bucket(groups, error);
+    if (status == WEFT_OK)
+        status = library_error(gradient_context(groups), weft_wait(&bucket->request), error);
+    if (status == WEFT_OK && groups->rounds)
+        device->from_activations(device, range->count, groups->bf16 + range->offset, groups->flat + range->offset);
+    return status;
+}
+
+/* ---- slices to their owners ---- */
+
+static void lay_out_received(const struct gradient_groups *groups, const struct gradient_group *group, uint32_t round,
+                             size_t *counts, size_t *places)
+{
+    const size_t each = group->slices[groups->rank].count;
+    size_t place = 0;
+    for (uint32_t r = 0; r < groups->ranks; r++) {
+        struct canonical_stack roots;
+        const uint32_t has = round != UINT32_MAX ? (uint64_t)round * groups->ranks + r < groups->config.micro_batches
+                                                 : gradient_roots_of(groups, r, &roots);
+        counts[r] = has * each;
+        places[r] = place;
+        place += counts[r];
+    }
+}
+
+/* What goes to each rank: its slice of every root of this rank, one after the other. */
+static const void *lay_out_sent(struct gradient_groups *groups, struct gradient_group *group,
+                                struct gradient_exchange *exchange, float *place, bool has)
+{
+    size_t *counts = exchange->counts, *places = counts + groups->ranks, used = 0;
+    struct device *device = groups->config.device;
+    const uint32_t partials = exchange->round == UINT32_MAX ? group->stack.depth : 0;
+    for (uint32_t r = 0; r < groups->ranks; r++) {
+        const struct group_slice *slice = &group->slices[r];
+        counts[r] = has ? (partials + 1) * slice->count : 0;
+        places[r] = exchange->send ? used : slice->first;
+        for (uint32_t i = 0; exchange->send && has && i <= partials; i++) {
+            const float *from = (i < partials ? gradient_partial(groups, group, i) : place) + slice->first;
+            char *to = exchange->send + used * groups->element;
+            if (groups->rounds)
+                device->to_activations(device, slice->count, from, to);
+            else
+                memcpy(to, from, slice->count * sizeof *from);
+            used += slice->count;
+        }
+    }
+    return exchange->send ? (const void *)exchange->send : place;
+}
+
+static weft_status finish_exchange(struct gradient_groups *groups, struct gradient_exchange *exchange,
+                                   struct error *error);
+
+static weft_status start_exchange(struct gradient_groups *groups, uint32_t number, uint32_t round, float *place,
+                                  struct error *error)
+{
+    struct gradient_group *group = &groups->groups[number];
+    struct gradient_exchange *exchange = &groups->exchanges[groups->next_exchange++ % GRADIENT_EXCHANGES];
+    weft_status status = exchange->busy ? finish_exchange(groups, exchange, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    exchange->busy = true;
+    exchange->group = number;
+    exchange->round = round;
+    size_t *counts = exchange->counts, *received = counts + 2 * (size_t)groups->ranks;
+    const bool has = round == UINT32_MAX || round < groups->share.count;
+    const void *sent = lay_out_sent(groups, group, exchange, place, has);
+    lay_out_received(groups, group, round, received, received + groups->ranks);
+    return library_error(gradient_context(groups),
+                         weft_alltoallv_start(sent, counts, counts + groups->ranks, exchange->receive, received,
+                                              received + groups->ranks, groups->config.type, groups->comm,
+                                              &exchange->request),
+                         error);
+}
+
+/* Add up the roots of all ranks, which lie one after the other, into the first array. */
+static void fold_roots(struct gradient_groups *groups, const struct gradient_group *group, float *arrays)
+{
+    const size_t each = group->slices[groups->rank].count;
+    struct canonical_stack stack = {0};
+    uint32_t at[CANONICAL_ROOTS_MOST], next = 0; /* which array each root is in */
+    for (uint32_t r = 0; r < groups->ranks; r++) {
+        struct canonical_stack roots;
+        gradient_roots_of(groups, r, &roots);
+        for (uint32_t i = 0; i < roots.depth; i++) {
+            at[stack.depth] = next++;
+            canonical_stack_push(&stack, roots.roots[i]);
+            for (; canonical_stack_can_merge(&stack); canonical_stack_merge(&stack))
+                gradient_sums_add(groups, arrays + at[stack.depth - 2] * each, arrays + at[stack.depth - 1] * each,
+                                  each);
+        }
+    }
+    for (; stack.depth > 1; stack.depth--)
+        gradient_sums_add(groups, arrays + at[stack.depth - 2] * each, arrays + at[stack.depth - 1] * each, each);
+}
+
+/* ZeRO-0: every rank's total of its slice to all ranks. */
+static weft_status share_total(struct gradient_groups *groups, const struct gradient_group *group, struct error *error)
+{
+    struct device *device = groups->config.device;
+    float *place = groups->flat + group->range.offset;
+    const struct group_slice *own = &group->slices[groups->rank];
+    size_t *counts = groups->totals_at, *places = counts + groups->ranks;
+    for (uint32_t r = 0; r < groups->ranks; r++) {
+        counts[r] = group->slices[r].count;
+        places[r] = group->slices[r].first;
+    }
+    if (!groups->rounds)
+        return library_error(gradient_context(groups),
+                             weft_allgatherv(place + own->first, place, counts, places, WEFT_F32, groups->comm), error);
+    device->to_activations(device, own->count, place + own->first, groups->shared + own->first);
+    weft_status status = library_error(
+        gradient_context(groups),
+        weft_allgatherv(groups->shared + own->first, groups->shared, counts, places, WEFT_BF16, groups->comm), error);
+    if (status == WEFT_OK)
+        device->from_activations(device, group->range.count, groups->shared, place);
+    return status;
+}
+
+/* A round's gradients of this rank's slice, in the order of their micro-batches. */
+static void push_round(struct gradient_groups *groups, struct gradient_group *group, const float *arrays)
+{
+    const size_t each = group->slice.count;
+    for (uint32_t r = 0; r < groups->ranks && group->added < groups->config.micro_batches; r++) {
+        if (!group->added)
+            group->stack.depth = 0;
+        gradient_partials_push(groups, group, arrays + r * each, each, group->added++);
+    }
+    if (group->added < groups->config.micro_batches)
+        return;
+    gradient_partials_fold(groups, group, each);
+    group->added = 0;
+}
+
+static weft_status finish_exchange(struct gradient_groups *groups, struct gradient_exchange *exchange,
+                                   struct error *error)
+{
+    struct gradient_group *group = &groups->groups[exchange->group];
+    struct device *device = groups->config.device;
+    const struct group_slice *own = &group->slices[groups->rank];
+    const size_t *received = exchange->counts + 2 * (size_t)groups->ranks;
+    float *arrays = groups->rounds ? exchange->received : (float *)exchange->receive;
+    size_t count = 0;
+    weft_status status = library_error(gradient_context(groups), weft_wait(&exchange->request), error);
+    exchange->busy = false;
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t r = 0; r < groups->ranks; r++)
+        count += received[r];
+    if (groups->rounds)
+        device->from_activations(device, count, exchange->receive, arrays);
+    if (exchange->round != UINT32_MAX) {
+        push_round(groups, group, arrays);
+        return WEFT_OK;
+    }
+    group->stack.depth = 0;
+    fold_roots(groups, group, arrays);
+    device->copy(device, groups->flat + group->range.offset + own->first, arrays, own->count * sizeof(float));
+    return groups->config.zero ? WEFT_OK : share_total(groups, group, error);
+}
+
+/* ---- both ---- */
+
+static bool is_reduced(const struct gradient_group *group)
+{
+    return group->range.count > 0 && !group->range.frozen;
+}
+
+weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t number, uint32_t round,
+                                         uint32_t buffer, size_t offset, struct error *error)
+{
+    if (!is_reduced(&groups->groups[number]))
+        return WEFT_OK;
+    return groups->whole
+               ? add_to_bucket(groups, number, error)
+               : start_exchange(groups, number, round, gradient_groups_place(groups, number, buffer, offset), error);
+}
+
+weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32_t number, uint32_t round,
+                                          struct error *error)
+{
+    if (!is_reduced(&groups->groups[number]))
+        return WEFT_OK;
+    if (groups->whole)
+        return finish_bucket(groups, number, error);
+    for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
+        struct gradient_exchange *exchange = &groups->exchanges[i];
+        if (exchange->busy && exchange->group == number && exchange->round == round)
+            return finish_exchange(groups, exchange, error);
+    }
+    return WEFT_OK; /* it had to make room for a later one */
+}

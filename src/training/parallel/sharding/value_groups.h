@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Weights and optimizer state, in groups, over the data axis.
+ *
+ *     ZeRO-0      every rank has all weights and moments
+ *     ZeRO-1, 2   all weights, and the moments of its slices; after an update, weights are shared
+ *     ZeRO-3      weights and moments of its slices; a group's weights are gathered into a buffer for as long as they
+ *                 are used
+ *
+ * With `activations` there is a copy of the weights in bf16 for matrix products, wherever whole groups are.
+ *
+ * Not thread-safe. Gathers and shares start in the order of calls, which is the same on all ranks of the data axis.
+ */
+#ifndef WEFT_TRAINING_PARALLEL_SHARDING_VALUE_GROUPS_H
+#define WEFT_TRAINING_PARALLEL_SHARDING_VALUE_GROUPS_H
+
+#include "base/error.h"
+#include "training/parallel/sharding/slices.h"
+
+struct value_groups_config {
+    weft_context *context;
+    weft_comm *comm;                  /**< of the data axis */
+    struct device *device;            /**< of f32, with activations of bf16 */
+    const struct group_range *ranges; /**< of the groups; copied */
+    uint32_t group_count;
+    size_t elements;        /**< of the flat array */
+    uint32_t zero;          /**< 0 to 3; 0 where there is one rank */
+    bool activations;       /**< keep copies in bf16 */
+    bool second_moments;    /**< the optimizer has them */
+    uint32_t buffers;       /**< ZeRO-3: for gathered weights */
+    size_t buffer_elements; /**< of each */
+};
+
+struct value_groups;
+
+/** Collective. Everything is 0 at first. Errors: MEMORY, and those of weft_comm_duplicate(). */
+weft_status value_groups_open(const struct value_groups_config *config, struct value_groups **groups,
+                              struct error *error);
+void value_groups_close(struct value_groups *groups);
+
+/** Bytes that rank `rank` of `ranks` allocates; context, communicator and device of `config` are not used. */
+size_t value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks);
+
+/** Where a whole group is: under ZeRO-3 in a buffer (UINT32_MAX: none, and NULL is returned), otherwise in the flat array. */
+float *value_groups_values(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
+void *value_groups_activations(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
+
+/** The flat array; NULL under ZeRO-3. */
+float *value_groups_flat(struct value_groups *groups);
+
+/** This rank's slice of a group. */
+struct value_slice {
+    size_t first, count; /**< elements of the group */
+    float *values;       /**< of its first element, as are the others */
+    float *first_moments;
+    float *second_moments; /**< NULL: the optimizer has none */
+    void *activations;     /**< NULL: none are kept with slices */
+};
+struct value_slice value_groups_slice(struct value_groups *groups, uint32_t group);
+
+/** Set the values of a group from all of them, on this rank. */
+void value_groups_store(struct value_groups *groups, uint32_t group, const float *whole);
+
+/** Values of the flat array were set by other means: make the copies in bf16 again. ZeRO-0 to 2. */
+void value_groups_changed(struct value_groups *groups);
+
+/** ZeRO-3: gather a group into a buffer. */
+weft_status value_groups_gather_start(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
+                                      struct error *error);
+weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
+                                       struct error *error);
+
+/** ZeRO-1 and 2: the slices have new values: bring them to all ranks. */
+weft_status value_groups_share_start(struct value_groups *groups, uint32_t group, struct error *error);
+weft_status value_groups_share_finish(struct value_groups *groups, uint32_t group, struct error *error);
+
+#endif
