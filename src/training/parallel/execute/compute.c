@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes of layers: where their rows, weights and gradients are. */
+#include "training/parallel/execute/internal/executor_parts.h"
+
+static const struct step_operation *compute_operation(const struct executor_list *list, uint32_t number)
+{
+    return &list->schedule.operations[number];
+}
+
+static bool is_first_unit(const struct executor_list *list, const struct step_operation *operation)
+{
+    return operation->unit == list->shape.first_unit[operation->stage];
+}
+
+static bool is_last_unit(const struct executor_list *list, const struct step_operation *operation)
+{
+    return operation->unit + 1 == list->shape.first_unit[list->shape.stages];
+}
+
+/* Weights and gradients of a unit, as far as they are in buffers that change from pass to pass. */
+static const struct layer_arrays *place_arrays(struct executor *executor, uint32_t unit, uint32_t gradient_buffer)
+{
+    struct layer_arrays *arrays = &executor->arrays[unit];
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = executor_unit_groups(executor, unit, groups);
+    const size_t own = model_layer_group(executor->description, unit);
+    size_t offset = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const bool is_own = groups[i] == own;
+        const float *values = value_groups_values(executor->values, groups[i], executor->buffer_of[unit], offset);
+        const void *activations =
+            value_groups_activations(executor->values, groups[i], executor->buffer_of[unit], offset);
+        *(is_own ? &arrays->own : &arrays->tied) = values;
+        *(is_own ? &arrays->own_activations : &arrays->tied_activations) = activations ? activations : values;
+        const uint32_t gradient_group = is_own ? groups[i] : executor_tied_gradient_group(executor, unit);
+        float *gradients = gradient_groups_place(executor->gradients, gradient_group, gradient_buffer, offset);
+        *(is_own ? &arrays->gradients : &arrays->tied_gradients) = gradients;
+        offset += executor->description->groups[groups[i]].count;
+    }
+    return arrays;
+}
+
+static struct layer_call call_of(struct executor *executor, const struct executor_list *list,
+                                 const struct step_operation *operation, uint32_t gradient_buffer)
+{
+    struct layer_call call = {
+        .layer = operation->unit,
+        .slot = operation->slot,
+        .arrays = place_arrays(executor, operation->unit, gradient_buffer),
+    };
+    if (is_first_unit(list, operation) && operation->input != STEP_NONE)
+        call.x = executor->inputs + operation->input * executor->input_bytes;
+    return call;
+}
+
+/* Whether this rank has the micro-batch. */
+static bool begin_pass(struct executor *executor, const struct executor_task *task,
+                       const struct step_operation *operation)
+{
+    executor->micro_batch = task->first + operation->micro_batch * task->stride;
+    return operation->micro_batch < task->count;
+}
+
+/* Begin a micro-batch on a stage. Only the ends of the network need its tokens; all need its number, for dropout. */
+static weft_status load(struct executor *executor, const struct executor_task *task,
+                        const struct step_operation *operation, struct error *error)
+{
+    const uint64_t number = executor->micro_batch;
+    const bool reads = executor->has_layer[0] || executor->has_layer[executor->description->layer_count - 1];
+    const struct model_batch batch = {.tokens = reads ? executor->tokens : NULL,
+                                      .targets = reads ? executor->targets : NULL,
+                                      .seed = task->input->seed,
+                                      .sample = number * executor->config.model.batch};
+    weft_status status = WEFT_OK;
+    if (reads)
+        status = task->input->read(task->input->context, number, executor->tokens, executor->targets, error);
+    return status == WEFT_OK ? model_slot_load(executor->model, operation->slot, &batch, error) : status;
+}
+
+weft_status executor_forward(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                             uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = compute_operation(list, number);
+    if (!begin_pass(executor, task, operation))
+        return WEFT_OK;
+    weft_status status = is_first_unit(list, operation) ? load(executor, task, operation, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    struct layer_call call = call_of(executor, list, operation, STEP_NONE);
+    if (operation->buffer != STEP_NONE)
+        call.y = executor->moving_outputs + operation->buffer * executor->moving_bytes;
+    model_layer_forward(executor->model, &call, task->prepare);
+    if (!is_last_unit(list, operation))
+        return executor->config.device->finish(executor->config.device, error);
+    double *loss = &task->losses[executor->micro_batch - task->loss_first];
+    return model_slot_loss(executor->model, operation->slot, loss, error);
+}
+
+weft_status executor_backward_input(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                    uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = compute_operation(list, number);
+    if (!begin_pass(executor, task, operation))
+        return WEFT_OK;
+    const struct layer_call call = call_of(executor, list, operation, STEP_NONE);
+    model_layer_backward_input(executor->model, &call,
+                               executor->moving_gradients + operation->buffer * executor->gradient_stride);
+    return executor->config.device->finish(executor->config.device, error);
+}
+
+weft_status executor_backward_weights(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                      uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = compute_operation(list, number);
+    if (!begin_pass(executor, task, operation))
+        return WEFT_OK;
+    const struct layer_call call = call_of(executor, list, operation, operation->buffer);
+    const uint32_t unit = operation->unit;
+    model_layer_backward_weights(executor->model, &call);
+    weft_status status = executor->config.device->finish(executor->config.device, error);
+    const size_t own = model_layer_group(executor->description, unit);
+    if (status != WEFT_OK || executor_reduces_each(executor))
+        return status;
+    if (own != NO_PARAMETER)
+        gradient_groups_add(executor->gradients, (uint32_t)own);
+    if (model_layer_uses_tied(executor->description, unit))
+        gradient_groups_add(executor->gradients, executor_tied_gradient_group(executor, unit));
+    return WEFT_OK;
+}

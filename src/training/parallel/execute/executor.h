@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The executor: runs the schedules of training steps and evaluations on this rank.
+ *
+ * There is one for every kind of parallelism. It opens the communicators of a mesh, gives each pipeline rank its layers,
+ * writes the schedule of a step, proves it, and owns what the step needs: weights, gradients and optimizer state (as far
+ * as they are this rank's), activations, and the buffers of messages. A step then is a walk through the list:
+ *
+ *     status = executor_open(&config, &executor, &speaks, error);
+ *     ... set the weights: executor_values() ...
+ *     status = executor_step(executor, &input, &step, &result, error);
+ *     status = executor_evaluate(executor, &input, micro_batches, &loss, &stopped, error);
+ *     executor_close(executor);
+ *
+ * Results have the same bits on every mesh without a tensor axis: sums over micro-batches follow the canonical tree over
+ * their numbers, each use of a tied table by its own tree; losses and the sums of squares of the gradient's norm are
+ * added in an order that depends on the network and the micro-batches alone.
+ *
+ * An executor belongs to one thread. Everything but the accessors is collective over the ranks of the mesh.
+ */
+#ifndef WEFT_TRAINING_PARALLEL_EXECUTE_EXECUTOR_H
+#define WEFT_TRAINING_PARALLEL_EXECUTE_EXECUTOR_H
+
+#include "training/model/passes.h"
+#include "training/optimizer/optimizer.h"
+#include "training/parallel/mesh/mesh.h"
+#include "training/parallel/sharding/gradient_groups.h"
+#include "training/parallel/sharding/value_groups.h"
+#include "training/parallel/state_pieces.h"
+#include "training/parallel/step/step.h"
+
+#include <stdatomic.h>
+
+struct executor_config {
+    weft_context *context;
+    weft_comm *comm;       /**< its ranks are those of the mesh; borrowed */
+    struct device *device; /**< for the passes; borrowed */
+    struct device *sums;   /**< sums gradients and takes the optimizer's steps: of f32, with activations of
+                                              bf16; borrowed */
+    struct model_description *description; /**< the whole network, rules applied. Borrowed, and restricted to the layers
+                                              of this rank by executor_open() (model_keep_layers()). */
+    struct model_options model; /**< batch, sequence, recomputation, dropout, smoothing; the rest is ignored */
+    struct optimizer optimizer;
+    double clip; /**< largest norm of the gradient; 0: no clipping */
+
+    struct mesh mesh;
+    struct mesh_placement placement;
+    enum step_pipeline schedule;
+    uint32_t stages;        /**< of the pipeline, a multiple of its ranks; 0: one for each */
+    uint32_t zero;          /**< 0 to 3 */
+    uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
+    weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
+    size_t bucket_bytes; /**< gradients that are reduced together */
+};
+
+struct executor;
+
+/**
+ * Errors: ARGUMENT if mesh, schedule, optimizer and micro-batches do not go together (the message says what would);
+ * MEMORY; those of weft_comm_split(). All ranks get the same status; *speaks as in training/parallel/agreement.h. Values
+ * are 0 until they are set.
+ */
+weft_status executor_open(const struct executor_config *config, struct executor **executor, bool *speaks,
+                          struct error *error);
+void executor_close(struct executor *executor);
+
+/** Where a step or an evaluation gets its micro-batches. */
+struct executor_input {
+    void *context;
+
+    /** Tokens and targets of micro-batch `number`, batch x sequence each. */
+    weft_status (*read)(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error);
+
+    uint64_t seed;          /**< of dropout */
+    const atomic_int *stop; /**< not 0: this rank wants to stop; NULL: it never does */
+
+    /** Called on each rank before weights change; NULL: not called. */
+    void (*before_update)(void *context);
+};
+
+struct executor_result {
+    double loss;          /**< mean over the global batch */
+    double gradient_norm; /**< of the averaged gradient, before clipping */
+    bool stop;            /**< some rank wants to stop */
+    bool diverged;        /**< loss or norm is not finite, and the step was not taken */
+    double wait_seconds;  /**< time that this rank has waited for others */
+};
+
+/**
+ * Step `number`, from 1, with micro-batches (number - 1) x micro_batches and on.
+ *
+ * The same result on every rank. Errors: WEFT_ERROR_DATA if loss or norm is not finite: on every rank, `result` is set
+ * and weights and optimizer state are as before. Others may be this rank's alone; then the job has to be aborted.
+ */
+weft_status executor_step(struct executor *executor, const struct executor_input *input, uint64_t number, double rate,
+                          struct executor_result *result, struct error *error);
+
+/** The mean loss over micro-batches `first` to first + count - 1 of the input. *stopped: some rank wanted to stop, and
+ * there is no loss. */
+weft_status executor_evaluate(struct executor *executor, const struct executor_input *input, uint64_t first,
+                              uint32_t count, double *loss, bool *stopped, struct error *error);
+
+/** Tell `watcher` of every pass of a layer on this rank: model_watch(). */
+void executor_watch(struct executor *executor, model_watcher watcher, void *context);
+
+/** For watchers: the arrays of the layer whose pass it is, and the number of its micro-batch as the input counts them. */
+const struct layer_arrays *executor_arrays(const struct executor *executor, size_t layer);
+uint64_t executor_micro_batch(const struct executor *executor);
+
+/* ---- accessors ---- */
+
+const struct mesh_comms *executor_comms(const struct executor *executor);
+struct value_groups *executor_values(struct executor *executor);
+
+/** All weights as a flat array of the description; NULL where this rank does not have all of them. */
+float *executor_flat_values(struct executor *executor);
+
+/** This rank's weights and moments. The list is the caller's to free(); memory and description are the executor's. Errors:
+ * MEMORY. */
+weft_status executor_state_pieces(struct executor *executor, struct state_pieces *pieces, struct error *error);
+const struct step_schedule *executor_schedule(const struct executor *executor);
+const struct step_shape *executor_shape(const struct executor *executor);
+
+/** This rank's micro-batches of a global batch. */
+struct micro_batch_share executor_share_of_batch(const struct executor *executor);
+
+/** Whether this rank computes a layer; and whether it speaks for a group in sums and checkpoints, for its place on the
+ * other axes (a tied table is on the first and on the last pipeline rank). */
+bool executor_has_layer(const struct executor *executor, size_t layer);
+bool executor_owns_group(const struct executor *executor, size_t group);
+
+#endif

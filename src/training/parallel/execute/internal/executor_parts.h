@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The executor's members, shared by the files of this directory. */
+#ifndef WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
+#define WEFT_TRAINING_PARALLEL_EXECUTE_INTERNAL_EXECUTOR_PARTS_H
+
+#include "training/parallel/execute/executor.h"
+#include "training/parallel/internal/library_error.h"
+
+/** An operation of the list under way. */
+struct execution {
+    weft_request *request; /**< of a message */
+    bool begun, complete;
+};
+
+/** A list of operations with the state of its execution. */
+struct executor_list {
+    struct step_shape shape;
+    struct step_schedule schedule;
+    struct execution *executions; /**< of each operation */
+};
+
+/** What the lists that are executed have in common: a step or a part of an evaluation. */
+struct executor_task {
+    const struct executor_input *input;
+    uint64_t first;      /**< number of this rank's micro-batch of round 0, as the input counts them */
+    uint64_t stride;     /**< from one round to the next */
+    uint32_t count;      /**< rounds that this rank computes; in later ones it takes part without computing */
+    bool prepare;        /**< backward passes follow */
+    double *losses;      /**< of all micro-batches; this rank fills in its own */
+    uint64_t loss_first; /**< number of the micro-batch that losses[0] belongs to */
+
+    /* Of a step: */
+    uint64_t number;
+    double rate;
+    double loss, norm;
+    bool stop, diverged;
+};
+
+struct executor {
+    struct executor_config config;
+    struct model_description *description;
+    struct model *model;
+    struct mesh_comms comms;
+    weft_comm *outputs, *to_inputs,
+        *ties;               /**< duplicates of the pipeline axis: rows, their gradients, tied tables; NULL
+                                              where there is one stage */
+    uint32_t data, pipeline; /**< ranks on these axes */
+    uint32_t data_rank, pipeline_rank;
+    uint32_t *first_unit; /**< of each stage, and the number of units */
+    struct executor_list training, evaluation;
+    struct micro_batch_share share; /**< this rank's micro-batches of a global batch */
+
+    struct value_groups *values;
+    struct gradient_groups *gradients;
+    struct layer_arrays *arrays; /**< of each unit; what lies in buffers is set before each pass */
+    uint32_t *buffer_of;         /**< of each unit: the buffer that its weights are gathered in; STEP_NONE: none */
+    bool *buffer_taken;          /**< of each such buffer */
+    float *tied_total;           /**< of the other pipeline rank that uses the tied table */
+    weft_request *tied_receive;  /**< of that */
+
+    void *memory; /**< of the rows below, on the device */
+    char *inputs, *moving_outputs, *moving_gradients;
+    size_t input_bytes, moving_bytes; /**< of one of them */
+    size_t gradient_stride;           /**< from one gradient to the next; 0: there is one, for nothing moves */
+    size_t *row_elements;             /**< of the rows of a micro-batch that leave each unit */
+    int32_t *tokens, *targets;
+
+    double *sums; /**< squares of the gradient's blocks, losses of a global batch, requests to stop */
+    size_t sum_count;
+    double *scratch; /**< sums of squares of one tensor, for the optimizer */
+    bool *has_layer; /**< of each layer */
+    double wait_seconds;
+    uint64_t micro_batch; /**< of the pass under way */
+};
+
+/** A tied table's gradient group for its second user, where both users are on this rank: after those of the groups. */
+static inline uint32_t executor_tied_part(const struct executor *executor)
+{
+    return (uint32_t)executor->description->group_count;
+}
+
+/** Whether both users of a tied table are on this rank. */
+static inline bool executor_has_both_uses(const struct executor *executor)
+{
+    return executor->description->gradient_elements > executor->description->elements;
+}
+
+/** ZeRO-3 over more than one rank: weights are there only while they are used. */
+static inline bool executor_gathers(const struct executor *executor)
+{
+    return executor->config.zero == 3;
+}
+
+/** ZeRO-2 and 3 over more than one rank: gradients have moving buffers. */
+static inline bool executor_reduces_each(const struct executor *executor)
+{
+    return executor->config.zero >= 2;
+}
+
+/** Call `work` for the groups that a unit uses: its own, and the tied table if it is one of its users. */
+#define EXECUTOR_GROUPS_MOST 2
+uint32_t executor_unit_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST]);
+
+/** The gradient group that receives a unit's part of the tied table's gradient. */
+uint32_t executor_tied_gradient_group(const struct executor *executor, uint32_t unit);
+
+/* ---- operations: each begins one; those of asynchronous kinds are completed later ---- */
+
+typedef weft_status (*executor_operation)(struct executor *executor, struct executor_task *task,
+                                          struct executor_list *list, uint32_t number, struct error *error);
+
+/* compute.c */
+weft_status executor_forward(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                             uint32_t number, struct error *error);
+weft_status executor_backward_input(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                    uint32_t number, struct error *error);
+weft_status executor_backward_weights(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                      uint32_t number, struct error *error);
+
+/* messages.c */
+weft_status executor_send_output(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                 uint32_t number, struct error *error);
+weft_status executor_receive_input(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                   uint32_t number, struct error *error);
+weft_status executor_send_gradient(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                   uint32_t number, struct error *error);
+weft_status executor_receive_gradient(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                      uint32_t number, struct error *error);
+weft_status executor_message_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                      uint32_t number, struct error *error);
+
+/* weights.c */
+weft_status executor_gather(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error);
+weft_status executor_gather_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                     uint32_t number, struct error *error);
+weft_status executor_release(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                             uint32_t number, struct error *error);
+weft_status executor_update(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error);
+weft_status executor_share(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                           uint32_t number, struct error *error);
+weft_status executor_share_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                    uint32_t number, struct error *error);
+
+/* sums.c */
+weft_status executor_reduce(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error);
+weft_status executor_reduce_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                     uint32_t number, struct error *error);
+weft_status executor_tie(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                         uint32_t number, struct error *error);
+weft_status executor_tie_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                  uint32_t number, struct error *error);
+weft_status executor_norm(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                          uint32_t number, struct error *error);
+
+#endif

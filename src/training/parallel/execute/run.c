@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk through a list: a step, an evaluation. */
+#include "base/clock.h"
+#include "training/parallel/execute/internal/executor_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list ---- */
+
+static weft_status finish_step(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                               uint32_t number, struct error *error)
+{
+    return WEFT_OK;
+}
+
+/* How a kind of operation begins, and for asynchronous ones what completes it. */
+static const struct operation_functions {
+    executor_operation begin, complete;
+} operation_functions[OPERATION_KINDS] = {
+    [OPERATION_FORWARD] = {.begin = executor_forward},
+    [OPERATION_BACKWARD_INPUT] = {.begin = executor_backward_input},
+    [OPERATION_BACKWARD_WEIGHTS] = {.begin = executor_backward_weights},
+    [OPERATION_SEND_OUTPUT] = {.begin = executor_send_output, .complete = executor_message_complete},
+    [OPERATION_RECEIVE_INPUT] = {.begin = executor_receive_input, .complete = executor_message_complete},
+    [OPERATION_SEND_GRADIENT] = {.begin = executor_send_gradient, .complete = executor_message_complete},
+    [OPERATION_RECEIVE_GRADIENT] = {.begin = executor_receive_gradient, .complete = executor_message_complete},
+    [OPERATION_GATHER] = {.begin = executor_gather, .complete = executor_gather_complete},
+    [OPERATION_RELEASE] = {.begin = executor_release},
+    [OPERATION_REDUCE] = {.begin = executor_reduce, .complete = executor_reduce_complete},
+    [OPERATION_TIE] = {.begin = executor_tie, .complete = executor_tie_complete},
+    [OPERATION_NORM] = {.begin = executor_norm},
+    [OPERATION_UPDATE] = {.begin = executor_update},
+    [OPERATION_SHARE] = {.begin = executor_share, .complete = executor_share_complete},
+    [OPERATION_FINISH] = {.begin = finish_step},
+};
+
+/* Wait for what an operation depends on. */
+static weft_status complete_dependencies(struct executor *executor, struct executor_task *task,
+                                         struct executor_list *list, uint32_t number, struct error *error)
+{
+    const struct step_schedule *schedule = &list->schedule;
+    const struct step_operation *operation = &schedule->operations[number];
+    for (uint32_t i = 0; i < operation->dependency_count; i++) {
+        const uint32_t before = schedule->dependencies[operation->dependency + i];
+        const executor_operation complete = operation_functions[schedule->operations[before].kind].complete;
+        if (list->executions[before].complete || !complete)
+            continue;
+        const uint64_t begin = clock_now();
+        const weft_status status = complete(executor, task, list, before, error);
+        executor->wait_seconds += (double)(clock_now() - begin) * 1e-9;
+        if (status != WEFT_OK)
+            return status;
+        list->executions[before].complete = true;
+    }
+    return WEFT_OK;
+}
+
+static weft_status execute(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                           struct error *error)
+{
+    memset(list->executions, 0, list->schedule.count * sizeof *list->executions);
+    for (uint32_t i = 0; i < list->schedule.count; i++) {
+        weft_status status = complete_dependencies(executor, task, list, i, error);
+        if (status == WEFT_OK)
+            status = operation_functions[list->schedule.operations[i].kind].begin(executor, task, list, i, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- a step ---- */
+
+weft_status executor_step(struct executor *executor, const struct executor_input *input, uint64_t number, double rate,
+                          struct executor_result *result, struct error *error)
+{
+    const uint32_t micro_batches = executor->config.micro_batches;
+    struct executor_task task = {
+        .input = input,
+        .first = (number - 1) * micro_batches + executor->share.first,
+        .stride = executor->share.stride,
+        .count = executor->share.count,
+        .prepare = true,
+        .losses = executor->sums + executor->description->blocks,
+        .loss_first = (number - 1) * micro_batches,
+        .number = number,
+        .rate = rate,
+    };
+    memset(executor->sums, 0, executor->sum_count * sizeof *executor->sums);
+    executor->wait_seconds = 0;
+    const weft_status status = execute(executor, &task, &executor->training, error);
+    *result = (struct executor_result){.loss = task.loss,
+                                       .gradient_norm = task.norm,
+                                       .stop = task.stop,
+                                       .diverged = task.diverged,
+                                       .wait_seconds = executor->wait_seconds};
+    return status;
+}
+
+/* ---- an evaluation ---- */
+
+/* Whether some rank was asked to stop; the same on all ranks. */
+static weft_status agree_to_stop(const struct executor *executor, const struct executor_input *input, bool *stopped,
+                                 struct error *error)
+{
+    int32_t asked = input->stop && *input->stop;
+    weft_status status = WEFT_OK;
+    if (input->stop && weft_comm_size(executor->config.comm) > 1)
+        status = library_error(executor->config.context,
+                               weft_allreduce(&asked, &asked, 1, WEFT_I32, WEFT_MAX, executor->config.comm), error);
+    *stopped = asked;
+    return status;
+}
+
+/* Micro-batch i is that of round i / data on data rank i % data, so ranks differ by at most one. */
+static weft_status evaluate_rounds(struct executor *executor, const struct executor_input *input, uint64_t first,
+                                   uint32_t count, double *losses, bool *stopped, struct error *error)
+{
+    const uint32_t rounds = executor->evaluation.shape.micro_batches, each = rounds * executor->data;
+    weft_status status = WEFT_OK;
+    for (uint32_t done = 0; status == WEFT_OK && done < count; done += each) {
+        const uint32_t left = count - done, rank = executor->data_rank;
+        struct executor_task task = {
+            .input = input,
+            .first = first + done + rank,
+            .stride = executor->data,
+            .count = left > rank ? (left - rank + executor->data - 1) / executor->data : 0,
+            .losses = losses,
+            .loss_first = first,
+        };
+        status = agree_to_stop(executor, input, stopped, error);
+        if (status != WEFT_OK || *stopped)
+            return status;
+        status = execute(executor, &task, &executor->evaluation, error);
+    }
+    return status;
+}
+
+weft_status executor_evaluate(struct executor *executor, const struct executor_input *input, uint64_t first,
+                              uint32_t count, double *loss, bool *stopped, struct error *error)
+{
+    double *losses = calloc(count, sizeof *losses), sum = 0;
+    if (!losses)
+        return error_memory(error, count * sizeof *losses, "the losses of an evaluation");
+    *stopped = false;
+    weft_status status = evaluate_rounds(executor, input, first, count, losses, stopped, error);
+    /* Every loss is one rank's; the others add 0. */
+    if (status == WEFT_OK && !*stopped && weft_comm_size(executor->config.comm) > 1)
+        status = library_error(executor->config.context,
+                               weft_allreduce(losses, losses, count, WEFT_F64, WEFT_SUM, executor->config.comm), error);
+    for (uint32_t i = 0; i < count; i++)
+        sum += losses[i];
+    if (status == WEFT_OK && !*stopped)
+        *loss = sum / count;
+    free(losses);
+    return status;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layers of each stage of a pipeline. */
+#include "training/parallel/execute/internal/stages.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/*
+ * best[s][u]: the smallest possible cost of the largest of s stages that hold the first u units. The last of them begins
+ * at some unit c, so it is the smallest over c of max(best[s - 1][c], cost of units c to u).
+ */
+static void fill_best(const double *before, uint32_t units, uint32_t stages, double *best, uint32_t *begin)
+{
+    const size_t row = units + 1;
+    for (uint32_t u = 0; u <= units; u++)
+        best[u] = u ? INFINITY : 0;
+    for (uint32_t s = 1; s <= stages; s++)
+        for (uint32_t u = 0; u <= units; u++) {
+            best[s * row + u] = INFINITY;
+            for (uint32_t c = u; c-- > 0;) {
+                const double last = before[u] - before[c], others = best[(s - 1) * row + c],
+                             largest = last > others ? last : others;
+                if (largest < best[s * row + u]) {
+                    best[s * row + u] = largest;
+                    begin[s * row + u] = c;
+                }
+            }
+        }
+}
+
+weft_status stages_balance(const double *costs, uint32_t units, uint32_t stages, uint32_t *first_unit,
+                           struct error *error)
+{
+    if (stages > units)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u pipeline stages need as many layers, but the network has %u; use fewer stages", stages,
+                         units);
+    const size_t cells = (size_t)(stages + 1) * (units + 1);
+    double *best = malloc((cells + units + 1) * sizeof *best), *before = best + cells;
+    uint32_t *begin = calloc(cells, sizeof *begin);
+    if (!best || !begin) {
+        free(best);
+        free(begin);
+        return error_memory(error, cells * sizeof *best, "the stages of a pipeline");
+    }
+    before[0] = 0;
+    for (uint32_t u = 0; u < units; u++)
+        before[u + 1] = before[u] + costs[u];
+    fill_best(before, units, stages, best, begin);
+    first_unit[stages] = units;
+    for (uint32_t s = stages; s > 0; s--)
+        first_unit[s - 1] = begin[s * (size_t)(units + 1) + first_unit[s]];
+    free(best);
+    free(begin);
+    return WEFT_OK;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients: their sums over the data axis, the tied table's two sums, the norm. */
+#include "training/parallel/execute/internal/executor_parts.h"
+#include "training/tensor/tree.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- the data axis ---- */
+
+/* The gradient groups that a unit's backward pass writes. */
+static uint32_t unit_gradients(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST])
+{
+    const uint32_t count = executor_unit_groups(executor, unit, groups);
+    for (uint32_t i = 0; i < count; i++)
+        if (groups[i] == model_tied_group(executor->description))
+            groups[i] = executor_tied_gradient_group(executor, unit);
+    return count;
+}
+
+weft_status executor_reduce(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = &list->schedule.operations[number];
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = unit_gradients(executor, operation->unit, groups);
+    weft_status status = WEFT_OK;
+    size_t offset = 0;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
+        status = gradient_groups_reduce_start(executor->gradients, groups[i], operation->micro_batch, operation->buffer,
+                                              offset, error);
+        offset +=
+            executor->description
+                ->groups[groups[i] < executor_tied_part(executor) ? groups[i] : model_tied_group(executor->description)]
+                .count;
+    }
+    return status;
+}
+
+weft_status executor_reduce_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                     uint32_t number, struct error *error)
+{
+    const struct step_operation *operation = &list->schedule.operations[number];
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = unit_gradients(executor, operation->unit, groups);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
+        status = gradient_groups_reduce_finish(executor->gradients, groups[i], operation->micro_batch, error);
+    return status;
+}
+
+/* ---- tied tables ---- */
+
+/* The first and the last pipeline rank exchange their slices; where both uses are on one rank, nothing moves. */
+weft_status executor_tie(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                         uint32_t number, struct error *error)
+{
+    const uint32_t group = (uint32_t)model_tied_group(executor->description);
+    const int other = executor->pipeline_rank ? 0 : (int)executor->pipeline - 1;
+    weft_context *context = executor->config.context;
+    struct group_slice slice;
+    if (executor_has_both_uses(executor))
+        return WEFT_OK;
+    const float *total = gradient_groups_total(executor->gradients, group, &slice);
+    weft_status status = library_error(
+        context,
+        weft_receive_start(executor->tied_total, slice.count, WEFT_F32, other, executor->ties, &executor->tied_receive),
+        error);
+    if (status == WEFT_OK)
+        status = library_error(
+            context,
+            weft_send_start(total, slice.count, WEFT_F32, other, executor->ties, &list->executions[number].request),
+            error);
+    return status;
+}
+
+weft_status executor_tie_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                  uint32_t number, struct error *error)
+{
+    const uint32_t group = (uint32_t)model_tied_group(executor->description);
+    struct group_slice slice;
+    const float *other = executor->tied_total;
+    weft_status status = library_error(executor->config.context, weft_wait(&executor->tied_receive), error);
+    if (status == WEFT_OK)
+        status = library_error(executor->config.context, weft_wait(&list->executions[number].request), error);
+    if (status == WEFT_OK && executor_has_both_uses(executor))
+        other = gradient_groups_total(executor->gradients, executor_tied_part(executor), &slice);
+    if (status == WEFT_OK)
+        gradient_groups_add_total(executor->gradients, group, other);
+    return status;
+}
+
+/* ---- the norm ---- */
+
+/* Sums of squares of the blocks that this rank speaks for; the others stay 0, and adding 0 is exact. */
+static void add_own_blocks(struct executor *executor)
+{
+    const struct model_description *description = executor->description;
+    struct device *device = executor->config.sums;
+    for (uint32_t g = 0; g < description->group_count; g++) {
+        const struct model_group *group = &description->groups[g];
+        struct group_slice slice;
+        if (!executor_owns_group(executor, g) || (!executor->config.zero && executor->data_rank > 0))
+            continue;
+        float *total = gradient_groups_total(executor->gradients, g, &slice);
+        optimizer_clear_frozen(description, device, group->offset + slice.first, slice.count, total);
+        device->sum_of_squares(device, slice.count, total,
+                               executor->sums + group->block + slice.first / DEVICE_SQUARES_BLOCK);
+    }
+}
+
+static weft_status check_finite(struct executor_task *task, struct error *error)
+{
+    const bool norm = !(task->norm < HUGE_VAL);
+    if (!norm && isfinite(task->loss))
+        return WEFT_OK;
+    task->diverged = true;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "the %s is %g in step %" PRIu64 ": the run has diverged, and the weights were left as they are; "
+                     "lower the learning rate or lengthen the warm-up",
+                     norm ? "gradient's norm" : "loss", fabs(norm ? task->norm : task->loss), task->number);
+}
+
+weft_status executor_norm(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                          uint32_t number, struct error *error)
+{
+    const struct executor_config *config = &executor->config;
+    const size_t blocks = executor->description->blocks;
+    double *stop = &executor->sums[executor->sum_count - 1];
+    add_own_blocks(executor);
+    *stop = task->input->stop && *task->input->stop;
+    weft_status status = config->sums->finish(config->sums, error);
+    if (status == WEFT_OK && weft_comm_size(config->comm) > 1)
+        status = library_error(
+            config->context,
+            weft_allreduce(executor->sums, executor->sums, executor->sum_count, WEFT_F64, WEFT_SUM, config->comm),
+            error);
+    if (status != WEFT_OK)
+        return status;
+    task->norm = sqrt(tree_sum(executor->sums, blocks)) / config->micro_batches;
+    task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;
+    task->stop = *stop > 0;
+    status = check_finite(task, error);
+    if (status == WEFT_OK && task->input->before_update)
+        task->input->before_update(task->input->context);
+    return status;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights: gathered and released (ZeRO-3), updated, shared (ZeRO-1 and 2). */
+#include "training/parallel/execute/internal/executor_parts.h"
+
+/* The groups that a unit updates: a tied table is updated with the first unit of this rank that uses it. */
+static uint32_t updated_groups(const struct executor *executor, uint32_t unit, uint32_t groups[EXECUTOR_GROUPS_MOST])
+{
+    const uint32_t count = executor_unit_groups(executor, unit, groups);
+    const bool is_second = unit > 0 && executor_has_both_uses(executor);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (groups[i] != model_tied_group(executor->description) || !is_second)
+            groups[kept++] = groups[i];
+    return kept;
+}
+
+/* ---- ZeRO-3 ---- */
+
+static uint32_t take_buffer(struct executor *executor)
+{
+    uint32_t buffer = 0;
+    while (executor->buffer_taken[buffer])
+        buffer++;
+    executor->buffer_taken[buffer] = true;
+    return buffer;
+}
+
+weft_status executor_gather(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error)
+{
+    const uint32_t unit = list->schedule.operations[number].unit;
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = executor_unit_groups(executor, unit, groups);
+    size_t offset = 0;
+    executor->buffer_of[unit] = take_buffer(executor);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
+        status = value_groups_gather_start(executor->values, groups[i], executor->buffer_of[unit], offset, error);
+        offset += executor->description->groups[groups[i]].count;
+    }
+    return status;
+}
+
+weft_status executor_gather_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                     uint32_t number, struct error *error)
+{
+    const uint32_t unit = list->schedule.operations[number].unit;
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = executor_unit_groups(executor, unit, groups);
+    size_t offset = 0;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
+        status = value_groups_gather_finish(executor->values, groups[i], executor->buffer_of[unit], offset, error);
+        offset += executor->description->groups[groups[i]].count;
+    }
+    return status;
+}
+
+weft_status executor_release(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                             uint32_t number, struct error *error)
+{
+    uint32_t *buffer = &executor->buffer_of[list->schedule.operations[number].unit];
+    executor->buffer_taken[*buffer] = false;
+    *buffer = STEP_NONE;
+    return WEFT_OK;
+}
+
+/* ---- new weights ---- */
+
+static void update_group(struct executor *executor, const struct executor_task *task, uint32_t group)
+{
+    const struct executor_config *config = &executor->config;
+    const double mean = 1.0 / config->micro_batches,
+                 clip = config->clip > 0 && task->norm > config->clip ? config->clip / task->norm : 1;
+    const struct optimizer_step step = {.number = task->number, .rate = task->rate, .gradient_scale = mean * clip};
+    const struct value_slice slice = value_groups_slice(executor->values, group);
+    struct group_slice range;
+    const struct optimizer_arrays arrays = {
+        .parameters = slice.values,
+        .gradients = gradient_groups_total(executor->gradients, group, &range),
+        .first_moments = slice.first_moments,
+        .second_moments = slice.second_moments,
+        .as_activations = slice.activations,
+        .sums = executor->scratch,
+    };
+    optimizer_update(executor->description, config->sums, &config->optimizer, &step,
+                     executor->description->groups[group].offset + range.first, range.count, &arrays);
+}
+
+weft_status executor_update(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                            uint32_t number, struct error *error)
+{
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
+    for (uint32_t i = 0; i < count; i++)
+        update_group(executor, task, groups[i]);
+    return executor->config.sums->finish(executor->config.sums, error);
+}
+
+weft_status executor_share(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                           uint32_t number, struct error *error)
+{
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
+        status = value_groups_share_start(executor->values, groups[i], error);
+    return status;
+}
+
+weft_status executor_share_complete(struct executor *executor, struct executor_task *task, struct executor_list *list,
+                                    uint32_t number, struct error *error)
+{
+    uint32_t groups[EXECUTOR_GROUPS_MOST];
+    const uint32_t count = updated_groups(executor, list->schedule.operations[number].unit, groups);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
+        status = value_groups_share_finish(executor->values, groups[i], error);
+    return status;
+}

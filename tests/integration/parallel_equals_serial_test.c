@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps in parallel have the bits of steps on one rank: every pair of settings (network, ranks of the data axis, ZeRO
+ * stage, pipeline schedule, recomputation, precision, dropout, micro-batches) occurs in some combination. Each is compared,
+ * weight by weight and moment by moment, with plain loops over layers, micro-batches and elements.
+ */
+#include "../world.h"
+#include "training/model/passes.h"
+#include "training/parallel/execute/executor.h"
+#include "training/tensor/tree.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define BATCH      2
+#define SEQUENCE   8
+#define TOKENS     (BATCH * SEQUENCE)
+#define VOCABULARY 300
+#define STEPS      3
+#define EVALUATED  7 /* micro-batches */
+#define RATE       0.01
+
+/* ---- settings ---- */
+
+static const struct model_shape networks[] = {
+    {.kind = "gpt", .layers = 4, .heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "llama", .layers = 4, .heads = 4, .kv_heads = 2, .width = 32, .context = 12, .vocabulary = VOCABULARY},
+    {.kind = "llama",
+     .layers = 4,
+     .heads = 4,
+     .kv_heads = 2,
+     .width = 32,
+     .context = 12,
+     .vocabulary = VOCABULARY,
+     .untied = true},
+    {.kind = "mlp", .layers = 6, .width = 16, .window = 3, .hidden = 64, .context = 12, .vocabulary = VOCABULARY},
+};
+
+static const struct pipeline_setting {
+    uint32_t ranks, stages;
+    enum step_pipeline schedule;
+} pipelines[] = {
+    {1, 1, STEP_1F1B},        {2, 2, STEP_GPIPE},          {2, 2, STEP_1F1B},
+    {2, 4, STEP_INTERLEAVED}, {2, 2, STEP_ZERO_BUBBLE_H1}, {4, 4, STEP_GPIPE},
+    {4, 4, STEP_1F1B},        {4, 8, STEP_INTERLEAVED},    {4, 4, STEP_ZERO_BUBBLE_H1},
+};
+
+static const struct precision {
+    bool mixed;
+    weft_type gradients;
+} precisions[] = {{false, WEFT_F32}, {true, WEFT_F32}, {false, WEFT_BF16}, {true, WEFT_BF16}};
+
+static const uint32_t batches[] = {4, 7, 8, 12}; /* micro-batches */
+
+enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OPTIMIZER, SETTINGS };
+
+static const unsigned values_of[SETTINGS] = {4, 4, 4, 9, 3, 4, 2, 4, 2};
+
+struct combination {
+    unsigned values[SETTINGS];
+};
+
+static uint32_t data_ranks(const struct combination *combination)
+{
+    return combination->values[DATA] + 1;
+}
+
+static bool is_possible(const struct combination *combination)
+{
+    const struct pipeline_setting *pipeline = &pipelines[combination->values[PIPELINE]];
+    const uint32_t data = data_ranks(combination), micro_batches = batches[combination->values[BATCHES]],
+                   rounds = (micro_batches + data - 1) / data;
+    return data * pipeline->ranks <= 8 && micro_batches >= data &&
+           (pipeline->schedule != STEP_INTERLEAVED || rounds % pipeline->ranks == 0);
+}
+
+/* ---- serial ---- */
+
+/* What a run on one rank leaves, computed without any of parallel/. */
+struct serial {
+    const struct combination *combination;
+    struct model_description *description;
+    float *values, *first_moments, *second_moments;
+    double losses[STEPS], norms[STEPS], evaluated;
+};
+
+static struct optimizer optimizer_of(const struct combination *combination)
+{
+    return (struct optimizer){.kind = combination->values[OPTIMIZER] ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
+                              .beta1 = 0.9,
+                              .beta2 = 0.99,
+                              .epsilon = 1e-8,
+                              .momentum = 0.9,
+                              .weight_decay = 0.1};
+}
+
+#define CLIP 0.5
+
+static struct model_options options_of(const struct combination *combination)
+{
+    return (struct model_options){.batch = BATCH,
+                                  .sequence = SEQUENCE,
+                                  .training = true,
+                                  .recompute = (enum model_recompute)combination->values[RECOMPUTE],
+                                  .dropout = combination->values[DROPOUT] ? 0.2 : 0,
+                                  .slots = 1};
+}
+
+/* Tokens are functions of their numbers. */
+static weft_status read_tokens(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error)
+{
+    for (uint64_t i = 0; i < TOKENS; i++) {
+        tokens[i] = (int32_t)((number * 7919 + i * i * 31 + 5) % VOCABULARY);
+        targets[i] = (int32_t)((number * 104729 + i * 57 + 11) % VOCABULARY);
+    }
+    return WEFT_OK;
+}
+
+static void round_bf16(struct device *sums, size_t count, float *array)
+{
+    uint16_t *rounded = malloc(count * sizeof *rounded);
+    sums->to_activations(sums, count, array, rounded);
+    sums->from_activations(sums, count, rounded, array);
+    free(rounded);
+}
+
+/* The canonical tree over arrays first to first + count - 1; the sum replaces the first. */
+static void sum_tree(struct device *sums, bool rounds, float **arrays, size_t count, size_t elements)
+{
+    size_t half = 1;
+    if (count == 1)
+        return;
+    while (half * 2 < count)
+        half *= 2;
+    sum_tree(sums, rounds, arrays, half, elements);
+    sum_tree(sums, rounds, arrays + half, count - half, elements);
+    for (size_t i = 0; i < elements; i++)
+        arrays[0][i] += arrays[half][i];
+    if (rounds)
+        round_bf16(sums, elements, arrays[0]);
+}
+
+static double serial_pass(struct serial *serial, struct model *model, struct device *device, const void *activations,
+                          uint64_t number, float *gradients)
+{
+    const struct model_description *description = serial->description;
+    int32_t tokens[TOKENS], targets[TOKENS];
+    struct error error = {0};
+    double loss = 0;
+    float *gradient = calloc(TOKENS * description->widest, sizeof *gradient);
+    read_tokens(NULL, number, tokens, targets, NULL);
+    assert_int_equal(
+        model_slot_load(
+            model, 0, &(struct model_batch){.tokens = tokens, .targets = targets, .seed = 9, .sample = number * BATCH},
+            &error),
+        WEFT_OK);
+    for (size_t layer = 0; layer < description->layer_count; layer++) {
+        const struct layer_arrays arrays =
+            model_layer_arrays(description, device, layer, serial->values, activations, gradients);
+        model_layer_forward(model, &(struct layer_call){.layer = layer, .arrays = &arrays}, gradients != NULL);
+    }
+    assert_int_equal(model_slot_loss(model, 0, &loss, &error), WEFT_OK);
+    for (size_t layer = description->layer_count; gradients && layer-- > 0;) {
+        const struct layer_arrays arrays =
+            model_layer_arrays(description, device, layer, serial->values, activations, gradients);
+        const struct layer_call call = {.layer = layer, .arrays = &arrays};
+        model_layer_backward_input(model, &call, gradient);
+        model_layer_backward_weights(model, &call);
+    }
+    free(gradient);
+    return loss;
+}
+
+static void serial_step(struct serial *serial, struct model *model, struct device *device, struct device *sums,
+                        uint16_t *rounded, unsigned step)
+{
+    const struct model_description *description = serial->description;
+    const struct precision *precision = &precisions[serial->combination->values[PRECISION]];
+    const uint32_t micro_batches = batches[serial->combination->values[BATCHES]];
+    const size_t elements = description->gradient_elements;
+    float *gradients[12];
+    double losses[12], *squares = calloc(description->blocks + 1, sizeof *squares);
+    sums->to_activations(sums, description->elements, serial->values, rounded);
+    const void *activations = precision->mixed ? (const void *)rounded : (const void *)serial->values;
+    for (uint32_t m = 0; m < micro_batches; m++) {
+        gradients[m] = calloc(elements, sizeof *gradients[m]);
+        losses[m] = serial_pass(serial, model, device, activations, (uint64_t)step * micro_batches + m, gradients[m]);
+        if (precision->gradients == WEFT_BF16)
+            round_bf16(sums, elements, gradients[m]);
+    }
+    sum_tree(sums, precision->gradients == WEFT_BF16, gradients, micro_batches, elements);
+    if (elements > description->elements) { /* the two uses of the tied table */
+        const struct model_group *tied = &description->groups[model_tied_group(description)];
+        for (size_t i = 0; i < tied->count; i++)
+            gradients[0][tied->offset + i] += gradients[0][description->elements + i];
+        if (precision->gradients == WEFT_BF16)
+            round_bf16(sums, tied->count, gradients[0] + tied->offset);
+    }
+    for (size_t g = 0; g < description->group_count; g++)
+        sums->sum_of_squares(sums, description->groups[g].count, gradients[0] + description->groups[g].offset,
+                             squares + description->groups[g].block);
+    serial->losses[step] = tree_sum(losses, micro_batches) / micro_batches;
+    serial->norms[step] = sqrt(tree_sum(squares, description->blocks)) / micro_batches;
+    const double clip = serial->norms[step] > CLIP ? CLIP / serial->norms[step] : 1;
+    const struct optimizer optimizer = optimizer_of(serial->combination);
+    optimizer_update(
+        description, sums, &optimizer,
+        &(struct optimizer_step){.number = step + 1, .rate = RATE, .gradient_scale = 1.0 / micro_batches * clip}, 0,
+        description->elements,
+        &(struct optimizer_arrays){.parameters = serial->values,
+                                   .gradients = gradients[0],
+                                   .first_moments = serial->first_moments,
+                                   .second_moments = serial->second_moments});
+    for (uint32_t m = 0; m < micro_batches; m++)
+        free(gradients[m]);
+    free(squares);
+}
+
+static const char *device_name(const struct combination *combination)
+{
+    return precisions[combination->values[PRECISION]].mixed ? "cpu-bf16" : "cpu";
+}
+
+static void serial_run(struct serial *serial)
+{
+    struct error error = {0};
+    struct device *device, *sums;
+    struct model *model;
+    const struct model_options options = options_of(serial->combination);
+    assert_int_equal(device_open(device_name(serial->combination), 1, &device, &error), WEFT_OK);
+    assert_int_equal(device_open("cpu-bf16", 1, &sums, &error), WEFT_OK);
+    assert_int_equal(model_describe(&networks[serial->combination->values[NETWORK]], &serial->description, &error),
+                     WEFT_OK);
+    const size_t elements = serial->description->elements;
+    serial->values = calloc(elements, sizeof(float));
+    serial->first_moments = calloc(elements, sizeof(float));
+    serial->second_moments = calloc(elements, sizeof(float));
+    uint16_t *rounded = calloc(elements, sizeof *rounded);
+    assert_int_equal(model_initialize(serial->description, device, serial->values, 3, &error), WEFT_OK);
+    assert_int_equal(model_open(serial->description, device, &options, &model, &error), WEFT_OK);
+    for (unsigned step = 0; step < STEPS; step++)
+        serial_step(serial, model, device, sums, rounded, step);
+    sums->to_activations(sums, elements, serial->values, rounded);
+    const void *activations = device->activations == WEFT_BF16 ? (const void *)rounded : (const void *)serial->values;
+    for (uint64_t i = 0; i < EVALUATED; i++)
+        serial->evaluated += serial_pass(serial, model, device, activations, 1000 + i, NULL);
+    serial->evaluated /= EVALUATED;
+    model_close(model);
+    free(rounded);
+    device->close(device);
+    sums->close(sums);
+}
+
+static void serial_free(struct serial *serial)
+{
+    model_description_free(serial->description);
+    free(serial->values);
+    free(serial->first_moments);
+    free(serial->second_moments);
+}
+
+/* ---- in parallel ---- */
+
+static int set_values(weft_context *context, int rank, struct executor *executor,
+                      const struct model_description *description, struct device *device)
+{
+    struct model_description *whole;
+    struct error error = {0};
+    CHECK(model_describe(&description->shape, &whole, &error) == WEFT_OK);
+    float *values = calloc(whole->elements, sizeof *values);
+    CHECK(model_initialize(whole, device, values, 3, &error) == WEFT_OK);
+    for (uint32_t g = 0; g < whole->group_count; g++)
+        if (description->groups[g].count)
+            value_groups_store(executor_values(executor), g, values + whole->groups[g].offset);
+    free(values);
+    model_description_free(whole);
+    return 0;
+}
+
+/* This rank's slices have the serial bits, and under ZeRO-1 and 2 the whole weights, too. */
+static int check_state(weft_context *context, int rank, struct executor *executor, const struct serial *serial,
+                       const struct model_description *description)
+{
+    struct value_groups *groups = executor_values(executor);
+    for (uint32_t g = 0; g < description->group_count; g++) {
+        const struct model_group *group = &description->groups[g];
+        if (!group->count)
+            continue;
+        const struct value_slice slice = value_groups_slice(groups, g);
+        const size_t first = serial->description->groups[g].offset + slice.first, bytes = slice.count * sizeof(float);
+        CHECK(!memcmp(slice.values, serial->values + first, bytes));
+        CHECK(!memcmp(slice.first_moments, serial->first_moments + first, bytes));
+        CHECK(!slice.second_moments || !memcmp(slice.second_moments, serial->second_moments + first, bytes));
+        if (serial->combination->values[ZERO] < 3)
+            CHECK(!memcmp(value_groups_values(groups, g, STEP_NONE, 0), serial->values + first - slice.first,
+                          group->count * sizeof(float)));
+    }
+    return 0;
+}
+
+static int run_steps(weft_context *context, int rank, struct executor *executor, const struct serial *serial)
+{
+    const struct executor_input input = {.read = read_tokens, .seed = 9};
+    struct error error = {0};
+    for (unsigned step = 0; step < STEPS; step++) {
+        struct executor_result result;
+        if (executor_step(executor, &input, step + 1, RATE, &result, &error) != WEFT_OK)
+            fprintf(stderr, "%s\n", error.text);
+        CHECK(error.status == WEFT_OK);
+        CHECK(result.loss == serial->losses[step]);
+        CHECK(result.gradient_norm == serial->norms[step]);
+        CHECK(!result.stop);
+    }
+    double evaluated;
+    bool stopped;
+    CHECK(executor_evaluate(executor, &input, 1000, EVALUATED, &evaluated, &stopped, &error) == WEFT_OK);
+    CHECK(!stopped && evaluated == serial->evaluated);
+    return 0;
+}
+
+static int parallel_run(weft_context *context, int rank, void *argument)
+{
+    const struct serial *serial = argument;
+    const struct combination *combination = serial->combination;
+    const struct pipeline_setting *pipeline = &pipelines[combination->values[PIPELINE]];
+    struct model_description *description;
+    struct device *device, *sums;
+    struct executor *executor;
+    struct error error = {0};
+    bool speaks;
+    CHECK(device_open(device_name(combination), 1, &device, &error) == WEFT_OK);
+    CHECK(device_open("cpu-bf16", 1, &sums, &error) == WEFT_OK);
+    CHECK(model_describe(&networks[combination->values[NETWORK]], &description, &error) == WEFT_OK);
+    struct executor_config config = {
+        .context = context,
+        .comm = weft_world(context),
+        .device = device,
+        .sums = sums,
+        .description = description,
+        .model = options_of(combination),
+        .optimizer = optimizer_of(combination),
+        .clip = CLIP,
+        .mesh =
+            {.extent = {[MESH_DATA] = data_ranks(combination), [MESH_PIPELINE] = pipeline->ranks, [MESH_TENSOR] = 1}},
+        .schedule = pipeline->schedule,
+        .stages = pipeline->stages,
+        .zero = combination->values[ZERO],
+        .micro_batches = batches[combination->values[BATCHES]],
+        .gradients = precisions[combination->values[PRECISION]].gradients,
+        .bucket_bytes = 20000,
+    };
+    CHECK(mesh_placement_parse("data,pipeline,tensor", &config.placement, &error) == WEFT_OK);
+    if (executor_open(&config, &executor, &speaks, &error) != WEFT_OK)
+        fprintf(stderr, "%s\n", error.text);
+    CHECK(error.status == WEFT_OK);
+    if (set_values(context, rank, executor, description, device) || run_steps(context, rank, executor, serial) ||
+        check_state(context, rank, executor, serial, description))
+        return 1;
+    executor_close(executor);
+    model_description_free(description);
+    device->close(device);
+    sums->close(sums);
+    return 0;
+}
+
+static void print_combination(const struct combination *combination)
+{
+    static const char *const names[SETTINGS] = {"network",   "data",    "zero",    "pipeline", "recompute",
+                                                "precision", "dropout", "batches", "optimizer"};
+    for (int s = 0; s < SETTINGS; s++)
+        printf("%s=%u%s", names[s], combination->values[s], s + 1 < SETTINGS ? " " : "\n");
+    fflush(stdout);
+}
+
+static void compare(const struct combination *combination, bool processes)
+{
+    struct serial serial = {.combination = combination};
+    serial_run(&serial);
+    const struct world world = {.ranks =
+                                    (int)(data_ranks(combination) * pipelines[combination->values[PIPELINE]].ranks),
+                                .processes = processes};
+    if (world_run(&world, parallel_run, &serial) != 0) {
+        print_combination(combination);
+        fail_msg("it differs from a run on one rank");
+    }
+    serial_free(&serial);
+}
+
+/* ---- all pairs ---- */
+
+#define PAIRS (SETTINGS * SETTINGS * 16 * 16)
+
+static size_t pair_number(const struct combination *combination, int a, int b)
+{
+    return (((size_t)a * SETTINGS + (size_t)b) * 16 + combination->values[a]) * 16 + combination->values[b];
+}
+
+static unsigned new_pairs(const struct combination *combination, const bool *covered)
+{
+    unsigned found = 0;
+    for (int a = 0; a < SETTINGS; a++)
+        for (int b = a + 1; b < SETTINGS; b++)
+            found += !covered[pair_number(combination, a, b)];
+    return found;
+}
+
+/* The next of all combinations; false after the last. */
+static bool advance_combination(struct combination *combination)
+{
+    for (int s = 0; s < SETTINGS; s++) {
+        if (++combination->values[s] < values_of[s])
+            return true;
+        combination->values[s] = 0;
+    }
+    return false;
+}
+
+/* The possible combination that has the most pairs that no earlier one had. */
+static unsigned find_next(const bool *covered, struct combination *best)
+{
+    struct combination next = {0};
+    unsigned most = 0;
+    do {
+        const unsigned found = is_possible(&next) ? new_pairs(&next, covered) : 0;
+        if (found > most) {
+            most = found;
+            *best = next;
+        }
+    } while (most < SETTINGS * (SETTINGS - 1) / 2 && advance_combination(&next));
+    return most;
+}
+
+static void every_pair_of_settings_equals_one_rank(void **state)
+{
+    static bool covered[PAIRS];
+    struct combination combination;
+    unsigned combinations = 0, pairs = 0;
+    for (unsigned found; (found = find_next(covered, &combination)) > 0; combinations++) {
+        for (int a = 0; a < SETTINGS; a++)
+            for (int b = a + 1; b < SETTINGS; b++)
+                covered[pair_number(&combination, a, b)] = true;
+        pairs += found;
+        print_combination(&combination);
+        compare(&combination, combinations % 10 == 9);
+    }
+    printf("%u combinations with %u pairs of settings\n", combinations, pairs);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) { /* the settings of one combination: to look into a difference */
+        struct combination combination = {0};
+        for (int s = 0; s < SETTINGS && s + 1 < argc; s++)
+            combination.values[s] = (unsigned)atoi(argv[s + 1]);
+        print_combination(&combination);
+        compare(&combination, false);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair_of_settings_equals_one_rank)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
