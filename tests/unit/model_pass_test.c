@@ -77,20 +77,50 @@ static double forward(struct fixture *fixture)
 
 /* ---- looking at a pass ---- */
 
-static void a_healthy_pass_has_nothing_that_is_not_finite(void **state)
+struct looking {
+    struct fixture *fixture;
+    struct not_finite_search search;
+};
+
+static void look(void *context, const struct model_turn *turn)
 {
-    struct fixture *fixture = *state;
-    const size_t elements = fixture->description->elements;
-    float *gradients = make_array(fixture->device, fixture->description->gradient_elements);
-    struct not_finite found;
+    struct looking *looking = context;
+    const struct fixture *fixture = looking->fixture;
+    const struct layer_arrays arrays = model_layer_arrays(fixture->description, fixture->device, turn->layer,
+                                                          fixture->parameters, NULL, fixture->gradients);
+    not_finite_look(&looking->search, turn, &arrays);
+}
+
+/* Forward and backward, with an eye on every layer. */
+static struct not_finite look_at_a_pass(struct fixture *fixture)
+{
+    struct looking looking = {.fixture = fixture,
+                              .search = {.device = fixture->device, .description = fixture->description}};
+    model_watch(fixture->model, look, &looking);
     forward(fixture);
     assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
                      WEFT_OK);
-    assert_int_equal(not_finite_find(fixture->model, fixture->parameters, gradients, &fixture->batch, &found, NULL),
-                     WEFT_OK);
-    assert_int_equal(found.where, NOT_FINITE_NOWHERE);
-    assert_memory_equal(gradients, fixture->gradients, elements * sizeof *gradients);
-    fixture->device->release(fixture->device, gradients);
+    model_watch(fixture->model, NULL, NULL);
+    return looking.search.found;
+}
+
+static void a_healthy_pass_has_nothing_that_is_not_finite(void **state)
+{
+    assert_int_equal(look_at_a_pass(*state).where, NOT_FINITE_NOWHERE);
+}
+
+static void the_layer_of_a_spoilt_weight_is_found(void **state)
+{
+    struct fixture *fixture = *state;
+    const size_t layer = fixture->description->layer_count / 2;
+    const struct model_group *group = &fixture->description->groups[model_layer_group(fixture->description, layer)];
+    float *weight = (float *)fixture->parameters + group->offset, healthy = *weight;
+    *weight = NAN;
+    const struct not_finite found = look_at_a_pass(fixture);
+    *weight = healthy;
+    assert_int_equal(found.where, NOT_FINITE_IN_OUTPUT);
+    assert_string_equal(found.layer, model_layer_name(fixture->description, layer));
+    assert_string_equal(found.weights, fixture->description->parameters[group->parameter].name);
 }
 
 struct seen {
@@ -419,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_healthy_pass_has_nothing_that_is_not_finite),
+        cmocka_unit_test(the_layer_of_a_spoilt_weight_is_found),
         cmocka_unit_test(a_watcher_sees_every_layer_until_it_leaves),
         cmocka_unit_test(gradients_are_reported_from_last_to_first_when_they_are_final),
         cmocka_unit_test(backward_overwrites_and_clears_the_gaps),

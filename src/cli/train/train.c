@@ -15,7 +15,8 @@ static const char *const failures[] = {"stop", "continue", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
-    const char *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *gradients, *recompute, *failure, *from;
+    const char *schedule, *scaling, *rate_shape, *optimizer, *trace, *precision, *kernels, *gradients, *recompute,
+        *failure, *from;
     struct cli_list rates;
     double grace;
     bool quiet, fresh;
@@ -104,8 +105,18 @@ static const struct cli_option options[] = {
     CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
                "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
                .default_text = "common, the highest that all can use", .advanced = true),
-    INTEGER("zero", 0, "LEVEL", config.zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)",
-            .advanced = true),
+    CLI_TEXT("mesh", 0, "AXES", &chosen.config.mesh, NULL,
+             "axes and their ranks ('data=2,pipeline=2'); one may be 'auto'", .default_text = "all ranks are data"),
+    INTEGER("zero", 0, "STAGE", config.zero, "0", 0, 3,
+            "divide among the ranks of the data axis: 1: the optimizer's state; 2: and gradients; 3: and weights "
+            "(ZeRO)"),
+    CLI_CHOICE("pipeline-schedule", 0, "NAME", &chosen.schedule, "1f1b", step_pipeline_names,
+               "order in which a pipeline computes", .advanced = true),
+    INTEGER("stages-per-rank", 0, "N", config.stages, "0", 0, 64, "pipeline stages on each rank",
+            .default_text = "2 with interleaved, otherwise 1", .advanced = true),
+    CLI_TEXT("placement", 0, "AXES", &chosen.config.placement, NULL,
+             "axes from the closest neighbors to the farthest ('tensor,data,pipeline')",
+             .default_text = "the fewest bytes between nodes", .advanced = true),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
               .advanced = true),
     CLI_CHOICE("gradients", 0, "TYPE", &chosen.gradients, "f32", training_precisions,
@@ -190,6 +201,7 @@ static weft_status train_resolve(struct error *error)
     config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
+    config->schedule = (enum step_pipeline)cli_choice_index(chosen.schedule, step_pipeline_names);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->warnings = stderr;
     const char *collected = getenv("WEFT_METRICS");
@@ -297,10 +309,12 @@ const struct command command_train = {
     .summary = "train a language model",
     .description =
         "Trains a GPT, a Llama or a multilayer perceptron on text (tokens are bytes, or those of --tokenizer or of "
-        "the tokenizer of --from) or on token shards, data-parallel over the ranks that it was launched with: "
-        "alone, under weft run, mpirun or srun, or with torchrun's variables.\n\n"
-        "The same command gives the same weights, bit for bit, with any number of ranks that divides its "
-        "micro-batches and any number of threads, stopped and resumed or not, on machines with the same --kernels. "
+        "the tokenizer of --from) or on token shards, over the ranks that it was launched with: "
+        "alone, under weft run, mpirun or srun, or with torchrun's variables. Ranks compute different micro-batches "
+        "(the data axis of --mesh) or different layers (pipeline); --zero divides what data-parallel ranks keep.\n\n"
+        "The same command gives the same weights, bit for bit, on any mesh with a micro-batch for each rank of the "
+        "data axis, with any --zero, --pipeline-schedule and number of threads, stopped and resumed or not, on "
+        "machines with the same --kernels. "
         "A different --micro-batch gives different bits.\n\n"
         "SIGTERM or SIGUSR1 to any rank ends the run after the current step, or during an evaluation, with a "
         "checkpoint and exit code 75. To continue, run the same command again with WEFT_CHECKPOINT_DIR or --resume "

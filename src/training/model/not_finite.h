@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Finds the origin of a number that is not finite: repeats the passes of a micro-batch and checks the output of each
- * layer.
+ * Finds the origin of a number that is not finite: the output of each layer is checked while passes are repeated.
  *
  * Call it after a loss or a gradient turned out infinite or NaN, so that normal passes pay nothing.
  */
 #ifndef WEFT_TRAINING_MODEL_NOT_FINITE_H
 #define WEFT_TRAINING_MODEL_NOT_FINITE_H
 
-#include "training/model/model.h"
+#include "training/model/passes.h"
 
 enum not_finite_in {
     NOT_FINITE_NOWHERE,
@@ -22,11 +21,15 @@ struct not_finite {
     const char *weights; /**< with an output: a tensor that is not finite itself; NULL: all are */
 };
 
-/**
- * Forward and, if all is finite until then, backward of `batch`, as model_forward() and model_backward() do them; the
- * model is for training. `gradients`, of gradient_elements, is overwritten with undefined values.
- */
-weft_status not_finite_find(struct model *model, const void *parameters, void *gradients,
-                            const struct model_batch *batch, struct not_finite *found, struct error *error);
+/** A search: the first layer is kept. */
+struct not_finite_search {
+    struct device *device;
+    const struct model_description *description;
+    struct not_finite found; /**< initially NOT_FINITE_NOWHERE */
+};
+
+/** Check what a pass has left, from within a model_watcher: `turn` is what the watcher got, `arrays` those of the layer. */
+void not_finite_look(struct not_finite_search *search, const struct model_turn *turn,
+                     const struct layer_arrays *arrays);
 
 #endif

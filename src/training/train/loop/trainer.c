@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop: steps, evaluations, checkpoints, the end. */
 #include "base/clock.h"
-#include "training/parallel/training.h"
-#include "training/train/loop/evaluator.h"
+#include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/divergence.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/loop/memory.h"
@@ -14,61 +13,54 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Numbers that are averaged with the gradients: see weft_training_note(). */
-enum note {
-    NOTE_LOSS,
-    NOTE_STOP,
-};
+/* ---- what the executor calls ---- */
 
-/* A model_ready callback: the parameters of the training have the model's indices. */
-static void gradient_is_ready(void *context, size_t parameter)
+static weft_status read_micro_batch(struct trainer *trainer, enum dataset_split split, uint64_t number, int32_t *tokens,
+                                    int32_t *targets, struct error *error)
 {
-    weft_training_ready(((struct trainer *)context)->training, (int)parameter);
-}
-
-/* The gradients of one micro-batch. */
-static weft_status compute_gradients(struct trainer *trainer, struct error *error)
-{
-    const uint64_t sequences = (uint64_t)trainer->config.micro_batch,
-                   number = weft_training_micro_batch(trainer->training);
-    const struct model_batch batch = {.tokens = trainer->tokens,
-                                      .targets = trainer->targets,
-                                      .seed = (uint64_t)trainer->config.seed,
-                                      .sample = number * sequences};
-    double loss;
-    const uint64_t begin = clock_now();
-    weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,
-                                       trainer->targets, error);
+    const uint64_t sequences = (uint64_t)trainer->config.micro_batch, begin = clock_now();
+    weft_status status = dataset_batch(trainer->dataset, split, number * sequences, sequences, tokens, targets, error);
     trainer->read_time += clock_now() - begin;
-    if (status == WEFT_OK)
-        status = model_forward(trainer->model, trainer->parameters, &batch, &loss, error);
-    if (status != WEFT_OK)
-        return status;
-    weft_training_note(trainer->training, NOTE_LOSS, loss);
-    weft_training_note(trainer->training, NOTE_STOP, trainer->stop && *trainer->stop);
-    return model_backward(trainer->model, trainer->parameters, trainer->gradients, gradient_is_ready, trainer, error);
+    return status;
 }
+
+static weft_status read_for_training(void *context, uint64_t number, int32_t *tokens, int32_t *targets,
+                                     struct error *error)
+{
+    return read_micro_batch(context, DATASET_TRAIN, number, tokens, targets, error);
+}
+
+static weft_status read_held_out(void *context, uint64_t number, int32_t *tokens, int32_t *targets, struct error *error)
+{
+    return read_micro_batch(context, DATASET_HELD_OUT, number, tokens, targets, error);
+}
+
+/* The step changes weights that are being written. */
+static void release_weights(void *context)
+{
+    checkpoint_writer_release(((struct trainer *)context)->writer);
+}
+
+/* ---- a step ---- */
 
 /* A step that was not taken because its numbers are not finite. All ranks are here. */
-static weft_status explain_divergence(struct trainer *trainer, const weft_training_result *result, bool *speaks,
-                                      struct error *error)
+static weft_status explain_divergence(struct trainer *trainer, const struct executor_input *input,
+                                      const struct executor_result *result, bool *speaks, struct error *error)
 {
     const struct divergence divergence = {
         .context = trainer->context,
         .comm = trainer->comm,
-        .model = trainer->model,
-        .dataset = trainer->dataset,
-        .layout = training_layout(trainer->training),
-        .parameters = trainer->parameters,
-        .gradients = trainer->gradients,
-        .tokens = trainer->tokens,
-        .targets = trainer->targets,
-        .seed = (uint64_t)trainer->config.seed,
+        .executor = trainer->executor,
+        .device = trainer->device,
+        .description = trainer->description,
+        .input = input,
+        .micro_batches = trainer->parallel.micro_batches,
         .step = trainer->state.step,
-        .loss = result->notes[NOTE_LOSS],
+        .loss = result->loss,
         .norm = result->gradient_norm,
     };
     trainer->agreed = true;
+    error_clear(error);
     return divergence_explain(&divergence, speaks, error);
 }
 
@@ -76,31 +68,27 @@ static weft_status explain_divergence(struct trainer *trainer, const weft_traini
 static weft_status trainer_take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
+    const struct executor_input input = {.context = trainer,
+                                         .read = read_for_training,
+                                         .seed = (uint64_t)config->seed,
+                                         .stop = trainer->stop,
+                                         .before_update = release_weights};
     const uint64_t begin = clock_now(), read_time = trainer->read_time;
-    const int micro_batches = weft_training_micro_batches(trainer->training);
-    weft_training_result result;
-    for (int i = 0; i < micro_batches; i++) {
-        weft_status status = compute_gradients(trainer, error);
-        if (status != WEFT_OK)
-            return status;
-        if (i + 1 == micro_batches)
-            checkpoint_writer_release(trainer->writer); /* the step changes weights that are being written */
-        status = i + 1 < micro_batches
-                     ? weft_training_accumulate(trainer->training)
-                     : weft_training_step(trainer->training, learning_rate_at(&trainer->schedule, trainer->state.step),
-                                          &result);
-        if (status == WEFT_ERROR_DATA)
-            return explain_divergence(trainer, &result, speaks, error);
-        if (status != WEFT_OK)
-            return error_set(error, status, "%s", weft_message(trainer->context));
-    }
-    trainer->state.step = result.step;
-    *stopping = result.notes[NOTE_STOP] > 0;
+    const double rate = learning_rate_scaled(learning_rate_at(&trainer->schedule, trainer->state.step), config->scaling,
+                                             trainer->parallel.mesh.extent[MESH_DATA]);
+    struct executor_result result;
+    const weft_status status = executor_step(trainer->executor, &input, trainer->state.step + 1, rate, &result, error);
+    if (status == WEFT_ERROR_DATA && result.diverged)
+        return explain_divergence(trainer, &input, &result, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    trainer->state.step++;
+    *stopping = result.stop;
 
     struct report_step report = {
-        .step = result.step,
-        .loss = result.notes[NOTE_LOSS],
-        .rate = result.rate,
+        .step = trainer->state.step,
+        .loss = result.loss,
+        .rate = rate,
         .gradient_norm = result.gradient_norm,
         .seconds = (double)(clock_now() - begin) * 1e-9,
         .wait_seconds = result.wait_seconds,
@@ -136,18 +124,10 @@ static weft_status trainer_evaluate(struct trainer *trainer, struct trainer_cour
     int64_t count = (config->evaluate_sequences + config->micro_batch - 1) / config->micro_batch;
     if (!count)
         return WEFT_OK;
-    const struct evaluation evaluation = {
-        .context = trainer->context,
-        .comm = trainer->comm,
-        .model = trainer->model,
-        .dataset = trainer->dataset,
-        .micro_batches = (uint32_t)count,
-        .tokens = trainer->tokens,
-        .targets = trainer->targets,
-        .stop = trainer->stop,
-    };
+    const struct executor_input input = {.context = trainer, .read = read_held_out, .stop = trainer->stop};
     double loss;
-    weft_status status = evaluation_run(&evaluation, trainer->parameters, &loss, &course->stopping, error);
+    weft_status status =
+        executor_evaluate(trainer->executor, &input, 0, (uint32_t)count, &loss, &course->stopping, error);
     if (status != WEFT_OK || course->stopping)
         return status;
     course->evaluated = step;
@@ -168,12 +148,29 @@ static weft_status note_agreed(struct trainer *trainer, weft_status status)
     return status;
 }
 
-/* Print the prompt and the text that the model generates after it. */
-static weft_status trainer_sample(struct trainer *trainer, struct error *error)
+/* All weights on rank 0: in place, or gathered into *memory. Collective. */
+static weft_status gather_weights(struct trainer *trainer, float **weights, float **memory, struct error *error)
+{
+    *weights = executor_flat_values(trainer->executor);
+    if (*weights)
+        return WEFT_OK;
+    struct model_description *whole = NULL;
+    weft_status status = WEFT_OK;
+    if (trainer->rank == 0)
+        status = model_describe(&trainer->config.shape, &whole, error);
+    if (whole && !(*memory = malloc(whole->elements * sizeof **memory)))
+        status = error_memory(error, whole->elements * sizeof **memory, "the weights of a sample");
+    /* The others send before they hear of a failure here, so rank 0 ends the job. */
+    if (status == WEFT_OK)
+        status = state_layout_gather_values(trainer->layout, whole, *memory, error);
+    model_description_free(whole);
+    *weights = *memory;
+    return status;
+}
+
+static weft_status write_sample(struct trainer *trainer, const float *weights, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    if (!config->sample || trainer->rank != 0 || !trainer->out || !text_is_known(&trainer->text))
-        return WEFT_OK;
     const struct generation_options options = {
         .prompt = config->prompt,
         .prompt_size = strlen(config->prompt),
@@ -182,16 +179,37 @@ static weft_status trainer_sample(struct trainer *trainer, struct error *error)
         .echo = true,
         .sampling = {.temperature = config->temperature, .seed = (uint64_t)config->seed},
     };
+    struct model_description *whole;
     struct generation *generation;
     struct generation_result result;
-    weft_status status = generation_open(trainer->description, trainer->device, trainer->parameters, &trainer->text,
-                                         &options, &generation, error);
+    weft_status status = model_describe(&config->shape, &whole, error);
     if (status != WEFT_OK)
         return status;
-    fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
-    status = generation_write(generation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
-    fputc('\n', trainer->out);
-    generation_close(generation);
+    status = generation_open(whole, trainer->device, weights, &trainer->text, &options, &generation, error);
+    if (status == WEFT_OK) {
+        fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
+        status = generation_write(generation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
+        fputc('\n', trainer->out);
+        generation_close(generation);
+    }
+    model_description_free(whole);
+    return status;
+}
+
+/* Print the prompt and the text that the model generates after it. Collective. */
+static weft_status trainer_sample(struct trainer *trainer, struct error *error)
+{
+    float *weights = NULL, *memory = NULL;
+    uint32_t samples = trainer->config.sample && trainer->out && text_is_known(&trainer->text);
+    weft_status status = weft_broadcast(&samples, 1, WEFT_U32, 0, trainer->comm);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    if (!samples)
+        return WEFT_OK;
+    status = gather_weights(trainer, &weights, &memory, error);
+    if (status == WEFT_OK && trainer->rank == 0)
+        status = write_sample(trainer, weights, error);
+    free(memory);
     return status;
 }
 

@@ -3,7 +3,7 @@
 #include "core/topology/limits.h"
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
-#include "training/parallel/training.h"
+#include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/loop/memory.h"
 #include "training/train/report/profile.h"
@@ -26,12 +26,6 @@ static weft_status trainer_check_config(const struct train_config *config, struc
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
-    if (config->zero > 0 && config->optimizer.kind != OPTIMIZER_ADAMW && config->optimizer.kind != OPTIMIZER_SGD)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--zero %" PRId64
-                         " cuts tensors into shards, but %s needs the norm of whole ones; use adamw or "
-                         "sgd, or --zero 0",
-                         config->zero, optimizer_names[config->optimizer.kind]);
     if (config->patience && (!config->evaluate_every || !config->evaluate_sequences))
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--patience %" PRId64 " counts evaluations; give --evaluate-every, and --evaluate-sequences",
@@ -95,7 +89,8 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     if (status != WEFT_OK)
         return status;
     if ((status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", trainer->kernels.set, (int)config->threads,
-                                   &trainer->device, error)) != WEFT_OK)
+                                   &trainer->device, error)) != WEFT_OK ||
+        (status = device_open("cpu-bf16", (int)config->threads, &trainer->sums, error)) != WEFT_OK)
         return status;
     const struct text_sources sources = sources_of(config);
     if ((status = text_match_data(&sources, &trainer->text, error)) != WEFT_OK)
@@ -107,8 +102,14 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
         return status;
     if ((status = parameter_rules_apply(&config->rules, trainer->description, error)) != WEFT_OK)
         return status;
+    if ((status = parallel_choice_of(config, trainer->description, trainer->ranks, &trainer->parallel, error)) !=
+            WEFT_OK ||
+        (status = parallel_choice_place(config, trainer->description, trainer->comm, &trainer->parallel, error)) !=
+            WEFT_OK)
+        return status;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
-                            (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK))
+                            (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK ||
+                            (status = profile_measure(config->profile, &trainer->sums, error)) != WEFT_OK))
         return status;
     struct dataset_options options = {
         .sequence = (uint64_t)config->sequence,
@@ -125,84 +126,48 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
     return status == WEFT_OK ? trainer_check_memory(trainer, error) : status;
 }
 
-/* Allocate this rank's own memory. */
-static weft_status trainer_take_memory(struct trainer *trainer, struct error *error)
+/* Open the executor, which owns weights, gradients, moments and activations. Collective. */
+static weft_status open_executor(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    weft_status status;
-    if ((status = model_open(trainer->description, trainer->device,
-                             &(struct model_options){.batch = (size_t)config->micro_batch,
-                                                     .sequence = (size_t)config->sequence,
-                                                     .training = true,
-                                                     .recompute = config->recompute,
-                                                     .label_smoothing = config->label_smoothing,
-                                                     .dropout = config->dropout},
-                             &trainer->model, error)) != WEFT_OK)
-        return status;
-    if (config->profile)
-        model_watch(trainer->model, profile_watch, config->profile);
-    size_t length = (size_t)(config->micro_batch * config->sequence);
-    trainer->tokens = malloc(length * sizeof *trainer->tokens);
-    trainer->targets = malloc(length * sizeof *trainer->targets);
-    if (!trainer->tokens || !trainer->targets)
-        return error_memory(error, length * sizeof *trainer->tokens, "a micro-batch of tokens");
-    const struct report_options reports = report_options_of(trainer);
-    return report_open(&trainer->report, trainer->rank == 0 ? &reports : &(struct report_options){0}, error);
-}
-
-/* Open the training, which owns weights, gradients and moments in the model's layout. Collective. */
-static weft_status open_training(struct trainer *trainer, struct error *error)
-{
-    static const weft_optimizer optimizers[] = {[OPTIMIZER_ADAMW] = WEFT_OPTIMIZER_ADAMW,
-                                                [OPTIMIZER_SGD] = WEFT_OPTIMIZER_SGD,
-                                                [OPTIMIZER_LAMB] = WEFT_OPTIMIZER_LAMB,
-                                                [OPTIMIZER_LARS] = WEFT_OPTIMIZER_LARS};
-    const struct train_config *config = &trainer->config;
-    const struct model_description *description = trainer->description;
-    weft_training_config options = WEFT_TRAINING_CONFIG_DEFAULT;
-    options.micro_batches = (int)(config->batch / config->micro_batch);
-    options.optimizer = optimizers[config->optimizer.kind];
-    options.beta1 = config->optimizer.beta1;
-    options.beta2 = config->optimizer.beta2;
-    options.epsilon = config->optimizer.epsilon;
-    options.momentum = config->optimizer.momentum;
-    options.trust = config->optimizer.trust;
-    options.weight_decay = config->optimizer.weight_decay;
-    options.clip = config->clip;
-    options.rate_scaling = config->scaling;
-    options.shard_optimizer = config->zero > 0;
-    options.bucket_bytes = config->bucket_bytes;
-    options.threads = (int)config->threads;
-    options.gradient_type = config->gradients;
-    weft_status status = weft_training_open(trainer->context, trainer->comm, &options, &trainer->training);
-    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
-        const struct model_parameter *from = &description->parameters[i];
-        weft_parameter parameter = {.name = from->name,
-                                    .no_decay = !from->decay,
-                                    .frozen = from->frozen,
-                                    .rate_factor = from->rate_factor > 0 ? from->rate_factor : -1};
-        memcpy(parameter.shape, from->shape, from->dimensions * sizeof *from->shape);
-        if (weft_training_parameter(trainer->training, &parameter) < 0)
-            status = WEFT_ERROR_ARGUMENT;
-    }
-    if (status == WEFT_OK && config->profile &&
-        (status = profile_measure(config->profile, training_device(trainer->training), error)) != WEFT_OK)
-        return status;
-    if (status == WEFT_OK) {
-        training_follow_model(trainer->training, description);
-        status = weft_training_start(trainer->training);
-    }
-    if (status != WEFT_OK)
-        return error_set(error, status, "%s", weft_message(trainer->context));
-    weft_training_arrays arrays;
-    weft_training_get_arrays(trainer->training, &arrays);
-    trainer->parameters = arrays.values;
-    trainer->gradients = arrays.gradients;
-    trainer->state = (struct training_state){.description = description,
+    const struct parallel_choice *parallel = &trainer->parallel;
+    const struct executor_config options = {
+        .context = trainer->context,
+        .comm = trainer->comm,
+        .device = trainer->device,
+        .sums = trainer->sums,
+        .description = trainer->description,
+        .model = {.batch = (size_t)config->micro_batch,
+                  .sequence = (size_t)config->sequence,
+                  .recompute = config->recompute,
+                  .label_smoothing = config->label_smoothing,
+                  .dropout = config->dropout},
+        .optimizer = config->optimizer,
+        .clip = config->clip,
+        .mesh = parallel->mesh,
+        .placement = parallel->placement,
+        .schedule = parallel->schedule,
+        .stages = parallel->stages,
+        .zero = parallel->zero,
+        .micro_batches = parallel->micro_batches,
+        .gradients = config->gradients,
+        .bucket_bytes = config->bucket_bytes,
+    };
+    weft_status status = executor_open(&options, &trainer->executor, speaks, error);
+    trainer->agreed = status != WEFT_OK;
+    if (status == WEFT_OK && config->profile)
+        executor_watch(trainer->executor, profile_watch, config->profile);
+    trainer->state = (struct training_state){.description = trainer->description,
                                              .kernels = kernel_set_names[trainer->kernels.set],
                                              .text = &trainer->text,
                                              .data = &trainer->identity};
-    return WEFT_OK;
+    return status;
+}
+
+static weft_status trainer_open_report(struct trainer *trainer, struct error *error)
+{
+    const struct report_options reports = report_options_of(trainer);
+    return report_open(&trainer->report, trainer->rank == 0 ? &reports : &(struct report_options){0}, error);
 }
 
 static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, struct error *error)
@@ -210,37 +175,74 @@ static weft_status trainer_open_resume(struct trainer *trainer, bool *speaks, st
     weft_status status =
         training_state_load(&trainer->state, &trainer->config, trainer->config.resume, trainer->changes, speaks, error);
     trainer->agreed = status != WEFT_OK;
-    training_set_steps(trainer->training, trainer->state.step);
     return status;
 }
 
-/* Rank 0 initializes or reads the weights; the moments are 0 everywhere. */
-static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct error *error)
+/* Initial values are functions of the seed and the place of an element: every rank computes its own. */
+static weft_status initialize_weights(struct trainer *trainer, struct error *error)
 {
-    const struct train_config *config = &trainer->config;
-    float *parameters = trainer->parameters;
+    const uint64_t seed = (uint64_t)trainer->config.seed;
+    struct value_groups *groups = executor_values(trainer->executor);
+    float *flat = value_groups_flat(groups);
+    if (flat)
+        return model_initialize(trainer->description, trainer->device, flat, seed, error);
+    const struct model_description *own = trainer->description;
+    float *values = calloc(own->elements, sizeof *values);
+    if (!values)
+        return error_memory(error, own->elements * sizeof *values, "initial weights");
+    weft_status status = model_initialize(own, trainer->device, values, seed, error);
+    for (uint32_t g = 0; status == WEFT_OK && g < own->group_count; g++)
+        if (own->groups[g].count)
+            value_groups_store(groups, g, values + own->groups[g].offset);
+    free(values);
+    return status;
+}
+
+/* Rank 0 reads the weights to begin with, and sends every rank its own. */
+static weft_status read_pretrained(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    struct model_description *whole = NULL;
+    float *values = NULL;
     weft_status status = WEFT_OK;
-    if (trainer->rank == 0 && config->pretrained)
-        status = pretrained_read(config->pretrained, trainer->description, parameters, error);
-    else if (trainer->rank == 0)
-        status = model_initialize(trainer->description, trainer->device, parameters, (uint64_t)config->seed, error);
+    if (trainer->rank == 0) {
+        status = model_describe(&trainer->config.shape, &whole, error);
+        if (status == WEFT_OK && !(values = calloc(whole->elements, sizeof *values)))
+            status = error_memory(error, whole->elements * sizeof *values, "the weights to begin with");
+        if (status == WEFT_OK)
+            status = pretrained_read(trainer->config.pretrained, whole, values, error);
+    }
     status = trainer_agree(trainer, status, speaks, error);
-    if (status == WEFT_OK && (status = weft_training_share(trainer->training)) != WEFT_OK)
-        error_set(error, status, "%s", weft_message(trainer->context));
+    if (status == WEFT_OK)
+        status = state_layout_scatter_values(trainer->layout, whole, values, error);
+    free(values);
+    model_description_free(whole);
     return status;
 }
 
 static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    weft_status status = training_state_layout_open(trainer->training, &trainer->layout, speaks, error);
-    trainer->state.layout = trainer->layout;
+    const struct train_config *config = &trainer->config;
+    uint32_t from = trainer->rank == 0 && config->pretrained;
+    struct state_pieces pieces = {0};
+    weft_status status =
+        trainer_agree(trainer, executor_state_pieces(trainer->executor, &pieces, error), speaks, error);
     if (status == WEFT_OK)
-        status =
-            trainer->config.resume ? trainer_open_resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
+        status = state_layout_open(trainer->context, trainer->comm, &pieces, &trainer->layout, speaks, error);
+    free(pieces.pieces);
+    trainer->state.layout = trainer->layout;
+    if (status == WEFT_OK && (status = weft_broadcast(&from, 1, WEFT_U32, 0, trainer->comm)) != WEFT_OK)
+        error_set(error, status, "%s", weft_message(trainer->context));
     if (status != WEFT_OK)
         return status;
-    status = weft_training_keep_bf16(trainer->training, model_weights_as_activations(trainer->model));
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
+    if (config->resume)
+        status = trainer_open_resume(trainer, speaks, error);
+    else if (from)
+        status = read_pretrained(trainer, speaks, error);
+    else
+        status = trainer_agree(trainer, initialize_weights(trainer, error), speaks, error);
+    if (status == WEFT_OK)
+        value_groups_changed(executor_values(trainer->executor));
+    return status;
 }
 
 static weft_status trainer_open_writer(struct trainer *trainer, bool *speaks, struct error *error)
@@ -258,7 +260,9 @@ static weft_status trainer_open_writer(struct trainer *trainer, bool *speaks, st
 static void trainer_open_describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
-    const struct micro_batches *layout = training_layout(trainer->training);
+    const struct parallel_choice *parallel = &trainer->parallel;
+    const uint32_t data = parallel->mesh.extent[MESH_DATA], total = parallel->micro_batches;
+    char choice[PARALLEL_CHOICE_TEXT_BYTES];
     char shape[SHAPE_TEXT_BYTES];
     int nodes = weft_comm_nodes(trainer->comm);
     if (!trainer->out)
@@ -267,17 +271,13 @@ static void trainer_open_describe(const struct trainer *trainer)
     fprintf(trainer->out, "model  %s: %s; %.2fM parameters\n", config->model,
             shape_text(&trainer->description->shape, shape), (double)trainer->description->weights * 1e-6);
     fprintf(trainer->out,
-            "plan   data parallel over %u rank%s on %d node%s; a step is %u micro-batch%s of %" PRId64 " x %" PRId64
-            " tokens, %u a rank in %s",
-            trainer->ranks, trainer->ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", layout->total,
-            layout->total == 1 ? "" : "es", config->micro_batch, config->sequence, layout->share,
-            layout->layout == MICRO_BATCHES_IN_RUNS ? "runs" : "turns");
-    if (trainer->ranks > 1)
-        fprintf(trainer->out, "; %.1f MiB of %s gradients all-reduced in buckets of %.2f MiB while backward goes on",
-                (double)(trainer->description->elements * weft_type_size(config->gradients)) / 1048576.0,
-                weft_type_name(config->gradients), (double)training_bucket_bytes(trainer->training) / 1048576.0);
-    if (training_shards(trainer->training)->sharded)
-        fprintf(trainer->out, "; optimizer state in %u shards", trainer->ranks);
+            "plan   %s on %d node%s; a step is %u micro-batch%s of %" PRId64 " x %" PRId64 " tokens, %u%s a rank",
+            parallel_choice_describe(parallel, choice), nodes, nodes == 1 ? "" : "s", total, total == 1 ? "" : "es",
+            config->micro_batch, config->sequence, (total + data - 1) / data, total % data ? " at most" : "");
+    if (data > 1)
+        fprintf(trainer->out, "; %.1f MiB of %s gradients summed while backward goes on",
+                (double)(trainer->description->gradient_elements * weft_type_size(config->gradients)) / 1048576.0,
+                weft_type_name(config->gradients));
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
     char why[KERNEL_CHOICE_TEXT_BYTES];
@@ -365,7 +365,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .ranks = trainer->ranks,
         .nodes = (uint64_t)weft_comm_nodes(trainer->comm),
         .threads = (uint64_t)config->threads,
-        .rate = learning_rate_scaled(config->rate, config->scaling, trainer->ranks),
+        .rate = learning_rate_scaled(config->rate, config->scaling, trainer->parallel.mesh.extent[MESH_DATA]),
         .tokens = (double)(config->batch * config->sequence),
         .flops = trainer_step_flops(trainer),
         .peak = peak,
@@ -398,13 +398,12 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         status = trainer_agree(trainer, trainer_open_prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = trainer_agree(trainer, trainer_take_memory(trainer, error), speaks, error);
+    status = trainer_agree(trainer, trainer_open_report(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = trainer_agree(trainer, open_training(trainer, error), speaks, error);
-    if (status != WEFT_OK)
-        goto fail;
-    status = begin_state(trainer, speaks, error);
+    status = open_executor(trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = begin_state(trainer, speaks, error);
     if (status == WEFT_OK && config->checkpoint_dir)
         status = trainer_open_writer(trainer, speaks, error);
     if (status != WEFT_OK)
@@ -437,16 +436,15 @@ void trainer_close(struct trainer *trainer)
         return;
     checkpoint_writer_close(trainer->writer);
     state_layout_close(trainer->layout);
-    weft_training_close(trainer->training);
+    executor_close(trainer->executor);
     report_close(&trainer->report);
-    free(trainer->tokens);
-    free(trainer->targets);
-    model_close(trainer->model);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);
     model_description_free(trainer->description);
     if (trainer->device)
         trainer->device->close(trainer->device);
+    if (trainer->sums)
+        trainer->sums->close(trainer->sums);
     checkpoint_release(trainer->claim);
     free(trainer);
 }

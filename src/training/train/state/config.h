@@ -7,6 +7,7 @@
 #include "training/optimizer/learning_rate.h"
 #include "training/optimizer/optimizer.h"
 #include "training/parallel/agreement.h"
+#include "training/parallel/step/step.h"
 #include "training/train/report/report.h"
 #include "training/train/state/pretrained.h"
 
@@ -39,8 +40,13 @@ struct train_config {
     weft_rate_scaling scaling;
     enum learning_rate_shape rate_shape;
     struct optimizer optimizer;
-    double clip;  /**< largest gradient norm; 0: no clipping */
-    int64_t zero; /**< 1: the optimizer's state is divided among the ranks (ZeRO-1) */
+    double clip; /**< largest gradient norm; 0: no clipping */
+
+    const char *mesh;            /**< "data=2,pipeline=2" (training/parallel/mesh/mesh.h); NULL: data alone */
+    const char *placement;       /**< axes from the closest neighbors to the farthest; NULL: the best by bytes */
+    enum step_pipeline schedule; /**< of the pipeline */
+    int64_t stages;              /**< on each pipeline rank; more than 1 only where interleaved */
+    int64_t zero;                /**< ZeRO stage, 0 to 3: what the ranks of the data axis divide among themselves */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */
     int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */

@@ -5,27 +5,25 @@
 #ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_DIVERGENCE_H
 #define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_DIVERGENCE_H
 
-#include "training/data/dataset.h"
-#include "training/model/model.h"
-#include "training/parallel/partition.h"
+#include "training/parallel/execute/executor.h"
 
 /** A step that was computed but not taken. Everything is borrowed. */
 struct divergence {
     weft_context *context;
     weft_comm *comm;
-    struct model *model;
-    const struct dataset *dataset;
-    const struct micro_batches *layout;
-    const float *parameters;   /**< that the step was computed with */
-    float *gradients;          /**< overwritten */
-    int32_t *tokens, *targets; /**< room for a micro-batch */
-    uint64_t seed;             /**< of the run */
-    uint64_t step;             /**< steps taken before */
-    double loss, norm;         /**< of the step; at least one is not finite */
+    struct executor *executor;
+    struct device *device;
+    const struct model_description *description;
+    const struct executor_input *input; /**< of the step */
+    uint32_t micro_batches;             /**< of a global batch */
+    uint64_t step;                      /**< steps taken before */
+    double loss, norm;                  /**< of the step; at least one is not finite */
 };
 
 /**
- * Every rank computes its micro-batches again; the message is that of the first rank with a number that is not finite.
+ * All ranks repeat the step, and check the output of every layer. The message is that of the rank with the first number
+ * that is not finite: of the first micro-batch, forward before backward, in the order of the layers.
+ *
  * Collective. Never WEFT_OK: WEFT_ERROR_DATA with the message on every rank, or another failure. *speaks as in
  * training/parallel/agreement.h.
  */

@@ -6,6 +6,8 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/data/dataset.h"
 #include "training/parallel/agreement.h"
+#include "training/parallel/execute/executor.h"
+#include "training/train/loop/parallel_choice.h"
 #include "training/train/loop/trainer.h"
 #include "training/train/report/report.h"
 #include "training/train/state/checkpoint_writer.h"
@@ -29,17 +31,16 @@ struct trainer {
     struct dataset *dataset;
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
-    struct model *model;
-    weft_training *training;       /* weights, gradients, moments, and steps of them */
-    float *parameters, *gradients; /* the training's */
-    struct state_layout *layout;   /* which rank holds which weights and moments */
+    struct parallel_choice parallel;
+    struct device *sums; /* for gradients and the optimizer: it can round to bf16 */
+    struct executor *executor;
+    struct state_layout *layout; /* which rank holds which weights and moments */
     struct training_state state;
     struct checkpoint_writer *writer; /* NULL: no checkpoints */
     struct report report;
     struct learning_rate schedule;
-    int32_t *tokens, *targets; /* of one micro-batch */
-    uint64_t read_time;        /* total nanoseconds of reading data */
-    bool agreed;               /* all ranks have the same failure */
+    uint64_t read_time; /* total nanoseconds of reading data */
+    bool agreed;        /* all ranks have the same failure */
 };
 
 /** Fail on all ranks or on none: see training/parallel/agreement.h. */

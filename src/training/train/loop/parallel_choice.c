@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/parallel_choice.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- checks ---- */
+
+static weft_status check_zero(const struct train_config *config, struct error *error)
+{
+    if (!config->zero || config->optimizer.kind == OPTIMIZER_ADAMW || config->optimizer.kind == OPTIMIZER_SGD)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "--zero %" PRId64 " cuts tensors into shards, but %s needs the norm of whole ones; use adamw or "
+                     "sgd, or --zero 0",
+                     config->zero, optimizer_names[config->optimizer.kind]);
+}
+
+static weft_status check_micro_batches(const struct train_config *config, const struct parallel_choice *choice,
+                                       struct error *error)
+{
+    const uint32_t data = choice->mesh.extent[MESH_DATA], pipeline = choice->mesh.extent[MESH_PIPELINE];
+    const uint32_t rounds = (choice->micro_batches + data - 1) / data;
+    if (choice->micro_batches < data)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a global batch of %u micro-batch%s is too small for %u ranks, which need one each; use a "
+                         "larger --batch, a smaller --micro-batch or fewer ranks",
+                         choice->micro_batches, choice->micro_batches == 1 ? "" : "es", data);
+    if (choice->schedule == STEP_INTERLEAVED && pipeline > 1 && rounds % pipeline)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "--pipeline-schedule interleaved needs a multiple of %u micro-batches on each rank of the data "
+            "axis, not %u; use --batch %" PRIu64 ", or another schedule",
+            pipeline, rounds,
+            (uint64_t)((rounds + pipeline - 1) / pipeline) * pipeline * data * (uint64_t)config->micro_batch);
+    return WEFT_OK;
+}
+
+static weft_status choose_stages(const struct train_config *config, const struct model_description *description,
+                                 struct parallel_choice *choice, struct error *error)
+{
+    const uint32_t pipeline = choice->mesh.extent[MESH_PIPELINE], layers = (uint32_t)description->layer_count;
+    const uint32_t each = config->stages ? (uint32_t)config->stages : choice->schedule == STEP_INTERLEAVED ? 2 : 1;
+    if (pipeline == 1) {
+        choice->stages = 1;
+        choice->schedule = STEP_1F1B;
+        return WEFT_OK;
+    }
+    choice->stages = pipeline * each;
+    if (each > 1 && choice->schedule != STEP_INTERLEAVED)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--stages-per-rank %u needs --pipeline-schedule interleaved; %s has one stage on each rank",
+                         each, step_pipeline_name(choice->schedule));
+    if (choice->stages > layers)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "a pipeline of %u ranks with %u stage%s each needs %u layers, but the network has %u (each block "
+            "counts two, embedding and head one each); use at most pipeline=%u",
+            pipeline, each, each == 1 ? "" : "s", choice->stages, layers, layers / each);
+    return WEFT_OK;
+}
+
+weft_status parallel_choice_of(const struct train_config *config, const struct model_description *description,
+                               uint32_t ranks, struct parallel_choice *choice, struct error *error)
+{
+    *choice = (struct parallel_choice){.schedule = config->schedule,
+                                       .zero = (uint32_t)config->zero,
+                                       .micro_batches = (uint32_t)(config->batch / config->micro_batch)};
+    weft_status status = mesh_parse(config->mesh, ranks, &choice->mesh, error);
+    if (status == WEFT_OK)
+        status = check_zero(config, error);
+    if (status == WEFT_OK)
+        status = choose_stages(config, description, choice, error);
+    if (status == WEFT_OK)
+        status = check_micro_batches(config, choice, error);
+    if (choice->mesh.extent[MESH_DATA] == 1)
+        choice->zero = 0; /* there is nobody to divide with */
+    return status;
+}
+
+/* ---- placement ---- */
+
+/* Bytes that a rank sends along each axis in a step. */
+static void bytes_of_axes(const struct train_config *config, const struct model_description *description,
+                          const struct parallel_choice *choice, double bytes[MESH_AXES])
+{
+    const double rows = (double)config->micro_batch * (double)config->sequence * (double)description->widest * 4,
+                 share = (double)choice->micro_batches / choice->mesh.extent[MESH_DATA];
+    const double weights = (double)description->weights / choice->mesh.extent[MESH_PIPELINE] /
+                           choice->mesh.extent[MESH_TENSOR] * (double)weft_type_size(config->gradients);
+    bytes[MESH_DATA] = weights * (choice->zero >= 2 ? share : 1) * (choice->zero == 3 ? 3 : 2);
+    bytes[MESH_PIPELINE] = 2 * rows * share * (choice->stages / choice->mesh.extent[MESH_PIPELINE]);
+    bytes[MESH_TENSOR] = 2 * rows * share * 2 * (double)description->layer_count;
+}
+
+weft_status parallel_choice_place(const struct train_config *config, const struct model_description *description,
+                                  const weft_comm *comm, struct parallel_choice *choice, struct error *error)
+{
+    if (config->placement)
+        return mesh_placement_parse(config->placement, &choice->placement, error);
+    const uint32_t ranks = (uint32_t)weft_comm_size(comm);
+    uint32_t *nodes = calloc(ranks, sizeof *nodes);
+    double bytes[MESH_AXES];
+    if (!nodes)
+        return error_memory(error, ranks * sizeof *nodes, "the nodes of the ranks");
+    for (uint32_t r = 0; r < ranks; r++)
+        nodes[r] = (uint32_t)weft_comm_node_of(comm, (int)r);
+    bytes_of_axes(config, description, choice, bytes);
+    weft_status status = mesh_placement_choose(&choice->mesh, nodes, bytes, &choice->placement, error);
+    free(nodes);
+    return status;
+}
+
+/* ---- text ---- */
+
+const char *parallel_choice_describe(const struct parallel_choice *choice, char text[PARALLEL_CHOICE_TEXT_BYTES])
+{
+    const uint32_t ranks = mesh_ranks(&choice->mesh);
+    char mesh[MESH_TEXT_BYTES], zero[32] = "", pipeline[64] = "";
+    if (choice->zero)
+        snprintf(zero, sizeof zero, "ZeRO-%u", choice->zero);
+    if (choice->mesh.extent[MESH_DATA] == ranks) {
+        snprintf(text, PARALLEL_CHOICE_TEXT_BYTES, "data parallel over %u rank%s%s%s", ranks, ranks == 1 ? "" : "s",
+                 *zero ? ", " : "", zero);
+        return text;
+    }
+    if (choice->mesh.extent[MESH_PIPELINE] > 1)
+        snprintf(pipeline, sizeof pipeline, "%s, %u stages", step_pipeline_name(choice->schedule), choice->stages);
+    snprintf(text, PARALLEL_CHOICE_TEXT_BYTES, "%s over %u ranks (%s%s%s)", mesh_print(&choice->mesh, mesh), ranks,
+             pipeline, *pipeline && *zero ? ", " : "", zero);
+    return text;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** How a run is spread over its ranks: the mesh, its placement, the schedule. */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_PARALLEL_CHOICE_H
+#define WEFT_TRAINING_TRAIN_LOOP_PARALLEL_CHOICE_H
+
+#include "training/parallel/mesh/mesh.h"
+#include "training/train/state/config.h"
+
+struct parallel_choice {
+    struct mesh mesh;
+    struct mesh_placement placement;
+    enum step_pipeline schedule;
+    uint32_t stages; /**< of the pipeline, over all its ranks */
+    uint32_t zero;
+    uint32_t micro_batches; /**< of a global batch */
+};
+
+/**
+ * The choice for `ranks` ranks, without a placement. `description` has the network's layers. Pure, the same on all ranks.
+ *
+ * Errors: ARGUMENT if mesh, schedule, layers and micro-batches do not go together; the message says what would.
+ */
+weft_status parallel_choice_of(const struct train_config *config, const struct model_description *description,
+                               uint32_t ranks, struct parallel_choice *choice, struct error *error);
+
+/** The placement that was asked for, or the one that sends the fewest bytes between nodes. Local. */
+weft_status parallel_choice_place(const struct train_config *config, const struct model_description *description,
+                                  const weft_comm *comm, struct parallel_choice *choice, struct error *error);
+
+#define PARALLEL_CHOICE_TEXT_BYTES 192
+
+/** "data parallel over 4 ranks", "data=2,pipeline=2 over 4 ranks (1f1b, 2 stages; ZeRO-1)"; returns `text`. */
+const char *parallel_choice_describe(const struct parallel_choice *choice, char text[PARALLEL_CHOICE_TEXT_BYTES]);
+
+#endif
