@@ -208,11 +208,12 @@ static weft_status open_rows(struct executor *executor, struct error *error)
     return WEFT_OK;
 }
 
-static size_t largest_tensor(const struct model_description *description)
+/* A tensor and the gap after it are at most its group. */
+static size_t largest_group(const struct model_description *description)
 {
     size_t most = 0;
-    for (size_t i = 0; i < description->parameter_count; i++)
-        most = larger_of(most, description->parameters[i].count);
+    for (size_t g = 0; g < description->group_count; g++)
+        most = larger_of(most, description->groups[g].count);
     return most;
 }
 
@@ -221,7 +222,7 @@ static weft_status open_host_memory(struct executor *executor, struct error *err
     const struct model_description *description = executor->description;
     const size_t units = description->layer_count, gathered = (size_t)executor->training.schedule.gathered + 1,
                  tokens = executor->config.model.batch * executor->config.model.sequence,
-                 blocks = tree_blocks(largest_tensor(description));
+                 blocks = tree_blocks(largest_group(description));
     executor->sum_count = description->blocks + executor->config.micro_batches + 1;
     executor->sums = calloc(executor->sum_count, sizeof *executor->sums);
     executor->scratch = calloc(blocks, sizeof *executor->scratch);
