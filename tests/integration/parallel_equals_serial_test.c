@@ -58,7 +58,9 @@ static const uint32_t batches[] = {4, 7, 8, 12}; /* micro-batches */
 
 enum { NETWORK, DATA, ZERO, PIPELINE, RECOMPUTE, PRECISION, DROPOUT, BATCHES, OPTIMIZER, SETTINGS };
 
-static const unsigned values_of[SETTINGS] = {4, 4, 4, 9, 3, 4, 2, 4, 2};
+static const enum optimizer_kind optimizers[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LAMB, OPTIMIZER_LARS};
+
+static const unsigned values_of[SETTINGS] = {4, 4, 4, 9, 3, 4, 2, 4, 4};
 
 struct combination {
     unsigned values[SETTINGS];
@@ -74,6 +76,9 @@ static bool is_possible(const struct combination *combination)
     const struct pipeline_setting *pipeline = &pipelines[combination->values[PIPELINE]];
     const uint32_t data = data_ranks(combination), micro_batches = batches[combination->values[BATCHES]],
                    rounds = (micro_batches + data - 1) / data;
+    /* The norms of whole tensors, which lamb and lars need, are nowhere under ZeRO. */
+    if (combination->values[OPTIMIZER] > 1 && combination->values[ZERO] && data > 1)
+        return false;
     return data * pipeline->ranks <= 8 && micro_batches >= data &&
            (pipeline->schedule != STEP_INTERLEAVED || rounds % pipeline->ranks == 0);
 }
@@ -90,11 +95,12 @@ struct serial {
 
 static struct optimizer optimizer_of(const struct combination *combination)
 {
-    return (struct optimizer){.kind = combination->values[OPTIMIZER] ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
+    return (struct optimizer){.kind = optimizers[combination->values[OPTIMIZER]],
                               .beta1 = 0.9,
                               .beta2 = 0.99,
                               .epsilon = 1e-8,
                               .momentum = 0.9,
+                              .trust = 0.02,
                               .weight_decay = 0.1};
 }
 
@@ -183,7 +189,7 @@ static void serial_step(struct serial *serial, struct model *model, struct devic
     const uint32_t micro_batches = batches[serial->combination->values[BATCHES]];
     const size_t elements = description->gradient_elements;
     float *gradients[12];
-    double losses[12], *squares = calloc(description->blocks + 1, sizeof *squares);
+    double losses[12], *squares = calloc(description->blocks, sizeof *squares);
     sums->to_activations(sums, description->elements, serial->values, rounded);
     const void *activations = precision->mixed ? (const void *)rounded : (const void *)serial->values;
     for (uint32_t m = 0; m < micro_batches; m++) {
@@ -214,7 +220,8 @@ static void serial_step(struct serial *serial, struct model *model, struct devic
         &(struct optimizer_arrays){.parameters = serial->values,
                                    .gradients = gradients[0],
                                    .first_moments = serial->first_moments,
-                                   .second_moments = serial->second_moments});
+                                   .second_moments = serial->second_moments,
+                                   .sums = squares});
     for (uint32_t m = 0; m < micro_batches; m++)
         free(gradients[m]);
     free(squares);
