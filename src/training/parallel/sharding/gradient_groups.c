@@ -316,6 +316,10 @@ void gradient_groups_add(struct gradient_groups *groups, uint32_t number)
     struct gradient_group *group = &groups->groups[number];
     float *place = gradient_groups_place(groups, number, 0, 0);
     const uint32_t micro_batch = groups->share.first + group->added;
+    if (group->range.frozen) {
+        groups->config.device->fill(groups->config.device, group->range.count, 0, place);
+        return;
+    }
     if (group->added == 0)
         group->stack.depth = 0;
     gradient_sums_round(groups, place, group->range.count);

@@ -229,15 +229,16 @@ static weft_status finish_exchange(struct gradient_groups *groups, struct gradie
 
 /* ---- both ---- */
 
-static bool is_reduced(const struct gradient_group *group)
+static bool is_reduced(const struct gradient_groups *groups, uint32_t number)
 {
-    return group->range.count > 0 && !group->range.frozen;
+    const struct group_range *range = &groups->groups[number].range;
+    return groups->ranks > 1 && range->count > 0 && !range->frozen;
 }
 
 weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t number, uint32_t round,
                                          uint32_t buffer, size_t offset, struct error *error)
 {
-    if (!is_reduced(&groups->groups[number]))
+    if (!is_reduced(groups, number))
         return WEFT_OK;
     return groups->whole
                ? add_to_bucket(groups, number, error)
@@ -247,7 +248,7 @@ weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_
 weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32_t number, uint32_t round,
                                           struct error *error)
 {
-    if (!is_reduced(&groups->groups[number]))
+    if (!is_reduced(groups, number))
         return WEFT_OK;
     if (groups->whole)
         return finish_bucket(groups, number, error);
