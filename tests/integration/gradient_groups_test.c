@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients over the data axis: totals have the bits of a tree sum on one rank, for any number of ranks and micro-batches,
- * all ZeRO stages, f32 and bf16, groups of odd sizes, and however groups share buckets.
+ * Gradients over the data axis: totals have the bits of a tree sum on one rank, for any number of ranks and
+ * micro-batches, all ZeRO stages, f32 and bf16, groups of odd sizes, and however groups share buckets.
  */
 #include "../world.h"
 #include "base/random.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The canonical sum of a global batch from parts: which rank computes which micro-batches, and in which order partial sums
- * are added, so that the total has the same bits for any number of ranks up to the number of micro-batches.
+ * The canonical sum of a global batch from parts: which rank computes which micro-batches, and in which order partial
+ * sums are added, so that the total has the same bits for any number of ranks up to the number of micro-batches.
  *
- * The total is T(0, n): the left-full binary tree over micro-batch numbers, split at the largest power of two below n. Its
- * subtrees are *roots*: sums of 2^level micro-batches that begin at a multiple of 2^level. A list of neighboring roots
- * is kept as short as possible: the last two become one if they are siblings. After the last one of the whole batch, what is
- * left is added from right to left, which is how the tree treats an n that is no power of two.
+ * The total is T(0, n): the left-full binary tree over micro-batch numbers, split at the largest power of two below n.
+ * Its subtrees are *roots*: sums of 2^level micro-batches that begin at a multiple of 2^level. A list of neighboring
+ * roots is kept as short as possible: the last two become one if they are siblings. After the last one of the whole
+ * batch, what is left is added from right to left, which is how the tree treats an n that is not a power of two.
  *
  * Pure functions, thread-safe.
  */

@@ -2,14 +2,16 @@
 /**
  * Gradients: summed over the micro-batches of a global batch and over the data axis, bit for bit as on one rank.
  *
- * For each group, a rank's backward passes write the gradient of one micro-batch after the other to the group's *place*.
+ * For each group, a rank's backward passes write the gradient of one micro-batch after the other to the group's
+ * *place*.
  *
- *     ZeRO-0, 1   the place is in a flat array. gradient_groups_add() adds what is there to partial sums; after the rank's
- *                 last micro-batch, one reduction sums over the ranks.
- *     ZeRO-2, 3   the place is in one of a few moving buffers; there is no flat array. Each round is reduced: every rank's
- *                 gradient goes, slice by slice, to the owners of the slices, which keep the partial sums.
+ *     ZeRO-0, 1   the place is in a flat array. gradient_groups_add() adds what is there to partial sums; after the
+ *                 rank's last micro-batch, one reduction sums over the ranks.
+ *     ZeRO-2, 3   the place is in one of a few moving buffers; there is no flat array. Each round is reduced: every
+ *                 rank's gradient goes, slice by slice, to the owners of the slices, which keep the partial sums.
  *
- * Then gradient_groups_total() is the sum: of the whole group under ZeRO-0, otherwise of this rank's slice.
+ * Then gradient_groups_total() is the sum: of the whole group under ZeRO-0, otherwise of this rank's slice. Frozen
+ * groups are neither summed nor reduced, and their totals are 0.
  *
  * Partial sums are the roots of canonical_runs.h. If every rank's run is one root (equal runs of a power of two) and
  * totals are wanted on all ranks, the library's all-reduce adds them in that order. Otherwise ranks send their roots to
@@ -49,29 +51,33 @@ weft_status gradient_groups_open(const struct gradient_groups_config *config, st
                                  struct error *error);
 void gradient_groups_close(struct gradient_groups *groups);
 
-/** Bytes that rank `rank` of `ranks` allocates; context, communicator and device of `config` are not used. */
+/** Bytes of all arrays of rank `rank` of `ranks`; context, communicator and device of `config` are not used. */
 size_t gradient_groups_memory(const struct gradient_groups_config *config, uint32_t rank, uint32_t ranks);
 
 /** The micro-batches that a rank computes. */
 struct micro_batch_share gradient_groups_share(const struct gradient_groups_config *config, uint32_t rank,
                                                uint32_t ranks);
 
-/** Where the backward pass writes the gradient of a group: `buffer` and the offset within it apply to ZeRO-2 and 3. */
+/** Where the backward pass writes the gradient of a group: `buffer` and the offset within it apply to ZeRO-2 and 3.
+ * UINT32_MAX for a buffer is none, and NULL is returned there. */
 float *gradient_groups_place(struct gradient_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
 
 /** ZeRO-0 and 1: the place holds the gradient of this rank's next micro-batch, which is rounded if asked for. */
 void gradient_groups_add(struct gradient_groups *groups, uint32_t group);
 
 /**
- * Start a reduction: after the last micro-batch, or of round `round` under ZeRO-2 and 3, where the place is in a buffer,
- * which must be left alone until the reduction is finished. A rank without a micro-batch in that round calls it too.
+ * Start a reduction: after the last micro-batch (`round` UINT32_MAX), or of round `round` under ZeRO-2 and 3, where the
+ * place is in a buffer. The place must be left alone until the reduction is finished. A rank without a micro-batch in
+ * that round calls it, too. On one rank there is nothing to do.
+ *
+ * Errors: those of weft_alltoallv() and weft_allreduce(); the groups may only be closed then.
  */
 weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t group, uint32_t round,
                                          uint32_t buffer, size_t offset, struct error *error);
 weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32_t group, uint32_t round,
                                           struct error *error);
 
-/** The total of this rank's slice, which may be changed; it stays until the next step begins. */
+/** The total of this rank's slice, which may be changed; it is valid until the next step writes gradients. */
 float *gradient_groups_total(struct gradient_groups *groups, uint32_t group, struct group_slice *slice);
 
 /** total += other, of the slice's elements; rounded if gradients are. */

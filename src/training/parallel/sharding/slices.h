@@ -2,9 +2,9 @@
 /**
  * Slices: how a group of parameters is divided over the ranks of the data axis.
  *
- * A slice is whole blocks of DEVICE_SQUARES_BLOCK elements, so the sums of squares of its blocks are those of the whole
- * group. Slices of a group differ by at most one block; which ranks have one more rotates from group to group, so that the
- * ranks' totals are balanced, too.
+ * A slice is whole blocks of DEVICE_SQUARES_BLOCK elements (the group's last block may be shorter), so the sums of
+ * squares of its blocks are those of the whole group. Slices of a group differ by at most one block. Which ranks have
+ * one more rotates from group to group, so that the ranks' totals are balanced, too.
  */
 #ifndef WEFT_TRAINING_PARALLEL_SHARDING_SLICES_H
 #define WEFT_TRAINING_PARALLEL_SHARDING_SLICES_H

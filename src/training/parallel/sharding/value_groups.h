@@ -38,10 +38,11 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
                               struct error *error);
 void value_groups_close(struct value_groups *groups);
 
-/** Bytes that rank `rank` of `ranks` allocates; context, communicator and device of `config` are not used. */
+/** Bytes of all arrays of rank `rank` of `ranks`; context, communicator and device of `config` are not used. */
 size_t value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks);
 
-/** Where a whole group is: under ZeRO-3 in a buffer (UINT32_MAX: none, and NULL is returned), otherwise in the flat array. */
+/** Where a whole group is: under ZeRO-3 in a buffer (UINT32_MAX: none, and NULL is returned), otherwise in the flat
+ * array. NULL for activations that are not kept. */
 float *value_groups_values(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
 void *value_groups_activations(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
 
@@ -64,13 +65,15 @@ void value_groups_store(struct value_groups *groups, uint32_t group, const float
 /** Values of the flat array were set by other means: make the copies in bf16 again. ZeRO-0 to 2. */
 void value_groups_changed(struct value_groups *groups);
 
-/** ZeRO-3: gather a group into a buffer. */
+/** ZeRO-3: gather a group into a buffer, whose earlier contents are lost from the start on. After the end, it holds
+ * the whole group until the next one is gathered there. Slices must not change between start and finish. */
 weft_status value_groups_gather_start(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
                                       struct error *error);
 weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
                                        struct error *error);
 
-/** ZeRO-1 and 2: the slices have new values: bring them to all ranks. */
+/** ZeRO-1 and 2: all ranks have new values in their slices: bring them to all ranks. The update has made the copies
+ * of this rank's slice in bf16 (value_slice.activations); the finish makes those of the others. */
 weft_status value_groups_share_start(struct value_groups *groups, uint32_t group, struct error *error);
 weft_status value_groups_share_finish(struct value_groups *groups, uint32_t group, struct error *error);
 
