@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/agreement.h"
 
-#include "training/parallel/internal/library_error.h"
+#include "base/library_error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/partition.h"
 
-#include "training/parallel/internal/library_error.h"
+#include "base/library_error.h"
 #include "training/tensor/tree.h"
 
 #include <stdlib.h>

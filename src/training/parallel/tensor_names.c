@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/internal/tensor_names.h"
 
+#include "base/library_error.h"
 #include "base/sha256.h"
-#include "training/parallel/internal/library_error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

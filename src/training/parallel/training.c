@@ -2,8 +2,8 @@
 /* Opening a training, registering parameters, allocating memory. */
 #include "training/parallel/training.h"
 
+#include "base/library_error.h"
 #include "training/parallel/agreement.h"
-#include "training/parallel/internal/library_error.h"
 #include "training/parallel/internal/tensor_names.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening, memory, and the sums over the micro-batches of a rank. */
-#include "training/parallel/internal/library_error.h"
+#include "base/library_error.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
 
 #include <stdlib.h>

@@ -59,7 +59,7 @@ struct micro_batch_share gradient_groups_share(const struct gradient_groups_conf
                                                uint32_t ranks);
 
 /** Where the backward pass writes the gradient of a group: `buffer` and the offset within it apply to ZeRO-2 and 3.
- * UINT32_MAX for a buffer is none, and NULL is returned there. */
+ * NULL where the buffer is UINT32_MAX. */
 float *gradient_groups_place(struct gradient_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
 
 /** ZeRO-0 and 1: the place holds the gradient of this rank's next micro-batch, which is rounded if asked for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients over the data axis: all-reduces of neighboring groups, or slices sent to their owners. */
-#include "training/parallel/internal/library_error.h"
+#include "base/library_error.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static weft_context *gradient_context(const struct gradient_groups *groups)
 
 /* ---- all-reduces ---- */
 
-static weft_status start_bucket(struct gradient_groups *groups, struct error *error)
+static weft_status start_all_reduce(struct gradient_groups *groups, struct error *error)
 {
     struct gradient_bucket_range *bucket = &groups->buckets[groups->bucket_count - 1];
     const size_t count = bucket->end - bucket->first;
@@ -42,7 +42,7 @@ static weft_status add_to_bucket(struct gradient_groups *groups, uint32_t number
     struct gradient_bucket_range *bucket = &groups->buckets[groups->bucket_count - (groups->bucket_count > 0)];
     weft_status status = WEFT_OK;
     if (groups->is_filling && !is_neighbor(bucket, range))
-        status = start_bucket(groups, error);
+        status = start_all_reduce(groups, error);
     if (status != WEFT_OK)
         return status;
     if (!groups->is_filling) {
@@ -55,11 +55,12 @@ static weft_status add_to_bucket(struct gradient_groups *groups, uint32_t number
     if (range->offset + range->count > bucket->end)
         bucket->end = range->offset + range->count;
     groups->bucket_of[number] = groups->bucket_count - 1;
-    return (bucket->end - bucket->first) * groups->element >= groups->config.bucket_bytes ? start_bucket(groups, error)
-                                                                                          : WEFT_OK;
+    return (bucket->end - bucket->first) * groups->element >= groups->config.bucket_bytes
+               ? start_all_reduce(groups, error)
+               : WEFT_OK;
 }
 
-static weft_status finish_bucket(struct gradient_groups *groups, uint32_t number, struct error *error)
+static weft_status finish_all_reduce(struct gradient_groups *groups, uint32_t number, struct error *error)
 {
     const struct group_range *range = &groups->groups[number].range;
     struct gradient_bucket_range *bucket = &groups->buckets[groups->bucket_of[number]];
@@ -67,7 +68,7 @@ static weft_status finish_bucket(struct gradient_groups *groups, uint32_t number
     weft_status status = WEFT_OK;
     groups->unfinished--;
     if (groups->is_filling && groups->bucket_of[number] + 1 == groups->bucket_count)
-        status = start_bucket(groups, error);
+        status = start_all_reduce(groups, error);
     if (status == WEFT_OK)
         status = library_error(gradient_context(groups), weft_wait(&bucket->request), error);
     if (status == WEFT_OK && groups->rounds)
@@ -251,7 +252,7 @@ weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32
     if (!is_reduced(groups, number))
         return WEFT_OK;
     if (groups->whole)
-        return finish_bucket(groups, number, error);
+        return finish_all_reduce(groups, number, error);
     for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
         struct gradient_exchange *exchange = &groups->exchanges[i];
         if (exchange->busy && exchange->group == number && exchange->round == round)

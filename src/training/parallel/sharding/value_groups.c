@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/sharding/value_groups.h"
 
-#include "training/parallel/internal/library_error.h"
+#include "base/library_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -41,7 +41,7 @@ void value_groups_close(struct value_groups *groups);
 /** Bytes of all arrays of rank `rank` of `ranks`; context, communicator and device of `config` are not used. */
 size_t value_groups_memory(const struct value_groups_config *config, uint32_t rank, uint32_t ranks);
 
-/** Where a whole group is: under ZeRO-3 in a buffer (UINT32_MAX: none, and NULL is returned), otherwise in the flat
+/** Where a whole group is: under ZeRO-3 in a buffer (NULL where that is UINT32_MAX), otherwise in the flat
  * array. NULL for activations that are not kept. */
 float *value_groups_values(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset);
 void *value_groups_activations(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset);

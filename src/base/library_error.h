@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Passes on the message of a failed call of weft/weft.h. */
-#ifndef WEFT_TRAINING_PARALLEL_INTERNAL_LIBRARY_ERROR_H
-#define WEFT_TRAINING_PARALLEL_INTERNAL_LIBRARY_ERROR_H
+#ifndef WEFT_BASE_LIBRARY_ERROR_H
+#define WEFT_BASE_LIBRARY_ERROR_H
 
 #include "base/error.h"
 
