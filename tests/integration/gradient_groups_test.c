@@ -121,6 +121,12 @@ struct gradient_run {
 
 enum { BUFFERS = 2, SKIPPED = 16 }; /* elements at the beginning of a buffer that a group does not use */
 
+/* The order of a backward pass: from last to first; and one in which neighbors are not reduced one after the other. */
+static uint32_t group_in_turn(const struct gradient_run *run, uint32_t turn)
+{
+    return run->step % 2 == 0 ? GROUPS - 1 - turn : turn * 2 % GROUPS;
+}
+
 static void write_gradient(struct gradient_run *run, uint32_t group, uint32_t index, float *place)
 {
     const struct group_range *range = &run->config.tables->ranges[group];
@@ -128,19 +134,20 @@ static void write_gradient(struct gradient_run *run, uint32_t group, uint32_t in
     memcpy(place, run->config.tables->leaves[run->step][micro_batch] + range->offset, range->count * sizeof *place);
 }
 
-/* As a backward pass: groups from last to first; each is reduced after its last micro-batch. */
+/* As a backward pass: each group is reduced after its last micro-batch. */
 static weft_status sum_flat(struct gradient_run *run)
 {
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < run->share.count; i++)
-        for (uint32_t g = GROUPS; status == WEFT_OK && g-- > 0;) {
+        for (uint32_t turn = 0; status == WEFT_OK && turn < GROUPS; turn++) {
+            const uint32_t g = group_in_turn(run, turn);
             write_gradient(run, g, i, gradient_groups_place(run->groups, g, UINT32_MAX, 0));
             gradient_groups_add(run->groups, g);
             if (i + 1 == run->share.count)
                 status = gradient_groups_reduce_start(run->groups, g, UINT32_MAX, UINT32_MAX, 0, &run->error);
         }
-    for (uint32_t g = GROUPS; status == WEFT_OK && g-- > 0;)
-        status = gradient_groups_reduce_finish(run->groups, g, UINT32_MAX, &run->error);
+    for (uint32_t turn = 0; status == WEFT_OK && turn < GROUPS; turn++)
+        status = gradient_groups_reduce_finish(run->groups, group_in_turn(run, turn), UINT32_MAX, &run->error);
     return status;
 }
 
@@ -151,11 +158,11 @@ static weft_status sum_in_rounds(struct gradient_run *run, uint32_t ranks)
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; status == WEFT_OK && i < all + BUFFERS; i++) {
         if (i >= BUFFERS)
-            status = gradient_groups_reduce_finish(run->groups, GROUPS - 1 - (i - BUFFERS) % GROUPS,
+            status = gradient_groups_reduce_finish(run->groups, group_in_turn(run, (i - BUFFERS) % GROUPS),
                                                    (i - BUFFERS) / GROUPS, &run->error);
         if (status != WEFT_OK || i >= all)
             continue;
-        const uint32_t group = GROUPS - 1 - i % GROUPS, round = i / GROUPS, buffer = i % BUFFERS;
+        const uint32_t group = group_in_turn(run, i % GROUPS), round = i / GROUPS, buffer = i % BUFFERS;
         if (round < run->share.count)
             write_gradient(run, group, round, gradient_groups_place(run->groups, group, buffer, SKIPPED));
         status = gradient_groups_reduce_start(run->groups, group, round, buffer, SKIPPED, &run->error);
