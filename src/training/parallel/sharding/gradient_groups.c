@@ -2,6 +2,7 @@
 /* Opening, memory, and the sums over the micro-batches of a rank. */
 #include "base/library_error.h"
 #include "training/parallel/sharding/internal/gradient_parts.h"
+#include "training/parallel/sharding/internal/shared_array.h"
 
 #include <stdlib.h>
 
@@ -91,18 +92,6 @@ size_t gradient_groups_memory(const struct gradient_groups_config *config, uint3
 
 /* ---- opening ---- */
 
-/* NULL for no elements, or after a failure, which *status keeps. */
-static void *take_array(struct gradient_groups *groups, size_t elements, size_t element, weft_status *status,
-                        struct error *error)
-{
-    if (!elements || *status != WEFT_OK)
-        return NULL;
-    void *array = weft_alloc(groups->config.context, elements * element);
-    if (!array)
-        *status = library_error(groups->config.context, WEFT_ERROR_MEMORY, error);
-    return array;
-}
-
 static weft_status open_partials(struct gradient_groups *groups, const struct gradient_sizes *sizes,
                                  struct error *error)
 {
@@ -124,15 +113,16 @@ static weft_status open_partials(struct gradient_groups *groups, const struct gr
 static weft_status open_exchanges(struct gradient_groups *groups, const struct gradient_sizes *sizes,
                                   struct error *error)
 {
+    weft_context *context = groups->config.context;
     weft_status status = WEFT_OK;
     for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
         struct gradient_exchange *exchange = &groups->exchanges[i];
         exchange->counts = calloc(4 * (size_t)groups->ranks, sizeof *exchange->counts);
         if (!exchange->counts)
             return error_memory(error, 4 * groups->ranks * sizeof *exchange->counts, "a reduction of gradients");
-        exchange->send = take_array(groups, sizes->send, groups->element, &status, error);
-        exchange->receive = take_array(groups, sizes->receive, groups->element, &status, error);
-        exchange->received = take_array(groups, sizes->received, sizeof(float), &status, error);
+        exchange->send = shared_array_new(context, sizes->send, groups->element, &status, error);
+        exchange->receive = shared_array_new(context, sizes->receive, groups->element, &status, error);
+        exchange->received = shared_array_new(context, sizes->received, sizeof(float), &status, error);
     }
     return status;
 }
@@ -165,11 +155,12 @@ static weft_status open_lists_of_groups(struct gradient_groups *groups, struct e
 static weft_status gradient_groups_allocate(struct gradient_groups *groups, const struct gradient_sizes *sizes,
                                             struct error *error)
 {
+    weft_context *context = groups->config.context;
     weft_status status = open_lists_of_groups(groups, error);
-    groups->flat = take_array(groups, sizes->flat, sizeof(float), &status, error);
-    groups->moving = take_array(groups, sizes->moving, sizeof(float), &status, error);
-    groups->bf16 = take_array(groups, sizes->bf16, sizeof(uint16_t), &status, error);
-    groups->shared = take_array(groups, sizes->shared, sizeof(uint16_t), &status, error);
+    groups->flat = shared_array_new(context, sizes->flat, sizeof(float), &status, error);
+    groups->moving = shared_array_new(context, sizes->moving, sizeof(float), &status, error);
+    groups->bf16 = shared_array_new(context, sizes->bf16, sizeof(uint16_t), &status, error);
+    groups->shared = shared_array_new(context, sizes->shared, sizeof(uint16_t), &status, error);
     if (status == WEFT_OK)
         status = open_partials(groups, sizes, error);
     return status == WEFT_OK ? open_exchanges(groups, sizes, error) : status;
@@ -212,24 +203,19 @@ weft_status gradient_groups_open(const struct gradient_groups_config *config, st
     return status;
 }
 
-static void give_back_array(const struct gradient_groups *groups, void *array)
-{
-    if (array)
-        weft_free(groups->config.context, array);
-}
-
 void gradient_groups_close(struct gradient_groups *groups)
 {
     if (!groups)
         return;
     struct device *device = groups->config.device;
+    weft_context *context = groups->config.context;
     void *const arrays[] = {groups->flat, groups->moving, groups->bf16, groups->shared};
     for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
-        give_back_array(groups, arrays[i]);
+        weft_free(context, arrays[i]);
     for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
-        give_back_array(groups, groups->exchanges[i].send);
-        give_back_array(groups, groups->exchanges[i].receive);
-        give_back_array(groups, groups->exchanges[i].received);
+        weft_free(context, groups->exchanges[i].send);
+        weft_free(context, groups->exchanges[i].receive);
+        weft_free(context, groups->exchanges[i].received);
         free(groups->exchanges[i].counts);
     }
     for (uint32_t i = 0; i < groups->partial_count; i++)

@@ -2,6 +2,7 @@
 #include "training/parallel/sharding/value_groups.h"
 
 #include "base/library_error.h"
+#include "training/parallel/sharding/internal/shared_array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,18 +57,6 @@ size_t value_groups_memory(const struct value_groups_config *config, uint32_t ra
 
 /* ---- opening ---- */
 
-/* NULL for no elements, or after a failure, which *status keeps. */
-static void *value_groups_take(struct value_groups *groups, size_t elements, size_t element, weft_status *status,
-                               struct error *error)
-{
-    if (!elements || *status != WEFT_OK)
-        return NULL;
-    void *array = weft_alloc(groups->config.context, elements * element);
-    if (!array)
-        *status = library_error(groups->config.context, WEFT_ERROR_MEMORY, error);
-    return array;
-}
-
 static weft_status list_slices(struct value_groups *groups, struct error *error)
 {
     const struct value_groups_config *config = &groups->config;
@@ -118,14 +107,14 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
     const struct value_sizes sizes = value_sizes_of(config, groups->rank, groups->ranks);
     status = list_slices(groups, error);
     groups->config.ranges = NULL; /* the caller's */
-    groups->values = value_groups_take(groups, sizes.values, sizeof(float), &status, error);
-    groups->activations = value_groups_take(groups, sizes.activations, sizeof(uint16_t), &status, error);
-    groups->first_moments = value_groups_take(groups, sizes.moments, sizeof(float), &status, error);
+    groups->values = shared_array_new(config->context, sizes.values, sizeof(float), &status, error);
+    groups->activations = shared_array_new(config->context, sizes.activations, sizeof(uint16_t), &status, error);
+    groups->first_moments = shared_array_new(config->context, sizes.moments, sizeof(float), &status, error);
     if (config->second_moments)
-        groups->second_moments = value_groups_take(groups, sizes.moments, sizeof(float), &status, error);
-    groups->gathered = value_groups_take(groups, sizes.gathered, sizeof(float), &status, error);
+        groups->second_moments = shared_array_new(config->context, sizes.moments, sizeof(float), &status, error);
+    groups->gathered = shared_array_new(config->context, sizes.gathered, sizeof(float), &status, error);
     groups->gathered_activations =
-        value_groups_take(groups, sizes.gathered_activations, sizeof(uint16_t), &status, error);
+        shared_array_new(config->context, sizes.gathered_activations, sizeof(uint16_t), &status, error);
     if (status == WEFT_OK)
         *result = groups;
     else
@@ -140,8 +129,7 @@ void value_groups_close(struct value_groups *groups)
     void *const arrays[] = {groups->values,         groups->activations, groups->first_moments,
                             groups->second_moments, groups->gathered,    groups->gathered_activations};
     for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
-        if (arrays[i])
-            weft_free(groups->config.context, arrays[i]);
+        weft_free(groups->config.context, arrays[i]);
     free(groups->groups);
     free(groups->numbers);
     free((void *)groups->gathers);
