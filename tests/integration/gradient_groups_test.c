@@ -308,12 +308,42 @@ static void memory_is_what_the_header_says(void **state)
     assert_int_equal(memory_of(3, 4, 4, WEFT_F32), memory_of(2, 4, 4, WEFT_F32));
 }
 
+/* More than the heap has: an error, and nothing stays. */
+static int open_too_large(weft_context *context, int rank, void *argument)
+{
+    static const struct group_range ranges[] = {{.count = (size_t)1 << 40}};
+    struct device *device;
+    struct gradient_groups *groups = NULL;
+    struct error error = {0};
+    CHECK(device_open("cpu-bf16", 1, &device, &error) == WEFT_OK);
+    const struct gradient_groups_config config = {.context = context,
+                                                  .comm = weft_world(context),
+                                                  .device = device,
+                                                  .ranges = ranges,
+                                                  .group_count = 1,
+                                                  .elements = ranges[0].count,
+                                                  .micro_batches = 2,
+                                                  .zero = 1,
+                                                  .type = WEFT_BF16};
+    CHECK(gradient_groups_open(&config, &groups, &error) == WEFT_ERROR_MEMORY);
+    CHECK(!groups && error.text[0]);
+    gradient_groups_close(groups);
+    device->close(device);
+    return 0;
+}
+
+static void too_little_memory_is_an_error(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 2}, open_too_large, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(totals_have_the_bits_of_one_rank),
         cmocka_unit_test(ranks_may_be_on_several_nodes),
         cmocka_unit_test(memory_is_what_the_header_says),
+        cmocka_unit_test(too_little_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
