@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/parallel/state_pieces.h"
 
+#include "base/library_error.h"
 #include "training/parallel/agreement.h"
-#include "training/parallel/internal/library_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,10 @@
 #include "training/parallel/training.h"
 
 #include "base/file/file.h"
+#include "base/library_error.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/model/file/shape_json.h"
 #include "training/parallel/agreement.h"
-#include "training/parallel/internal/library_error.h"
 #include "training/parallel/state_transfer.h"
 
 #include <stdlib.h>
