@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps in parallel have the bits of steps on one rank: every pair of settings (network, ranks of the data axis, ZeRO
- * stage, pipeline schedule, recomputation, precision, dropout, micro-batches) occurs in some combination. Each is compared,
- * weight by weight and moment by moment, with plain loops over layers, micro-batches and elements.
+ * stage, pipeline schedule, recomputation, precision, dropout, micro-batches, optimizer) occurs in some combination. All
+ * weights and optimizer state are compared with those of plain loops over layers, micro-batches and elements.
  */
 #include "../world.h"
 #include "training/model/passes.h"

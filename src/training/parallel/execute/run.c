@@ -102,8 +102,8 @@ weft_status executor_step(struct executor *executor, const struct executor_input
 /* ---- an evaluation ---- */
 
 /* Whether some rank was asked to stop; the same on all ranks. */
-static weft_status agree_to_stop(const struct executor *executor, const struct executor_input *input, bool *stopped,
-                                 struct error *error)
+static weft_status evaluation_agree_to_stop(const struct executor *executor, const struct executor_input *input,
+                                            bool *stopped, struct error *error)
 {
     int32_t asked = input->stop && *input->stop;
     weft_status status = WEFT_OK;
@@ -130,7 +130,7 @@ static weft_status evaluate_rounds(struct executor *executor, const struct execu
             .losses = losses,
             .loss_first = first,
         };
-        status = agree_to_stop(executor, input, stopped, error);
+        status = evaluation_agree_to_stop(executor, input, stopped, error);
         if (status != WEFT_OK || *stopped)
             return status;
         status = execute(executor, &task, &executor->evaluation, error);

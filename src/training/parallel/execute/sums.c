@@ -109,7 +109,7 @@ static void add_own_blocks(struct executor *executor)
     }
 }
 
-static weft_status check_finite(struct executor_task *task, struct error *error)
+static weft_status step_check_finite(struct executor_task *task, struct error *error)
 {
     const bool norm = !(task->norm < HUGE_VAL);
     if (!norm && isfinite(task->loss))
@@ -140,7 +140,7 @@ weft_status executor_norm(struct executor *executor, struct executor_task *task,
     task->norm = sqrt(tree_sum(executor->sums, blocks)) / config->micro_batches;
     task->loss = tree_sum(task->losses, config->micro_batches) / config->micro_batches;
     task->stop = *stop > 0;
-    status = check_finite(task, error);
+    status = step_check_finite(task, error);
     if (status == WEFT_OK && task->input->before_update)
         task->input->before_update(task->input->context);
     return status;
