@@ -47,6 +47,8 @@ struct executor_config {
     struct mesh_placement placement;
     enum step_pipeline schedule;
     uint32_t stages;        /**< of the pipeline, a multiple of its ranks; 0: one for each */
+    const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed by executor_open() alone; NULL:
+                               estimated */
     uint32_t zero;          /**< 0 to 3 */
     uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */

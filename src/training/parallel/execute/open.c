@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening an executor: communicators, stages, schedules, memory. */
 #include "training/parallel/agreement.h"
+#include "training/parallel/execute/costs.h"
 #include "training/parallel/execute/internal/executor_parts.h"
 #include "training/parallel/execute/internal/stages.h"
 #include "training/parallel/step/verify.h"
@@ -68,12 +69,12 @@ bool executor_owns_group(const struct executor *executor, size_t group)
 
 /* ---- stages ---- */
 
-/* Costs are floating-point operations; a layer without any still takes a little. */
 static weft_status cut_stages(struct executor *executor, uint32_t stages, struct error *error)
 {
     const struct model_description *description = executor->description;
+    const struct model_options *options = &executor->config.model;
     const uint32_t units = (uint32_t)description->layer_count;
-    double *costs = calloc(units, sizeof *costs), sum = 0;
+    double *costs = calloc(units, sizeof *costs);
     executor->first_unit = calloc((size_t)stages + 1, sizeof *executor->first_unit);
     executor->row_elements = calloc(units, sizeof *executor->row_elements);
     weft_status status = WEFT_OK;
@@ -81,15 +82,14 @@ static weft_status cut_stages(struct executor *executor, uint32_t stages, struct
         status = error_memory(error, units * sizeof *costs, "the stages of a pipeline");
     for (uint32_t u = 0; status == WEFT_OK && u < units; u++) {
         struct model_layer layer;
-        model_get_layer(description, u, WEFT_F32, WEFT_F32, &executor->config.model, &layer);
-        costs[u] = layer.flops;
-        sum += layer.flops;
-        executor->row_elements[u] = layer.width * executor->config.model.batch * executor->config.model.sequence;
+        model_get_layer(description, u, WEFT_F32, WEFT_F32, options, &layer);
+        executor->row_elements[u] = layer.width * options->batch * options->sequence;
     }
-    for (uint32_t u = 0; status == WEFT_OK && u < units; u++)
-        costs[u] += sum * 1e-3 / units;
-    if (status == WEFT_OK)
-        status = stages_balance(costs, units, stages, executor->first_unit, error);
+    if (status == WEFT_OK) {
+        costs_estimate(description, options, costs);
+        status = stages_balance(executor->config.costs ? executor->config.costs : costs, units, stages,
+                                executor->first_unit, error);
+    }
     free(costs);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "core/topology/limits.h"
 #include "training/model/shape.h"
 #include "training/optimizer/learning_rate.h"
+#include "training/parallel/execute/costs.h"
 #include "training/parallel/state_transfer.h"
 #include "training/train/loop/internal/trainer_parts.h"
 #include "training/train/loop/memory.h"
@@ -123,7 +124,35 @@ static weft_status trainer_open_prepare(struct trainer *trainer, struct error *e
         trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
     if (status == WEFT_OK && trainer->rank == 0 && (config->checkpoint_dir || config->resume))
         status = dataset_identify(trainer->dataset, &trainer->identity, error);
-    return status == WEFT_OK ? trainer_check_memory(trainer, error) : status;
+    return status;
+}
+
+static struct model_options trainer_model_options(const struct train_config *config)
+{
+    return (struct model_options){.batch = (size_t)config->micro_batch,
+                                  .sequence = (size_t)config->sequence,
+                                  .recompute = config->recompute,
+                                  .label_smoothing = config->label_smoothing,
+                                  .dropout = config->dropout};
+}
+
+/* Where layers are divided among ranks, measure on rank 0 what each costs. Collective. */
+static weft_status agree_on_costs(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const size_t layers = trainer->description->layer_count;
+    const struct model_options options = trainer_model_options(&trainer->config);
+    weft_status status = WEFT_OK;
+    if (trainer->parallel.mesh.extent[MESH_PIPELINE] == 1)
+        return WEFT_OK;
+    trainer->costs = calloc(layers, sizeof *trainer->costs);
+    if (!trainer->costs)
+        status = error_memory(error, layers * sizeof *trainer->costs, "the costs of layers");
+    else if (trainer->rank == 0)
+        status = costs_measure(trainer->description, trainer->device, &options, trainer->costs, error);
+    status = trainer_agree(trainer, status, speaks, error);
+    if (status == WEFT_OK && (status = weft_broadcast(trainer->costs, layers, WEFT_F64, 0, trainer->comm)) != WEFT_OK)
+        error_set(error, status, "%s", weft_message(trainer->context));
+    return status;
 }
 
 /* Open the executor, which owns weights, gradients, moments and activations. Collective. */
@@ -137,17 +166,14 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
         .device = trainer->device,
         .sums = trainer->sums,
         .description = trainer->description,
-        .model = {.batch = (size_t)config->micro_batch,
-                  .sequence = (size_t)config->sequence,
-                  .recompute = config->recompute,
-                  .label_smoothing = config->label_smoothing,
-                  .dropout = config->dropout},
+        .model = trainer_model_options(config),
         .optimizer = config->optimizer,
         .clip = config->clip,
         .mesh = parallel->mesh,
         .placement = parallel->placement,
         .schedule = parallel->schedule,
         .stages = parallel->stages,
+        .costs = trainer->costs,
         .zero = parallel->zero,
         .micro_batches = parallel->micro_batches,
         .gradients = config->gradients,
@@ -398,7 +424,11 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         status = trainer_agree(trainer, trainer_open_prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = trainer_agree(trainer, trainer_open_report(trainer, error), speaks, error);
+    status = agree_on_costs(trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_agree(trainer, trainer_check_memory(trainer, error), speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_agree(trainer, trainer_open_report(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
     status = open_executor(trainer, speaks, error);
@@ -437,6 +467,7 @@ void trainer_close(struct trainer *trainer)
     checkpoint_writer_close(trainer->writer);
     state_layout_close(trainer->layout);
     executor_close(trainer->executor);
+    free(trainer->costs);
     report_close(&trainer->report);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);

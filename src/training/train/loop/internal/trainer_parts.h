@@ -32,6 +32,7 @@ struct trainer {
     struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
     char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that was resumed, on rank 0 */
     struct parallel_choice parallel;
+    double *costs;       /* of the layers, to balance a pipeline */
     struct device *sums; /* for gradients and the optimizer: it can round to bf16 */
     struct executor *executor;
     struct state_layout *layout; /* which rank holds which weights and moments */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/parallel/execute/costs.h"
+
+#include "base/clock.h"
+#include "training/model/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- without measuring ---- */
+
+static struct model_layer layer_facts(const struct model_description *description, const struct model_options *options,
+                                      size_t number)
+{
+    struct model_layer layer;
+    model_get_layer(description, number, WEFT_F32, WEFT_F32, options, &layer);
+    return layer;
+}
+
+/* A layer without any operations still takes a little. */
+void costs_estimate(const struct model_description *description, const struct model_options *options, double *costs)
+{
+    double sum = 0;
+    for (size_t i = 0; i < description->layer_count; i++)
+        sum += costs[i] = layer_facts(description, options, i).flops;
+    for (size_t i = 0; i < description->layer_count; i++)
+        costs[i] += sum * 1e-3 / (double)description->layer_count;
+}
+
+/* ---- measuring ---- */
+
+#define ROUNDS 3 /* the first one warms up; the fastest of the others counts */
+
+/* One layer by itself, with memory for its rows, weights and gradients. */
+struct costs_probe {
+    const struct model_description *description;
+    struct device *device;
+    size_t layer;
+    struct model *model;
+    char *memory;
+    struct layer_arrays arrays;
+    void *x, *y, *gradient;
+    int32_t *tokens;
+};
+
+static size_t larger_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t group_elements(const struct costs_probe *probe, size_t group)
+{
+    return group == NO_PARAMETER ? 0 : probe->description->groups[group].count;
+}
+
+/* Give out the memory of a probe; with a base of NULL, count it. */
+static size_t lay_out_probe(struct costs_probe *probe, size_t rows, char *base)
+{
+    const struct model_description *description = probe->description;
+    const size_t element = weft_type_size(probe->device->type), activation = weft_type_size(probe->device->activations),
+                 own = group_elements(probe, model_layer_group(description, probe->layer)),
+                 tied = model_layer_uses_tied(description, probe->layer)
+                            ? group_elements(probe, model_tied_group(description))
+                            : 0,
+                 row_bytes = (rows * description->widest * element + 63) / 64 * 64;
+    const size_t sizes[] = {own * element,  own * activation, own * element, tied * element, tied * activation,
+                            tied * element, row_bytes,        row_bytes,     row_bytes};
+    char *places[9];
+    size_t used = 0;
+    for (size_t i = 0; i < 9; i++) {
+        places[i] = base ? base + used : NULL;
+        used += (sizes[i] + 63) / 64 * 64;
+    }
+    probe->arrays = (struct layer_arrays){.own = places[0],
+                                          .own_activations = places[1],
+                                          .gradients = places[2],
+                                          .tied = places[3],
+                                          .tied_activations = places[4],
+                                          .tied_gradients = places[5]};
+    probe->x = places[6];
+    probe->y = places[7];
+    probe->gradient = places[8];
+    return larger_size(used, 64);
+}
+
+static weft_status open_probe(struct costs_probe *probe, const struct model_options *options, struct error *error)
+{
+    const size_t layers = probe->description->layer_count, rows = options->batch * options->sequence;
+    struct model_options own = *options;
+    bool *only = calloc(layers, sizeof *only);
+    probe->tokens = calloc(rows, sizeof *probe->tokens);
+    if (!only || !probe->tokens) {
+        free(only);
+        return error_memory(error, rows * sizeof *probe->tokens, "the measurement of a layer");
+    }
+    only[probe->layer] = true;
+    own.training = true;
+    own.layers = only;
+    own.slots = 1;
+    const size_t bytes = lay_out_probe(probe, rows, NULL);
+    weft_status status = model_open(probe->description, probe->device, &own, &probe->model, error);
+    free(only);
+    if (status != WEFT_OK)
+        return status;
+    probe->memory = probe->device->allocate(probe->device, bytes, "the measurement of a layer", error);
+    if (!probe->memory)
+        return WEFT_ERROR_MEMORY;
+    memset(probe->memory, 0, bytes);
+    lay_out_probe(probe, rows, probe->memory);
+    return WEFT_OK;
+}
+
+static weft_status run_probe(struct costs_probe *probe, double *seconds, struct error *error)
+{
+    const struct layer_call call = {.layer = probe->layer, .x = probe->x, .y = probe->y, .arrays = &probe->arrays};
+    weft_status status = WEFT_OK;
+    for (int round = 0; status == WEFT_OK && round < ROUNDS; round++) {
+        status = model_slot_load(probe->model, 0,
+                                 &(struct model_batch){.tokens = probe->tokens, .targets = probe->tokens}, error);
+        const uint64_t begin = clock_now();
+        if (status == WEFT_OK) {
+            model_layer_forward(probe->model, &call, true);
+            model_layer_backward_input(probe->model, &call, probe->gradient);
+            model_layer_backward_weights(probe->model, &call);
+            status = probe->device->finish(probe->device, error);
+        }
+        const double taken = (double)(clock_now() - begin) * 1e-9;
+        if (round == 1 || (round > 1 && taken < *seconds))
+            *seconds = taken;
+    }
+    return status;
+}
+
+static void close_probe(struct costs_probe *probe)
+{
+    model_close(probe->model);
+    if (probe->memory)
+        probe->device->release(probe->device, probe->memory);
+    free(probe->tokens);
+}
+
+/* An earlier layer with the same costs, or the layer itself. */
+static size_t find_alike(const struct model_description *description, const struct model_options *options,
+                         size_t number)
+{
+    const struct model_layer layer = layer_facts(description, options, number);
+    for (size_t i = 0; i < number; i++) {
+        const struct model_layer other = layer_facts(description, options, i);
+        if (!strcmp(other.kind, layer.kind) && other.width == layer.width && other.weights == layer.weights &&
+            other.kept == layer.kept)
+            return i;
+    }
+    return number;
+}
+
+weft_status costs_measure(const struct model_description *description, struct device *device,
+                          const struct model_options *options, double *costs, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < description->layer_count; i++) {
+        const size_t alike = find_alike(description, options, i);
+        struct costs_probe probe = {.description = description, .device = device, .layer = i};
+        if (alike < i) {
+            costs[i] = costs[alike];
+            continue;
+        }
+        status = open_probe(&probe, options, error);
+        if (status == WEFT_OK)
+            status = run_probe(&probe, &costs[i], error);
+        close_probe(&probe);
+    }
+    return status;
+}
