@@ -110,6 +110,8 @@ static const struct cli_option options[] = {
     INTEGER("zero", 0, "STAGE", config.zero, "0", 0, 3,
             "divide among the ranks of the data axis: 1: the optimizer's state; 2: and gradients; 3: and weights "
             "(ZeRO)"),
+    CLI_FLAG("parameter-server", 0, &chosen.config.parameter_server,
+             "one rank of the data axis sums and updates for all: slower, to compare with", .advanced = true),
     CLI_CHOICE("pipeline-schedule", 0, "NAME", &chosen.schedule, "1f1b", step_pipeline_names,
                "order in which a pipeline computes", .advanced = true),
     INTEGER("stages-per-rank", 0, "N", config.stages, "0", 0, 64, "pipeline stages on each rank",

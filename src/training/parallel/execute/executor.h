@@ -50,6 +50,7 @@ struct executor_config {
     const double *costs;    /**< of each layer (costs.h), the same on all ranks; needed by executor_open() alone; NULL:
                                estimated */
     uint32_t zero;          /**< 0 to 3 */
+    bool central;           /**< with zero 1: rank 0 of the data axis has all slices, as a parameter server does */
     uint32_t micro_batches; /**< in a global batch, over all ranks; at least one for each rank of the data axis */
     weft_type gradients; /**< WEFT_F32, or WEFT_BF16: rounded at every leaf and sum of the tree, half the bytes move */
     size_t bucket_bytes; /**< gradients that are reduced together */

@@ -25,7 +25,7 @@ static weft_status executor_check_config(const struct executor_config *config, s
                          "a global batch of %u micro-batches is too small for %u ranks of the data axis; use smaller "
                          "micro-batches, a larger batch, or fewer ranks on that axis",
                          config->micro_batches, data);
-    if (config->zero && data > 1 &&
+    if (config->zero && data > 1 && !config->central &&
         (config->optimizer.kind == OPTIMIZER_LAMB || config->optimizer.kind == OPTIMIZER_LARS))
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "ZeRO-%u cuts tensors into shards, but %s needs the norm of whole ones; use adamw or sgd, or "
@@ -287,6 +287,7 @@ static weft_status open_groups(struct executor *executor, struct error *error)
         ranges[g] = (struct group_range){.offset = description->groups[g].offset,
                                          .count = description->groups[g].count,
                                          .turn = g,
+                                         .central = config->central,
                                          .frozen = group_is_frozen(description, &description->groups[g])};
     if (executor_has_both_uses(executor)) {
         ranges[count] = ranges[model_tied_group(description)];

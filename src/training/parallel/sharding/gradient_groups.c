@@ -32,7 +32,7 @@ struct gradient_sizes {
     struct micro_batch_share share;
     bool whole;
     uint32_t own_roots, all_roots, partials;
-    size_t largest, largest_slice; /* elements of a group, and of any rank's slice of one */
+    size_t largest, largest_slice; /* elements of a group, and of this rank's slice of one */
     size_t slices;                 /* elements of all slices of this rank */
     size_t flat, moving, bf16, partial, send, receive, received, shared; /* elements */
 };
@@ -59,8 +59,7 @@ static struct gradient_sizes sizes_of(const struct gradient_groups_config *confi
         const size_t count = config->ranges[g].count;
         sizes.largest = larger_count(sizes.largest, count);
         sizes.slices += config->zero ? group_slice_of(&config->ranges[g], rank, ranks).count : count;
-        for (uint32_t r = 0; r < ranks; r++)
-            sizes.largest_slice = larger_count(sizes.largest_slice, group_slice_of(&config->ranges[g], r, ranks).count);
+        sizes.largest_slice = larger_count(sizes.largest_slice, group_slice_of(&config->ranges[g], rank, ranks).count);
     }
     /* The rank's last micro-batch stays in its place; under ZeRO-2 and 3 every one is pushed. */
     sizes.partials = slices ? canonical_stack_room(0, config->micro_batches)

@@ -21,6 +21,7 @@ struct group_range {
     size_t offset, count; /**< elements; `count` 0: it is not on this rank */
     uint32_t turn;        /**< which ranks have a block more; ranges with the same size and turn have the same slices */
     bool frozen;          /**< none of it is trained: its gradient is not summed */
+    bool central;         /**< rank 0 has all of it: a parameter server */
 };
 
 /** The slice of rank `rank` of `ranks`. */
@@ -28,6 +29,8 @@ static inline struct group_slice group_slice_of(const struct group_range *range,
 {
     const size_t count = range->count, blocks = tree_blocks(count), each = blocks / ranks, more = blocks % ranks;
     size_t first = 0, mine = 0;
+    if (range->central)
+        return rank ? (struct group_slice){.first = count} : (struct group_slice){.count = count};
     for (uint32_t r = 0; r <= rank; r++) {
         first += mine;
         mine = (each + ((r + range->turn) % ranks < more)) * DEVICE_SQUARES_BLOCK;

@@ -9,6 +9,11 @@
 
 static weft_status check_zero(const struct train_config *config, struct error *error)
 {
+    if (config->zero && config->parameter_server)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--parameter-server keeps all optimizer state on one rank, and --zero %" PRId64
+                         " divides it; use one of them",
+                         config->zero);
     if (!config->zero || config->optimizer.kind == OPTIMIZER_ADAMW || config->optimizer.kind == OPTIMIZER_SGD)
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -65,7 +70,8 @@ weft_status parallel_choice_of(const struct train_config *config, const struct m
                                uint32_t ranks, struct parallel_choice *choice, struct error *error)
 {
     *choice = (struct parallel_choice){.schedule = config->schedule,
-                                       .zero = (uint32_t)config->zero,
+                                       .zero = config->parameter_server ? 1 : (uint32_t)config->zero,
+                                       .central = config->parameter_server,
                                        .micro_batches = (uint32_t)(config->batch / config->micro_batch)};
     weft_status status = mesh_parse(config->mesh, ranks, &choice->mesh, error);
     if (status == WEFT_OK)
@@ -120,6 +126,8 @@ const char *parallel_choice_describe(const struct parallel_choice *choice, char 
     char mesh[MESH_TEXT_BYTES], zero[32] = "", pipeline[64] = "";
     if (choice->zero)
         snprintf(zero, sizeof zero, "ZeRO-%u", choice->zero);
+    if (choice->zero && choice->central)
+        snprintf(zero, sizeof zero, "parameter server");
     if (choice->mesh.extent[MESH_DATA] == ranks) {
         snprintf(text, PARALLEL_CHOICE_TEXT_BYTES, "data parallel over %u rank%s%s%s", ranks, ranks == 1 ? "" : "s",
                  *zero ? ", " : "", zero);

@@ -12,6 +12,7 @@ struct parallel_choice {
     enum step_pipeline schedule;
     uint32_t stages; /**< of the pipeline, over all its ranks */
     uint32_t zero;
+    bool central;           /**< a parameter server; zero is 1 */
     uint32_t micro_batches; /**< of a global batch */
 };
 

@@ -175,6 +175,7 @@ static weft_status open_executor(struct trainer *trainer, bool *speaks, struct e
         .stages = parallel->stages,
         .costs = trainer->costs,
         .zero = parallel->zero,
+        .central = parallel->central,
         .micro_batches = parallel->micro_batches,
         .gradients = config->gradients,
         .bucket_bytes = config->bucket_bytes,
