@@ -385,8 +385,12 @@ weft_status executor_open(const struct executor_config *config, struct executor 
     return status;
 }
 
+/* After a failure messages may be under way, into memory that is about to be freed. The job has been aborted, so they end
+ * at once. */
 static void close_list(struct executor_list *list)
 {
+    for (size_t i = 0; list->executions && i < list->schedule.count; i++)
+        weft_wait(&list->executions[i].request);
     step_free(&list->schedule);
     free(list->executions);
 }
@@ -396,6 +400,9 @@ void executor_close(struct executor *executor)
     if (!executor)
         return;
     weft_comm *const comms[] = {executor->outputs, executor->to_inputs, executor->ties};
+    close_list(&executor->training);
+    close_list(&executor->evaluation);
+    weft_wait(&executor->tied_receive);
     model_close(executor->model);
     value_groups_close(executor->values);
     gradient_groups_close(executor->gradients);
@@ -405,8 +412,6 @@ void executor_close(struct executor *executor)
         if (comms[i])
             weft_comm_free(comms[i]);
     mesh_comms_close(&executor->comms);
-    close_list(&executor->training);
-    close_list(&executor->evaluation);
     executor->config.device->release(executor->config.device, executor->memory);
     free(executor->first_unit);
     free(executor->row_elements);

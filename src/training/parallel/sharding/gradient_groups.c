@@ -202,10 +202,20 @@ weft_status gradient_groups_open(const struct gradient_groups_config *config, st
     return status;
 }
 
+/* After a failure reductions may be under way. The job has been aborted, so they end at once. */
+static void end_reductions(struct gradient_groups *groups)
+{
+    for (int i = 0; i < GRADIENT_EXCHANGES; i++)
+        weft_wait(&groups->exchanges[i].request);
+    for (uint32_t i = 0; groups->buckets && i < groups->bucket_count; i++)
+        weft_wait(&groups->buckets[i].request);
+}
+
 void gradient_groups_close(struct gradient_groups *groups)
 {
     if (!groups)
         return;
+    end_reductions(groups);
     struct device *device = groups->config.device;
     weft_context *context = groups->config.context;
     void *const arrays[] = {groups->flat, groups->moving, groups->bf16, groups->shared};

@@ -122,10 +122,21 @@ weft_status value_groups_open(const struct value_groups_config *config, struct v
     return status;
 }
 
+/* After a failure collectives may be under way. The job has been aborted, so they end at once. */
+static void end_moves(struct value_groups *groups)
+{
+    const size_t gathers = (size_t)groups->config.group_count * groups->config.buffers;
+    for (size_t i = 0; groups->gathers && i < gathers; i++)
+        weft_wait(&groups->gathers[i]);
+    for (uint32_t g = 0; groups->groups && g < groups->config.group_count; g++)
+        weft_wait(&groups->groups[g].share);
+}
+
 void value_groups_close(struct value_groups *groups)
 {
     if (!groups)
         return;
+    end_moves(groups);
     void *const arrays[] = {groups->values,         groups->activations, groups->first_moments,
                             groups->second_moments, groups->gathered,    groups->gathered_activations};
     for (size_t i = 0; i < ARRAY_SIZE(arrays); i++)
