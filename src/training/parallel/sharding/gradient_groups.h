@@ -44,6 +44,9 @@ struct gradient_groups_config {
     size_t buffer_elements; /**< of each */
 };
 
+/** Reductions by slices that are under way at a time: starting one more first finishes the oldest. */
+#define GRADIENT_EXCHANGES 2
+
 struct gradient_groups;
 
 /** Collective. Errors: MEMORY, and those of weft_comm_duplicate(). */
@@ -74,8 +77,16 @@ void gradient_groups_add(struct gradient_groups *groups, uint32_t group);
  */
 weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t group, uint32_t round,
                                          uint32_t buffer, size_t offset, struct error *error);
+
+/** The same of a gradient that lies at `place`, in the caller's memory; NULL from a rank without a micro-batch. */
+weft_status gradient_groups_reduce_place(struct gradient_groups *groups, uint32_t group, uint32_t round, float *place,
+                                         struct error *error);
+
 weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32_t group, uint32_t round,
                                           struct error *error);
+
+/** Whether gradient_groups_reduce_finish() would not wait for other ranks. ZeRO-2 and 3. */
+bool gradient_groups_reduce_done(const struct gradient_groups *groups, uint32_t group, uint32_t round);
 
 /** The total of this rank's slice, which may be changed; it is valid until the next step writes gradients. */
 float *gradient_groups_total(struct gradient_groups *groups, uint32_t group, struct group_slice *slice);

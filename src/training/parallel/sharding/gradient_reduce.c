@@ -236,14 +236,31 @@ static bool is_reduced(const struct gradient_groups *groups, uint32_t number)
     return groups->ranks > 1 && range->count > 0 && !range->frozen;
 }
 
-weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t number, uint32_t round,
-                                         uint32_t buffer, size_t offset, struct error *error)
+/* The reduction of a group by slices; NULL: it is not under way. */
+static const struct gradient_exchange *find_exchange(const struct gradient_groups *groups, uint32_t group,
+                                                     uint32_t round)
+{
+    for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
+        const struct gradient_exchange *exchange = &groups->exchanges[i];
+        if (exchange->busy && exchange->group == group && exchange->round == round)
+            return exchange;
+    }
+    return NULL;
+}
+
+weft_status gradient_groups_reduce_place(struct gradient_groups *groups, uint32_t number, uint32_t round, float *place,
+                                         struct error *error)
 {
     if (!is_reduced(groups, number))
         return WEFT_OK;
-    return groups->whole
-               ? add_to_bucket(groups, number, error)
-               : start_exchange(groups, number, round, gradient_groups_place(groups, number, buffer, offset), error);
+    return groups->whole ? add_to_bucket(groups, number, error) : start_exchange(groups, number, round, place, error);
+}
+
+weft_status gradient_groups_reduce_start(struct gradient_groups *groups, uint32_t number, uint32_t round,
+                                         uint32_t buffer, size_t offset, struct error *error)
+{
+    return gradient_groups_reduce_place(groups, number, round, gradient_groups_place(groups, number, buffer, offset),
+                                        error);
 }
 
 weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32_t number, uint32_t round,
@@ -253,10 +270,15 @@ weft_status gradient_groups_reduce_finish(struct gradient_groups *groups, uint32
         return WEFT_OK;
     if (groups->whole)
         return finish_all_reduce(groups, number, error);
-    for (int i = 0; i < GRADIENT_EXCHANGES; i++) {
-        struct gradient_exchange *exchange = &groups->exchanges[i];
-        if (exchange->busy && exchange->group == number && exchange->round == round)
-            return finish_exchange(groups, exchange, error);
-    }
-    return WEFT_OK; /* it had to make room for a later one */
+    const struct gradient_exchange *found = find_exchange(groups, number, round);
+    if (!found) /* it had to make room for a later one */
+        return WEFT_OK;
+    return finish_exchange(groups, &groups->exchanges[found - groups->exchanges], error);
+}
+
+bool gradient_groups_reduce_done(const struct gradient_groups *groups, uint32_t number, uint32_t round)
+{
+    const struct gradient_exchange *exchange = find_exchange(groups, number, round);
+    bool done = true;
+    return !exchange || weft_request_done(exchange->request, &done) != WEFT_OK || done;
 }

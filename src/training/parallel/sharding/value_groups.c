@@ -42,6 +42,7 @@ static struct value_sizes value_sizes_of(const struct value_groups_config *confi
     for (uint32_t g = 0; g < config->group_count; g++)
         sizes.moments += config->zero ? group_slice_of(&config->ranges[g], rank, ranks).count : config->ranges[g].count;
     sizes.values = gathers ? sizes.moments : config->elements;
+    sizes.moments = config->no_moments ? 0 : sizes.moments;
     sizes.gathered = gathers ? config->buffers * config->buffer_elements : 0;
     sizes.activations = config->activations && !gathers ? config->elements : 0;
     sizes.gathered_activations = config->activations ? sizes.gathered : 0;
@@ -185,7 +186,7 @@ struct value_slice value_groups_slice(struct value_groups *groups, uint32_t numb
         .first = group->slice.first,
         .count = group->slice.count,
         .values = groups->values + (keeps_slices(groups) ? group->slice_offset : flat),
-        .first_moments = groups->first_moments + group->slice_offset,
+        .first_moments = groups->first_moments ? groups->first_moments + group->slice_offset : NULL,
         .second_moments = groups->second_moments ? groups->second_moments + group->slice_offset : NULL,
         .activations = groups->activations ? groups->activations + flat : NULL,
     };
@@ -237,6 +238,15 @@ weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t num
                                value_groups_values(groups, number, buffer, offset),
                                value_groups_activations(groups, number, buffer, offset));
     return status;
+}
+
+weft_status value_groups_gather(struct value_groups *groups, uint32_t number, float *whole, struct error *error)
+{
+    const struct value_group *group = &groups->groups[number];
+    return library_error(groups->config.context,
+                         weft_allgatherv(value_groups_slice(groups, number).values, whole, group->counts, group->firsts,
+                                         WEFT_F32, groups->comm),
+                         error);
 }
 
 /* ---- ZeRO-1 and 2 ---- */

@@ -27,6 +27,7 @@ struct value_groups_config {
     uint32_t zero;          /**< 0 to 3; 0 where there is one rank */
     bool activations;       /**< keep copies in bf16 */
     bool second_moments;    /**< the optimizer has them */
+    bool no_moments;        /**< there is no optimizer: keep values alone */
     uint32_t buffers;       /**< ZeRO-3: for gathered weights */
     size_t buffer_elements; /**< of each */
 };
@@ -51,9 +52,9 @@ float *value_groups_flat(struct value_groups *groups);
 
 /** This rank's slice of a group. */
 struct value_slice {
-    size_t first, count; /**< elements of the group */
-    float *values;       /**< of its first element, as are the others */
-    float *first_moments;
+    size_t first, count;   /**< elements of the group */
+    float *values;         /**< of its first element, as are the others */
+    float *first_moments;  /**< NULL: there are none */
     float *second_moments; /**< NULL: the optimizer has none */
     void *activations;     /**< NULL: none are kept with slices */
 };
@@ -71,6 +72,9 @@ weft_status value_groups_gather_start(struct value_groups *groups, uint32_t grou
                                       struct error *error);
 weft_status value_groups_gather_finish(struct value_groups *groups, uint32_t group, uint32_t buffer, size_t offset,
                                        struct error *error);
+
+/** The same at once, into an array of the caller's for the whole group, which is not cast. */
+weft_status value_groups_gather(struct value_groups *groups, uint32_t group, float *whole, struct error *error);
 
 /** ZeRO-1 and 2: all ranks have new values in their slices: bring them to all ranks. The update has made the copies
  * of this rank's slice in bf16 (value_slice.activations); the finish makes those of the others. */

@@ -5,9 +5,6 @@
 
 #include "training/parallel/sharding/gradient_groups.h"
 
-/** Reductions by slices that are under way at a time. */
-#define GRADIENT_EXCHANGES 2
-
 struct gradient_group {
     struct group_range range;
     struct group_slice slice;     /**< this rank's */
